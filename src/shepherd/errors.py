@@ -1,0 +1,113 @@
+"""Every error that Shepherd raises on purpose, by who is to blame.
+
+    ShepherdError                  exit 1   what happened, where, what to do about it
+    ├── UsageError                 exit 2   the caller's mistake
+    │   ├── ConfigError                     config.json: bad syntax, key or value
+    │   └── ContextOverflowError            the prompt does not fit the model's window
+    ├── StoreError                 exit 1   the memory database
+    │   ├── StoreLockedError                another process holds it too long
+    │   ├── StoreFullError                  no space left on its disk
+    │   ├── StoreReadOnlyError              its file or folder cannot be written
+    │   ├── StoreCorruptError               its pages do not make sense
+    │   └── ForeignDatabaseError            another program's, or a newer Shepherd's
+    ├── ModelError                 exit 1   the model file or the engine
+    │   ├── ModelFormatError                not a GGUF, or cut short
+    │   ├── ModelLoadError                  llama.cpp refused it, or memory ran out
+    │   └── TemplateError                   its chat template cannot be rendered
+    └── InternalError              exit 1   our own bug; please report it
+
+User text and secrets do not go into messages.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "ContextOverflowError",
+    "ForeignDatabaseError",
+    "InternalError",
+    "ModelError",
+    "ModelFormatError",
+    "ModelLoadError",
+    "ShepherdError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreLockedError",
+    "StoreReadOnlyError",
+    "TemplateError",
+    "UsageError",
+]
+
+
+class ShepherdError(Exception):
+    """An expected failure: `str(error)` says what and where, `hint` what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(ShepherdError):
+    """The caller asked for something that cannot be: a bad argument, key or value."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """config.json cannot be read as configuration; the message has the path, and line and column."""
+
+
+class ContextOverflowError(UsageError):
+    """The prompt does not fit the model's window; the numbers are attributes."""
+
+    def __init__(self, message: str, *, prompt_tokens: int, window_tokens: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.prompt_tokens = prompt_tokens
+        self.window_tokens = window_tokens
+
+
+class StoreError(ShepherdError):
+    """The memory database could not do what was asked; nothing acknowledged is lost."""
+
+
+class StoreLockedError(StoreError):
+    """Another process held the database for longer than the busy timeout."""
+
+
+class StoreFullError(StoreError):
+    """The disk of the database has no space left; the transaction was rolled back."""
+
+
+class StoreReadOnlyError(StoreError):
+    """The database, or the folder that holds it, cannot be written."""
+
+
+class StoreCorruptError(StoreError):
+    """The database file is damaged."""
+
+
+class ForeignDatabaseError(StoreError):
+    """The file belongs to another program or to a newer Shepherd; it was left untouched."""
+
+
+class ModelError(ShepherdError):
+    """The model file or the engine failed."""
+
+
+class ModelFormatError(ModelError):
+    """The file is not a GGUF, or it ends too early."""
+
+
+class ModelLoadError(ModelError):
+    """llama.cpp could not load the model or make a context for it."""
+
+
+class TemplateError(ModelError):
+    """The chat template of the model cannot be rendered."""
+
+
+class InternalError(ShepherdError):
+    """Something that can only be a bug of Shepherd's own."""

@@ -1,0 +1,43 @@
+"""Where things live: the XDG folders of this user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["config_file", "data_dir", "default_database", "history_file", "state_dir"]
+
+_APP = "shepherd"
+
+
+def _xdg(variable: str, fallback: str) -> Path:
+    # The XDG specification says to ignore a relative path.
+    value = os.environ.get(variable, "")
+    return Path(value) if os.path.isabs(value) else Path.home() / fallback
+
+
+def config_file() -> Path:
+    """The configuration: `$SHEPHERD_CONFIG`, else `~/.config/shepherd/config.json`."""
+    if named := os.environ.get("SHEPHERD_CONFIG"):
+        return Path(named)
+    return _xdg("XDG_CONFIG_HOME", ".config") / _APP / "config.json"
+
+
+def data_dir() -> Path:
+    """What must not be lost: `~/.local/share/shepherd`."""
+    return _xdg("XDG_DATA_HOME", ".local/share") / _APP
+
+
+def state_dir() -> Path:
+    """What may be lost without harm: `~/.local/state/shepherd`."""
+    return _xdg("XDG_STATE_HOME", ".local/state") / _APP
+
+
+def default_database() -> Path:
+    """The memory database when no other is configured."""
+    return data_dir() / "memory.db"
+
+
+def history_file() -> Path:
+    """Lines typed at the chat prompt."""
+    return state_dir() / "history"

@@ -1,0 +1,143 @@
+"""Records that travel between the rooms: messages, facts, memories, what was injected, what a turn cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = [
+    "ANONYMOUS_USERS",
+    "Fact",
+    "Injection",
+    "MemoryRecord",
+    "Message",
+    "Role",
+    "Sampling",
+    "SearchResult",
+    "TurnStats",
+]
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+# Nobody in particular: these ids read and write nothing.
+ANONYMOUS_USERS = frozenset({"", "unknown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A durable key = value about a user. Times are unix seconds."""
+
+    key: str
+    value: str
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """A stored question and answer. `timestamp` is in unix seconds; `source` says who wrote it."""
+
+    id: int
+    question: str
+    answer: str
+    timestamp: int
+    pinned: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A memory that a search found, with why.
+
+    `score` is what it was ranked by (BM25 times recency), `relevance` is 0..1 and does not age.
+    """
+
+    id: int
+    question: str
+    answer: str
+    timestamp: int
+    score: float
+    relevance: float
+    age_days: float
+    pinned: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What recall adds to one message. `tail` is the exact text, empty when there is nothing to add."""
+
+    tail: str = ""
+    facts: tuple[Fact, ...] = ()
+    results: tuple[SearchResult, ...] = ()
+    keywords: tuple[str, ...] = ()
+    recall_us: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.tail)
+
+
+@dataclass(slots=True)
+class Message:
+    """One message of a conversation.
+
+    `raw` is what its author wrote, byte for byte; `sent` is what the model saw (`raw` and the tail);
+    `injected` holds the tail's parts. History, summaries and extraction read `raw`.
+    `token_ids` are the ids the engine sampled, for an answer of its own: re-tokenising text loses the prefix.
+    `tokens` is the length of `sent` in tokens, 0 while unknown.
+    """
+
+    role: Role
+    raw: str
+    sent: str = ""
+    injected: Injection | None = None
+    token_ids: tuple[int, ...] = ()
+    tokens: int = 0
+    id: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.sent:
+            self.sent = self.raw
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen. Temperature 0 is greedy; `seed` None draws a new one per answer."""
+
+    temperature: float = 0.7
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    seed: int | None = None
+
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStats:
+    """What one turn cost. Token counts come from the engine; times are in milliseconds.
+
+    prompt_tokens = reused_tokens + decoded_tokens: all of the prompt, the part the KV cache already held,
+    and the part that was read for this turn. generated_tokens is the answer.
+    """
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    decoded_tokens: int = 0
+    generated_tokens: int = 0
+    window_tokens: int = 0
+    recall_ms: float = 0.0
+    prefill_ms: float = 0.0
+    ttft_ms: float = 0.0
+    decode_ms: float = 0.0
+    total_ms: float = 0.0
+    finish_reason: FinishReason = "stop"
+    warnings: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of the answer alone, 0 when nothing was generated."""
+        return self.generated_tokens / self.decode_ms * 1000 if self.decode_ms > 0 else 0.0
