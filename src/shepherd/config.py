@@ -1,0 +1,464 @@
+"""Settings: `config.json`, `SHEPHERD_<KEY>` in the environment, and options of the command line.
+
+`Config` is the one table: every key with its type, default, range and one line of help. The file keeps
+keys that this version does not know. A later source wins: default, file, environment, option.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from shepherd.errors import ConfigError
+from shepherd.paths import config_file
+
+__all__ = [
+    "SETTINGS",
+    "Config",
+    "ConfigFile",
+    "Loaded",
+    "Setting",
+    "Source",
+    "default_user_id",
+    "load",
+    "parse_size",
+]
+
+Source = Literal["default", "file", "environment", "option"]
+Kind = Literal["text", "whole number", "number", "switch", "size"]
+
+_SHOWN_CHARS = 40
+_WORDS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([BKMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_LEAST_SIZE = 1 << 20
+
+
+def _setting(
+    default: Any,
+    kind: Kind,
+    help: str,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    return field(
+        default=default,
+        metadata={"kind": kind, "help": help, "least": least, "most": most, "choices": choices},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings with their values; the field definitions are the documentation's source too."""
+
+    # The model and how it runs.
+    model: str = _setting("", "text", "path of the GGUF file to chat with")
+    n_ctx: int = _setting(
+        0, "whole number", "window in tokens; 0 takes the model's, up to 8192", least=0, most=1 << 24
+    )
+    gpu_layers: int = _setting(
+        -1, "whole number", "layers to put on the GPU; -1 is all of them", least=-1, most=10_000
+    )
+    flash_attention: str = _setting("auto", "text", "flash attention", choices=("auto", "on", "off"))
+    kv_type: str = _setting("f16", "text", "type of the KV cache", choices=("f16", "q8_0"))
+    threads: int = _setting(0, "whole number", "CPU threads; 0 lets llama.cpp choose", least=0, most=4096)
+    system_prompt: str = _setting("", "text", "base instructions; empty takes the built-in ones")
+
+    # How an answer is sampled.
+    max_tokens: int = _setting(
+        1024, "whole number", "longest answer in tokens; 0 is what the window leaves", least=0, most=1 << 24
+    )
+    temperature: float = _setting(0.7, "number", "0 always takes the likeliest token", least=0, most=5)
+    top_k: int = _setting(
+        40, "whole number", "sample from the k likeliest tokens; 0 is off", least=0, most=1 << 20
+    )
+    top_p: float = _setting(
+        0.95, "number", "sample from the likeliest tokens up to this sum; 1 is off", least=0, most=1
+    )
+    min_p: float = _setting(
+        0.05, "number", "drop tokens below this share of the likeliest one; 0 is off", least=0, most=1
+    )
+    repeat_penalty: float = _setting(
+        1.0, "number", "above 1 discourages repetition; 1 is off", least=0.1, most=10
+    )
+    repeat_last_n: int = _setting(
+        64, "whole number", "how many tokens back the penalty looks", least=0, most=1 << 20
+    )
+    seed: int = _setting(
+        -1,
+        "whole number",
+        "seed of the sampler; -1 draws a new one for each answer",
+        least=-1,
+        most=(1 << 32) - 1,
+    )
+
+    # What is remembered, and what of it the model sees.
+    user_id: str = _setting("", "text", "whose memory it is; empty takes hostname:username")
+    memory_database: str = _setting("", "text", "path of the memory database; empty takes the usual place")
+    max_db_size: str = _setting("10G", "size", "the oldest unpinned memories go when the database is larger")
+    archive_turns: bool = _setting(True, "switch", "remember what was told, after each answer")
+    rag_context_injection: bool | str = _setting(
+        "auto",
+        "switch",
+        "append what is remembered to each message; auto is on for local models",
+        choices=("auto",),
+    )
+    rag_relevance_threshold: float = _setting(
+        0.3, "number", "least relevance of an appended memory", least=0, most=1
+    )
+    rag_max_results: int = _setting(
+        3, "whole number", "most memories appended to a message", least=0, most=100
+    )
+    rag_recency_floor: float = _setting(
+        0.9,
+        "number",
+        "what age leaves of a memory's score: 1 ignores age, 0 halves it in 30 days",
+        least=0,
+        most=1,
+    )
+    injection_retention: str = _setting(
+        "auto",
+        "text",
+        "tails of earlier messages: keep, strip every turn, or keep until they crowd the window",
+        choices=("auto", "strip", "keep"),
+    )
+
+    @property
+    def injection_enabled(self) -> bool:
+        """Whether recall is on; `auto` means on, since every model here is a local one."""
+        return self.rag_context_injection is not False
+
+    @property
+    def effective_user_id(self) -> str:
+        """`user_id`, else hostname:username. Names rows of the database; no model or provider sees it."""
+        return self.user_id or default_user_id()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of the table: how its value is read, checked and explained."""
+
+    key: str
+    kind: Kind
+    default: Any
+    help: str
+    least: float = -math.inf
+    most: float = math.inf
+    choices: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> str:
+        """The name of the variable that overrides it."""
+        return f"SHEPHERD_{self.key.upper()}"
+
+    @property
+    def expected(self) -> str:
+        """What a value may be, in words: `a whole number from 0 to 100`."""
+        if self.kind == "switch":
+            return " or ".join(["true", "false", *self.choices])
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.kind == "size":
+            return "a size of at least 1M, such as 500M or 10G"
+        if self.kind == "text":
+            return "text"
+        return f"a {self.kind}{_range(self.least, self.most)}"
+
+    def parse(self, text: str) -> Any:
+        """The value that a person wrote as `text`; raises ValueError when it is none."""
+        if self.kind == "switch":
+            return self.check(_WORDS.get(text.strip().lower(), text.strip()))
+        if self.kind == "whole number":
+            return self.check(int(text.strip()))
+        if self.kind == "number":
+            return self.check(float(text.strip()))
+        return self.check(text)
+
+    def check(self, value: object) -> Any:
+        """`value` itself when its type and range are right, numbers as this key's type; else ValueError."""
+        if self.kind == "switch":
+            good = isinstance(value, bool) or value in self.choices
+        elif self.kind == "whole number":
+            good = type(value) is int and self.least <= value <= self.most
+        elif self.kind == "number":
+            # NaN fails every comparison, so it is out of every range.
+            good = type(value) in (int, float) and self.least <= value <= self.most  # type: ignore[operator]
+            value = float(value) if good else value  # type: ignore[arg-type]
+        else:
+            good = isinstance(value, str) and (not self.choices or value in self.choices)
+        if good and self.kind == "size":
+            parse_size(str(value))
+        if not good:
+            raise ValueError(self.expected)
+        return value
+
+    def problem(self, value: object, where: str) -> ConfigError:
+        """The error that says that `value`, found in `where`, does not fit this key."""
+        return ConfigError(
+            f"{where}: {self.key} is {_shown(value)}; expected {self.expected}",
+            hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
+        )
+
+
+SETTINGS: dict[str, Setting] = {
+    f.name: Setting(key=f.name, default=f.default, **f.metadata) for f in fields(Config)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, and where each one comes from."""
+
+    config: Config
+    sources: Mapping[str, Source]
+    path: Path
+
+
+def load(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Loaded:
+    """The settings in force: defaults, then the file, then SHEPHERD_<KEY>, then `options` that are not None.
+
+    An empty variable counts as not set. Raises ConfigError for the first value that does not fit.
+    """
+    environ = os.environ if environ is None else environ
+    file = ConfigFile(path)
+    values: dict[str, Any] = {key: setting.default for key, setting in SETTINGS.items()}
+    sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
+    for key, value in file.read().items():
+        if key in SETTINGS:
+            values[key], sources[key] = _checked(SETTINGS[key], value, str(file.path)), "file"
+    for key, setting in SETTINGS.items():
+        if text := environ.get(setting.environment):
+            values[key], sources[key] = _parsed(setting, text, setting.environment), "environment"
+    for key, value in (options or {}).items():
+        if value is not None:
+            values[key], sources[key] = _checked(SETTINGS[key], value, "command line"), "option"
+    return Loaded(Config(**values), sources, file.path)
+
+
+class ConfigFile:
+    """The file behind the settings: read, and written atomically with mode 0600.
+
+    Changing it (`set`, `unset`) checks the key that is changed and no other, so a bad file can be repaired.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or config_file()
+
+    def read(self) -> dict[str, Any]:
+        """Everything in the file, unknown keys too; {} when there is no file."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise ConfigError(
+                f"{self.path}: a folder stands where a file is expected", hint=_ELSEWHERE
+            ) from error
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}", hint=_ELSEWHERE) from error
+        document = _parse_document(data, self.path)
+        if not isinstance(document, dict):
+            raise ConfigError(
+                f"{self.path}: expected an object {{…}}, found {_json_name(document)}",
+                hint="put the settings between { and }, or remove the file to start afresh",
+            )
+        return document
+
+    def set(self, key: str, text: str) -> Any:
+        """Change one setting to what a person wrote as `text`; gives the value back."""
+        value = _parsed(known_setting(key), text, "value")
+        with self._change() as document:
+            document[key] = value
+        return value
+
+    def unset(self, key: str) -> bool:
+        """Go back to the default of one setting; False when the file did not have it."""
+        with self._change() as document:
+            if key not in document:
+                known_setting(key)
+                return False
+            del document[key]
+        return True
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[dict[str, Any]]:
+        # Two processes that change different keys at once must both be heard: read and write under one lock.
+        target = Path(os.path.realpath(self.path))  # a link into a dotfiles folder stays a link
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _locked(target.parent):
+                document = self.read()
+                before = json.dumps(document)
+                yield document
+                if json.dumps(document) != before or not target.exists():
+                    _write_atomically(target, _serialised(document))
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: cannot be written: {error.strerror}; it is as it was before", hint=_ELSEWHERE
+            ) from error
+
+
+def known_setting(key: str) -> Setting:
+    """The setting of that name; ConfigError with the nearest names when there is none."""
+    if key in SETTINGS:
+        return SETTINGS[key]
+    near = get_close_matches(key, SETTINGS, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else "shepherd config show lists all of them"
+    raise ConfigError(f"there is no setting {_shown(key)}", hint=hint)
+
+
+def parse_size(text: str) -> int:
+    """Bytes in a size such as `10G`, `1.5M` or `2097152` (B K M G T, powers of 1024, at least 1 MiB)."""
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    if size < _LEAST_SIZE:
+        raise ValueError(SETTINGS["max_db_size"].expected)
+    return size
+
+
+def default_user_id() -> str:
+    """hostname:username of this process."""
+    import getpass
+    import socket
+
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry in /etc/passwd
+        name = str(os.getuid()) if hasattr(os, "getuid") else "user"
+    return f"{socket.gethostname()}:{name}"
+
+
+_ELSEWHERE = "SHEPHERD_CONFIG=<path> names another file"
+
+
+def _parse_document(data: bytes, path: Path) -> object:
+    try:
+        return json.loads(data.decode("utf-8-sig")) if data.strip() else {}
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: byte {error.start} is not UTF-8", hint=f"save the file as UTF-8, or remove it: {path}"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{path}: line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}",
+            hint="correct it in an editor, or remove the file to start afresh",
+        ) from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; ten thousand brackets
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise ConfigError(f"{path}: {reason}", hint="correct it in an editor, or remove the file") from None
+
+
+def _serialised(document: dict[str, Any]) -> bytes:
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate, which only JSON's own escapes can carry
+        return (json.dumps(document, indent=2) + "\n").encode("ascii")
+
+
+def _write_atomically(target: Path, data: bytes) -> None:
+    """All of `data` or nothing, whatever happens: a temporary file beside it, synced, then renamed."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself is durable only when the folder is; not every file system can do it.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's advisory lock; a system without one goes without."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _checked(setting: Setting, value: object, where: str) -> Any:
+    try:
+        return setting.check(value)
+    except ValueError:
+        raise setting.problem(value, where) from None
+
+
+def _parsed(setting: Setting, text: str, where: str) -> Any:
+    try:
+        text.encode("utf-8")
+        return setting.parse(text)
+    except ValueError:
+        raise setting.problem(text, where) from None
+
+
+def _range(least: float, most: float) -> str:
+    if math.isinf(most):
+        return "" if math.isinf(least) else f" of at least {least:g}"
+    return f" from {_plain(least)} to {_plain(most)}"
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number == int(number) else f"{number:g}"
+
+
+def _shown(value: object) -> str:
+    """A value as JSON, shortened for a message."""
+    text = json.dumps(value, ensure_ascii=True) if not isinstance(value, str) else f'"{ascii(value)[1:-1]}"'
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+
+
+def _written(value: object) -> str:
+    """A value as one would type it after `config set`."""
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def _json_name(value: object) -> str:
+    names = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

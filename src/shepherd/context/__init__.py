@@ -1,0 +1,21 @@
+"""What the model sees, and in which order: the prompt's parts, the injected tail, what becomes of old tails.
+
+It knows messages and token counts; it knows neither SQL nor token ids.
+"""
+
+from __future__ import annotations
+
+from shepherd.context.injection import inject
+from shepherd.context.prompt import SystemPrompt, assemble, render_system
+from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
+
+__all__ = [
+    "Retention",
+    "SystemPrompt",
+    "assemble",
+    "inject",
+    "render_system",
+    "strip_tails",
+    "tail_tokens",
+    "tails_to_strip",
+]

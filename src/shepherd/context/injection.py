@@ -1,0 +1,36 @@
+"""Append what is remembered to the newest message, when all guards hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shepherd.types import ANONYMOUS_USERS, Injection, Message
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory
+
+__all__ = ["inject"]
+
+_NOTHING = Injection()
+
+
+def inject(
+    messages: Sequence[Message], *, memory: Memory | None, user_id: str, enabled: bool = True
+) -> Injection:
+    """Recall for the last message and append the tail to what the model sees of it; gives the injection back.
+
+    Nothing happens when injection is off, there is no memory, the last message is not the user's, the user is
+    nobody in particular, or nothing is remembered: the message is then untouched. `raw` never changes.
+    Raises StoreError when the memory fails; the message is untouched then, too.
+    """
+    if not enabled or memory is None or user_id in ANONYMOUS_USERS:
+        return _NOTHING
+    if not messages or messages[-1].role != "user":
+        return _NOTHING
+    message = messages[-1]
+    injection = memory.recall(message.raw, user_id)
+    if injection:
+        message.sent = message.raw + injection.tail
+        message.injected = injection
+    return injection
