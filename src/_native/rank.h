@@ -1,0 +1,37 @@
+/* The ranking formulas of recall; see rank.c. */
+#ifndef SHP_RANK_H
+#define SHP_RANK_H
+
+/* Products and sums are rounded one by one, never fused: the same scores on every machine, and the same as
+   any program that adds in the same order in IEEE doubles.  (GCC: -ffp-contract=off, set by the build.) */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
+/* BM25 of one query over one user's memories: length_norm = base + slope * doc_len. */
+typedef struct {
+    double k1_plus_1;
+    double base;      /* k1 (1 - b) */
+    double slope;     /* k1 b / mean document length, per token */
+} shp_rank_bm25;
+
+void shp_rank_bm25_set(double k1, double b, double mean_len, shp_rank_bm25 *out);
+
+/* What one keyword adds to a document that has it tf times. */
+static inline double shp_rank_term(const shp_rank_bm25 *bm25, double idf, double tf, double doc_len)
+{
+    return idf * tf * bm25->k1_plus_1 / (tf + (bm25->base + bm25->slope * doc_len));
+}
+
+static inline double shp_rank_recency(double age_days, double floor)
+{
+    return floor + (1.0 - floor) / (1.0 + (age_days > 0.0 ? age_days : 0.0) / 30.0);
+}
+
+double shp_rank_idf(double n_docs, double doc_freq);
+double shp_rank_relevance(double bm25, double idf_sum, double n_docs);
+double shp_rank_min_bm25(double relevance, double idf_sum, double n_docs);
+
+#endif

@@ -1,0 +1,13 @@
+# rank.h, for the extensions that link rank.c.
+cdef extern from "rank.h" nogil:
+    ctypedef struct shp_rank_bm25:
+        double k1_plus_1
+        double base      # k1 (1 - b)
+        double slope     # k1 b / mean document length, per token
+
+    void shp_rank_bm25_set(double k1, double b, double mean_len, shp_rank_bm25* out) noexcept
+    double shp_rank_term(const shp_rank_bm25* bm25, double idf, double tf, double doc_len) noexcept
+    double shp_rank_recency(double age_days, double floor) noexcept
+    double shp_rank_idf(double n_docs, double doc_freq) noexcept
+    double shp_rank_relevance(double bm25, double idf_sum, double n_docs) noexcept
+    double shp_rank_min_bm25(double relevance, double idf_sum, double n_docs) noexcept

@@ -1,0 +1,2 @@
+/* Recall over the FTS5 index: comes with the next change. */
+#include "recall.h"

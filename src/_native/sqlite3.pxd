@@ -1,0 +1,72 @@
+# sqlite3.h: what store.pyx uses of it. Every call is plain C: it raises nothing and needs no GIL.
+from libc.stdint cimport int64_t, uint64_t
+
+cdef extern from "sqlite3.h" nogil:
+    ctypedef struct sqlite3:
+        pass
+    ctypedef struct sqlite3_stmt:
+        pass
+    ctypedef struct sqlite3_backup:
+        pass
+    ctypedef void (*sqlite3_destructor_type)(void*) noexcept
+
+    const int SQLITE_OK, SQLITE_ERROR, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_NOMEM, SQLITE_MISUSE, SQLITE_RANGE
+    const int SQLITE_ROW, SQLITE_DONE
+    const int SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
+    const int SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE
+    const int SQLITE_OPEN_NOMUTEX, SQLITE_OPEN_EXRESCODE
+    const unsigned int SQLITE_PREPARE_PERSISTENT
+    const int SQLITE_DBCONFIG_ENABLE_FKEY, SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_DEFENSIVE
+    const int SQLITE_FCNTL_DATA_VERSION
+    const sqlite3_destructor_type SQLITE_STATIC
+
+    const char* sqlite3_libversion()
+    int sqlite3_threadsafe()
+    int sqlite3_open_v2(const char* path, sqlite3** db, int flags, const char* vfs)
+    int sqlite3_close_v2(sqlite3* db)
+    int sqlite3_busy_timeout(sqlite3* db, int ms)
+    int sqlite3_db_config(sqlite3* db, int option, ...)
+    int sqlite3_file_control(sqlite3* db, const char* schema, int option, void* value)
+    void sqlite3_interrupt(sqlite3* db)
+    int sqlite3_get_autocommit(sqlite3* db)
+    int64_t sqlite3_changes64(sqlite3* db)
+    int64_t sqlite3_last_insert_rowid(sqlite3* db)
+
+    int sqlite3_errcode(sqlite3* db)
+    int sqlite3_extended_errcode(sqlite3* db)
+    const char* sqlite3_errmsg(sqlite3* db)
+    const char* sqlite3_errstr(int code)
+
+    int sqlite3_exec(sqlite3* db, const char* sql, void* callback, void* argument, char** message)
+    int sqlite3_prepare_v3(sqlite3* db, const char* sql, int n_bytes, unsigned int flags,
+                           sqlite3_stmt** statement, const char** tail)
+    int sqlite3_step(sqlite3_stmt* statement)
+    int sqlite3_reset(sqlite3_stmt* statement)
+    int sqlite3_finalize(sqlite3_stmt* statement)
+    int sqlite3_clear_bindings(sqlite3_stmt* statement)
+
+    int sqlite3_bind_parameter_count(sqlite3_stmt* statement)
+    int sqlite3_bind_null(sqlite3_stmt* statement, int index)
+    int sqlite3_bind_int64(sqlite3_stmt* statement, int index, int64_t value)
+    int sqlite3_bind_double(sqlite3_stmt* statement, int index, double value)
+    int sqlite3_bind_text64(sqlite3_stmt* statement, int index, const char* text, uint64_t n_bytes,
+                            sqlite3_destructor_type free, unsigned char encoding)
+    int sqlite3_bind_blob64(sqlite3_stmt* statement, int index, const void* bytes, uint64_t n_bytes,
+                            sqlite3_destructor_type free)
+    int sqlite3_bind_zeroblob(sqlite3_stmt* statement, int index, int n_bytes)
+    const unsigned char SQLITE_UTF8
+
+    int sqlite3_column_count(sqlite3_stmt* statement)
+    int sqlite3_column_type(sqlite3_stmt* statement, int column)
+    int64_t sqlite3_column_int64(sqlite3_stmt* statement, int column)
+    double sqlite3_column_double(sqlite3_stmt* statement, int column)
+    const unsigned char* sqlite3_column_text(sqlite3_stmt* statement, int column)
+    const void* sqlite3_column_blob(sqlite3_stmt* statement, int column)
+    int sqlite3_column_bytes(sqlite3_stmt* statement, int column)
+
+    sqlite3_backup* sqlite3_backup_init(sqlite3* target, const char* target_name,
+                                        sqlite3* source, const char* source_name)
+    int sqlite3_backup_step(sqlite3_backup* backup, int pages)
+    int sqlite3_backup_remaining(sqlite3_backup* backup)
+    int sqlite3_backup_pagecount(sqlite3_backup* backup)
+    int sqlite3_backup_finish(sqlite3_backup* backup)

@@ -1,0 +1,54 @@
+import os
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "SQLiteError"]
+
+SQLITE_VERSION: Final[str]
+SQLITE_KIND: Final[str]
+
+class SQLiteError(Exception):
+    code: int
+    message: str
+    def __init__(self, code: int, message: str) -> None: ...
+
+class Connection:
+    @property
+    def path(self) -> str: ...
+    @property
+    def read_only(self) -> bool: ...
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        create: bool = True,
+        busy_timeout_ms: int = 5000,
+        cache_kib: int = 16384,
+    ) -> None: ...
+    def __enter__(self) -> Connection: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def execute(
+        self, sql: str, parameters: Sequence[int | float | str | bytes | None] = ()
+    ) -> list[tuple[Any, ...]]: ...
+    def execute_many(self, sql: str, rows: Iterable[Sequence[int | float | str | bytes | None]]) -> int: ...
+    def script(self, sql: str) -> None: ...
+    @property
+    def changes(self) -> int: ...
+    @property
+    def last_insert_rowid(self) -> int: ...
+    @property
+    def in_transaction(self) -> bool: ...
+    def data_version(self) -> int: ...
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        pages_per_step: int = 256,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...

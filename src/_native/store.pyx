@@ -1,0 +1,732 @@
+"""SQLite connections, and recall over its FTS5 index.  The only module that links SQLite.
+
+It knows statements, rows and postings; the schema, settings and the meaning of a row live above.
+One door (`_error`) turns result codes into SQLiteError.  Work on the database runs without the GIL, and
+crosses it once per statement, not once per row: a busy Python thread would cost a switch interval (5 ms)
+at every crossing.
+"""
+import os
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_Clear
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    WAIT_LOCK,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_get_thread_ident,
+    PyThread_release_lock,
+    PyThread_type_lock,
+)
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.limits cimport INT_MAX
+from libc.math cimport isnan
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memchr, memcpy
+
+from sqlite3 cimport *
+
+cdef extern from *:
+    """
+    #ifndef SHEPHERD_SQLITE_KIND          /* the build says which copy of SQLite it linked */
+    #define SHEPHERD_SQLITE_KIND "system"
+    #endif
+    """
+    const char* SHEPHERD_SQLITE_KIND
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)   # NULL with an exception set
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "SQLiteError"]
+
+SQLITE_VERSION = sqlite3_libversion().decode()
+SQLITE_KIND = SHEPHERD_SQLITE_KIND.decode()
+
+if not sqlite3_threadsafe():
+    raise ImportError("this SQLite was built without thread support; build with SHEPHERD_SQLITE=bundled")
+
+cdef enum:
+    MAX_STATEMENTS = 128      # prepared statements kept per connection
+    MAX_PARAMETERS = 64       # of one statement
+    BATCH_CELLS = 65536       # results are turned into Python objects in batches of at most this
+    BATCH_BYTES = 1 << 20     # ... or this many bytes of text, so that a big result is not held twice
+    BATCH_ROWS = 256          # rows of execute_many bound and stepped in one stretch without the GIL
+
+cdef extern from *:
+    """
+    /* One value on its way into or out of SQLite, in a form that needs no GIL. */
+    typedef struct {
+        int kind;             /* SQLITE_INTEGER, FLOAT, TEXT, BLOB or NULL */
+        int64_t integer;      /* the integer; out: for TEXT and BLOB the offset in Batch.bytes */
+        double real;
+        const char *bytes;    /* in: TEXT or BLOB, owned by a Python object that outlives the call */
+        int64_t size;         /* bytes of TEXT or BLOB */
+    } Cell;
+
+    typedef struct {
+        Cell *cells;          /* row after row; owned */
+        int64_t n_cells, cell_capacity;
+        char *bytes;          /* owned */
+        int64_t n_bytes, byte_capacity;
+        int n_columns;
+    } Batch;
+    """
+    ctypedef struct Cell:
+        int kind
+        int64_t integer
+        double real
+        const char* bytes
+        int64_t size
+
+    ctypedef struct Batch:
+        Cell* cells
+        int64_t n_cells, cell_capacity
+        char* bytes
+        int64_t n_bytes, byte_capacity
+        int n_columns
+
+
+class SQLiteError(Exception):
+    """SQLite refused: `code` is its extended result code, `message` its words, without any bound value."""
+
+    def __init__(self, code: int, message: str):
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self):
+        return f"{self.message} (SQLite code {self.code})"
+
+
+cdef object _error(sqlite3* db, int code, bint with_values):
+    """The exception for a failed call; `with_values` hides words that may quote a bound text.
+
+    Only SQLITE_ERROR quotes values: FTS5 repeats the query near a syntax error, JSON its path.
+    """
+    cdef object message
+    if db != NULL and (sqlite3_errcode(db) & 0xFF) == (code & 0xFF):
+        code = sqlite3_extended_errcode(db)
+        message = sqlite3_errmsg(db).decode("utf-8", "replace")
+    else:
+        message = sqlite3_errstr(code).decode("utf-8", "replace")
+    if with_values and (code & 0xFF) == SQLITE_ERROR and not message.startswith("no such table: "):
+        message = "SQL logic error; SQLite's own words may quote a parameter and are not repeated"
+    return SQLiteError(code, message)
+
+
+cdef object _closed():
+    return SQLiteError(SQLITE_MISUSE, "the connection is closed")
+
+
+# ---- values in ------------------------------------------------------------------------------------------
+
+cdef int _cell_from_object(object value, Py_ssize_t index, Cell* cell) except -1:
+    """Points `cell` at `value`, which must stay alive until the statement is reset."""
+    cdef int overflow = 0
+    cdef Py_ssize_t size = 0
+    if value is None:
+        cell.kind = SQLITE_NULL
+    elif isinstance(value, int):
+        cell.kind = SQLITE_INTEGER
+        cell.integer = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow:
+            raise OverflowError(f"parameter {index + 1}: the integer does not fit 64 bits")
+    elif isinstance(value, float):
+        cell.kind = SQLITE_FLOAT
+        cell.real = value
+        if isnan(cell.real):
+            raise ValueError(f"parameter {index + 1}: SQLite would store NaN as NULL; pass None to mean that")
+    elif isinstance(value, str):
+        cell.kind = SQLITE_TEXT
+        cell.bytes = PyUnicode_AsUTF8AndSize(value, &size)
+        if cell.bytes == NULL:
+            PyErr_Clear()     # its exception would carry the text
+            raise ValueError(f"parameter {index + 1}: the text has a lone surrogate (U+D800 to U+DFFF), "
+                             "which UTF-8 cannot hold")
+        cell.size = size
+    elif isinstance(value, bytes):
+        cell.kind = SQLITE_BLOB
+        cell.bytes = PyBytes_AS_STRING(value)
+        cell.size = PyBytes_GET_SIZE(value)
+    else:
+        raise TypeError(f"parameter {index + 1}: {type(value).__name__} cannot be stored; "
+                        "use None, int, float, str or bytes")
+    return 0
+
+
+cdef int _cells_from_row(tuple row, int n_parameters, Cell* cells) except -1:
+    cdef Py_ssize_t i, n = len(row)
+    if n != n_parameters:
+        raise ValueError(f"the statement takes {n_parameters} parameters, {n} were given")
+    for i in range(n):
+        _cell_from_object(row[i], i, &cells[i])
+    return 0
+
+
+cdef int _bind(sqlite3_stmt* statement, int n_parameters, const Cell* cells) noexcept nogil:
+    cdef int i, code = SQLITE_OK
+    for i in range(n_parameters):
+        if cells[i].kind == SQLITE_INTEGER:
+            code = sqlite3_bind_int64(statement, i + 1, cells[i].integer)
+        elif cells[i].kind == SQLITE_TEXT:
+            # STATIC: the Python object outlives the call, and the binding is cleared at its end.
+            code = sqlite3_bind_text64(statement, i + 1, cells[i].bytes, cells[i].size, SQLITE_STATIC,
+                                       SQLITE_UTF8)
+        elif cells[i].kind == SQLITE_FLOAT:
+            code = sqlite3_bind_double(statement, i + 1, cells[i].real)
+        elif cells[i].kind == SQLITE_BLOB:
+            code = sqlite3_bind_blob64(statement, i + 1, cells[i].bytes, cells[i].size, SQLITE_STATIC)
+        else:
+            code = sqlite3_bind_null(statement, i + 1)
+        if code != SQLITE_OK:
+            return code
+    return SQLITE_OK
+
+
+# ---- rows out -------------------------------------------------------------------------------------------
+
+cdef void _batch_free(Batch* batch) noexcept nogil:
+    free(batch.cells)
+    free(batch.bytes)
+    batch.cells = NULL
+    batch.bytes = NULL
+    batch.cell_capacity = batch.byte_capacity = 0
+
+
+cdef bint _batch_reserve(Batch* batch, int64_t n_cells, int64_t n_bytes) noexcept nogil:
+    """Room for so many more cells and bytes; False when memory is out."""
+    cdef int64_t wanted
+    cdef void* grown
+    if batch.n_cells + n_cells > batch.cell_capacity:
+        wanted = 2 * (batch.n_cells + n_cells) + 64
+        grown = realloc(batch.cells, <size_t>wanted * sizeof(Cell))
+        if grown == NULL:
+            return False
+        batch.cells = <Cell*>grown
+        batch.cell_capacity = wanted
+    if batch.n_bytes + n_bytes > batch.byte_capacity:
+        wanted = 2 * (batch.n_bytes + n_bytes) + 1024
+        grown = realloc(batch.bytes, <size_t>wanted)
+        if grown == NULL:
+            return False
+        batch.bytes = <char*>grown
+        batch.byte_capacity = wanted
+    return True
+
+
+cdef bint _batch_append(Batch* batch, sqlite3_stmt* statement, int column) noexcept nogil:
+    """Copies one column of the current row; False when memory is out."""
+    cdef const void* source = NULL
+    cdef Cell* cell
+    cdef int64_t size = 0
+    cdef int kind = sqlite3_column_type(statement, column)
+    if kind == SQLITE_TEXT:
+        source = sqlite3_column_text(statement, column)
+    elif kind == SQLITE_BLOB:
+        source = sqlite3_column_blob(statement, column)
+    if kind == SQLITE_TEXT or kind == SQLITE_BLOB:
+        size = sqlite3_column_bytes(statement, column)
+        if source == NULL and size:
+            return False
+    if not _batch_reserve(batch, 1, size):
+        return False
+    cell = &batch.cells[batch.n_cells]
+    cell.kind = kind
+    if kind == SQLITE_INTEGER:
+        cell.integer = sqlite3_column_int64(statement, column)
+    elif kind == SQLITE_FLOAT:
+        cell.real = sqlite3_column_double(statement, column)
+    elif kind != SQLITE_NULL:
+        cell.integer = batch.n_bytes
+        cell.size = size
+        if size:
+            memcpy(batch.bytes + batch.n_bytes, source, <size_t>size)
+        batch.n_bytes += size
+    batch.n_cells += 1
+    return True
+
+
+cdef int _batch_fill(Batch* batch, sqlite3_stmt* statement) noexcept nogil:
+    """Steps until the batch is full (SQLITE_ROW), the rows end (SQLITE_DONE) or an error comes."""
+    cdef int column, code
+    batch.n_cells = batch.n_bytes = 0
+    while True:
+        code = sqlite3_step(statement)
+        if code != SQLITE_ROW:
+            return code
+        batch.n_columns = sqlite3_column_count(statement)
+        for column in range(batch.n_columns):
+            if not _batch_append(batch, statement, column):
+                return SQLITE_NOMEM
+        if batch.n_cells >= BATCH_CELLS or batch.n_bytes >= BATCH_BYTES:
+            return SQLITE_ROW
+
+
+cdef object _object_from_cell(const Batch* batch, const Cell* cell):
+    if cell.kind == SQLITE_INTEGER:
+        return cell.integer
+    if cell.kind == SQLITE_TEXT:
+        # A damaged or foreign file may hold bad UTF-8; one row must not make the rest unreadable.
+        return PyUnicode_DecodeUTF8(batch.bytes + cell.integer, <Py_ssize_t>cell.size, "replace")
+    if cell.kind == SQLITE_FLOAT:
+        return cell.real
+    if cell.kind == SQLITE_BLOB:
+        return PyBytes_FromStringAndSize(batch.bytes + cell.integer, <Py_ssize_t>cell.size)
+    return None
+
+
+cdef int _append_rows(list rows, const Batch* batch) except -1:
+    cdef int64_t start = 0
+    cdef int column
+    cdef tuple row
+    cdef object value
+    while start < batch.n_cells:
+        row = PyTuple_New(batch.n_columns)
+        for column in range(batch.n_columns):
+            value = _object_from_cell(batch, &batch.cells[start + column])
+            Py_INCREF(value)
+            PyTuple_SET_ITEM(row, column, value)
+        rows.append(row)
+        start += batch.n_columns
+    return 0
+
+
+# ---- statements -----------------------------------------------------------------------------------------
+
+@cython.final
+@cython.freelist(16)
+cdef class _Statement:
+    cdef sqlite3_stmt* handle     # owned
+    cdef int n_parameters
+    cdef bint is_running          # in a call further up this thread's stack: must not be stepped again
+    cdef uint64_t last_use        # tick of the connection's statement clock
+
+    def __dealloc__(self):
+        sqlite3_finalize(self.handle)
+
+
+cdef const char* _sql_bytes(str sql, int* size) except NULL:
+    cdef Py_ssize_t n = 0
+    cdef const char* text = PyUnicode_AsUTF8AndSize(sql, &n)
+    if text == NULL:
+        PyErr_Clear()
+        raise ValueError("the SQL has a lone surrogate")
+    if n > INT_MAX - 1 or memchr(text, 0, n) != NULL:
+        raise ValueError("the SQL is longer than 2 GiB or has a NUL character")
+    size[0] = <int>n
+    return text
+
+
+cdef bytes _path_bytes(object path):
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError("the path of a database cannot have a NUL character")
+    return encoded
+
+
+# ---- connections ----------------------------------------------------------------------------------------
+
+cdef class Connection:
+    """A connection to one database file (":memory:" for none).
+
+    One thread at a time: a lock makes others wait, but a transaction is shared, so give each thread its own.
+    WAL is the caller's choice (`PRAGMA journal_mode = WAL`); foreign keys are on, functions and views of the
+    schema are not trusted, shadow tables cannot be written.  Usable as a context manager, which closes it.
+
+    Values are None, int (64 bits), float (not NaN), str and bytes.  Text may hold NUL characters; lone
+    surrogates are refused with ValueError.  Text that is not UTF-8 comes back with U+FFFD.
+    Raises SQLiteError when the file cannot be opened or is not a database.
+    """
+
+    cdef sqlite3* db              # owned; NULL once closed.  Set to NULL only with the GIL held
+    cdef PyThread_type_lock lock  # held by the thread that uses db; owned
+    cdef unsigned long owner      # that thread, while depth > 0
+    cdef int depth                # nested calls of the owner (a progress callback, a finaliser run by the GC)
+    cdef bint close_on_leave
+    cdef dict statements          # SQL -> _Statement
+    cdef uint64_t clock           # ticks once per use of a statement
+    cdef Batch spare              # buffers of the last result, used again by the next
+    cdef readonly str path
+    cdef readonly bint read_only
+
+    def __cinit__(self):
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError
+
+    def __init__(self, path, *, bint read_only=False, bint create=True, int busy_timeout_ms=5000,
+                 int cache_kib=16384):
+        if self.db != NULL:
+            raise RuntimeError("a connection is opened once")
+        if cache_kib < 0 or busy_timeout_ms < 0:
+            raise ValueError("cache_kib and busy_timeout_ms cannot be negative")
+        self.statements = {}
+        self.path = os.fsdecode(path)
+        self.read_only = read_only
+        cdef int flags = SQLITE_OPEN_READONLY if read_only else SQLITE_OPEN_READWRITE
+        if create and not read_only:
+            flags |= SQLITE_OPEN_CREATE
+        self.db = _open(self.path, flags, busy_timeout_ms)
+        try:
+            # The cache size reads the schema: a file that is not a database is refused here.
+            self.script(f"PRAGMA cell_size_check = ON; PRAGMA cache_size = -{cache_kib}")
+        except BaseException:
+            self.close()
+            raise
+
+    def __dealloc__(self):
+        # close_v2 waits for the statements, which go with the dictionary.
+        sqlite3_close_v2(self.db)
+        _batch_free(&self.spare)
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    cdef int _enter(self) except -1:
+        """Takes the lock.  The GIL goes while it waits: its holder may need the GIL to finish."""
+        cdef unsigned long me = PyThread_get_thread_ident()
+        if self.depth and self.owner == me:
+            self.depth += 1
+        else:
+            if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+                with nogil:
+                    PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            self.owner = me
+            self.depth = 1
+        if self.db == NULL:
+            self._leave()
+            raise _closed()
+        return 0
+
+    cdef void _leave(self) noexcept:
+        cdef sqlite3* db
+        self.depth -= 1
+        if self.depth:
+            return
+        if self.close_on_leave:
+            self.close_on_leave = False
+            db = self.db
+            self.db = NULL
+            self.statements = {}      # finalises them
+            with nogil:
+                sqlite3_close_v2(db)
+        PyThread_release_lock(self.lock)
+
+    cdef _Statement _statement(self, str sql):
+        """The prepared statement of `sql`, ready to bind; from the cache where it is not running."""
+        cdef object cached = self.statements.get(sql)
+        cdef _Statement statement
+        self.clock += 1
+        if cached is not None:
+            statement = <_Statement>cached
+            if not statement.is_running:
+                statement.last_use = self.clock
+                return statement
+        statement = self._prepare(sql)
+        statement.last_use = self.clock
+        if cached is None:
+            if len(self.statements) >= MAX_STATEMENTS:
+                self._forget_oldest_statement()
+            self.statements[sql] = statement
+        return statement
+
+    cdef _Statement _prepare(self, str sql):
+        cdef _Statement statement = _Statement.__new__(_Statement)
+        cdef const char* tail = NULL
+        cdef sqlite3_stmt* second = NULL
+        cdef int code, size = 0
+        cdef const char* text = _sql_bytes(sql, &size)
+        cdef const char* end = text + size
+        with nogil:
+            code = sqlite3_prepare_v3(self.db, text, size + 1, SQLITE_PREPARE_PERSISTENT, &statement.handle,
+                                      &tail)
+            if code == SQLITE_OK and tail < end:
+                # Only white space and comments may follow; anything else would be dropped in silence.
+                code = sqlite3_prepare_v3(self.db, tail, <int>(end - tail) + 1, 0, &second, NULL)
+        if code != SQLITE_OK:
+            raise _error(self.db, code, False)
+        if second != NULL or statement.handle == NULL:
+            sqlite3_finalize(second)
+            raise ValueError("execute() takes exactly one statement; use script() for several")
+        statement.n_parameters = sqlite3_bind_parameter_count(statement.handle)
+        if statement.n_parameters > MAX_PARAMETERS:
+            raise ValueError(f"at most {MAX_PARAMETERS} parameters, the statement has {statement.n_parameters}")
+        return statement
+
+    cdef int _forget_oldest_statement(self) except -1:
+        cdef uint64_t oldest = <uint64_t>-1
+        cdef object oldest_sql = None
+        for sql, statement in self.statements.items():
+            if (<_Statement>statement).last_use < oldest:
+                oldest = (<_Statement>statement).last_use
+                oldest_sql = sql
+        del self.statements[oldest_sql]
+        return 0
+
+    def execute(self, str sql not None, parameters=()):
+        """All rows of one statement; an empty list when it returns none.
+
+        Raises SQLiteError, ValueError (number of parameters, lone surrogate, NaN), OverflowError, TypeError.
+        """
+        # A statement of parameters given as text would be taken for their letters.
+        if isinstance(parameters, (str, bytes, dict)):
+            raise TypeError(f"parameters are a sequence of values, not {type(parameters).__name__}")
+        cdef tuple row = tuple(parameters)
+        self._enter()
+        try:
+            return self._execute(sql, row)
+        finally:
+            self._leave()
+
+    cdef list _execute(self, str sql, tuple parameters):
+        cdef Cell cells[MAX_PARAMETERS]
+        cdef _Statement statement = self._statement(sql)
+        cdef Batch batch = self.spare
+        cdef list rows = []
+        cdef int code
+        _cells_from_row(parameters, statement.n_parameters, cells)
+        # A finaliser run by the garbage collector below may execute on this connection: it finds the
+        # statement taken and the buffers gone, and makes its own.
+        self.spare.cells = NULL
+        self.spare.bytes = NULL
+        self.spare.cell_capacity = self.spare.byte_capacity = 0
+        statement.is_running = True
+        try:
+            with nogil:
+                code = _bind(statement.handle, statement.n_parameters, cells)
+                if code == SQLITE_OK:
+                    code = _batch_fill(&batch, statement.handle)
+            while code == SQLITE_ROW:
+                _append_rows(rows, &batch)
+                with nogil:
+                    code = _batch_fill(&batch, statement.handle)
+            if code != SQLITE_DONE:
+                raise _error(self.db, code, len(parameters) > 0)
+            _append_rows(rows, &batch)
+        finally:
+            with nogil:
+                sqlite3_reset(statement.handle)
+                sqlite3_clear_bindings(statement.handle)
+            statement.is_running = False
+            _batch_free(&self.spare)
+            if batch.byte_capacity > 2 * BATCH_BYTES:
+                _batch_free(&batch)
+            self.spare = batch
+        return rows
+
+    def execute_many(self, str sql not None, rows):
+        """Runs one statement for every row of parameters; the number of rows changed in the tables.
+
+        All or nothing: outside a transaction it opens one of its own.  Rows that the statement returns are
+        dropped.  `rows` may be a generator that uses this connection.
+        """
+        cdef int64_t n_changed = 0
+        cdef bint own_transaction = not self.in_transaction
+        cdef list chunk = []
+        if own_transaction:
+            self.execute("BEGIN IMMEDIATE")
+        try:
+            for row in rows:
+                chunk.append(tuple(row))
+                if len(chunk) == BATCH_ROWS:
+                    n_changed += self._run_chunk(sql, chunk)
+                    chunk = []
+            n_changed += self._run_chunk(sql, chunk)
+            if own_transaction:
+                self.execute("COMMIT")
+        except BaseException:
+            if own_transaction and self.db != NULL and self.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+        return n_changed
+
+    cdef int64_t _run_chunk(self, str sql, list chunk) except -1:
+        cdef int64_t n_changed
+        self._enter()
+        try:
+            n_changed = self._run_rows(self._statement(sql), chunk)
+        finally:
+            self._leave()
+        return n_changed
+
+    cdef int64_t _run_rows(self, _Statement statement, list chunk) except -1:
+        cdef Py_ssize_t i, n = len(chunk)
+        cdef int code = SQLITE_OK, width = statement.n_parameters
+        cdef int64_t n_changed = 0
+        cdef sqlite3_stmt* handle = statement.handle
+        cdef Cell* cells = <Cell*>malloc((<size_t>n * width + 1) * sizeof(Cell))
+        if cells == NULL:
+            raise MemoryError
+        statement.is_running = True
+        try:
+            for i in range(n):
+                _cells_from_row(chunk[i], width, cells + i * width)
+            with nogil:
+                for i in range(n):
+                    code = _bind(handle, width, cells + i * width)
+                    if code != SQLITE_OK:
+                        break
+                    code = sqlite3_step(handle)
+                    while code == SQLITE_ROW:
+                        code = sqlite3_step(handle)
+                    if code != SQLITE_DONE:
+                        break
+                    sqlite3_reset(handle)
+                    n_changed += sqlite3_changes64(self.db)
+            if code != SQLITE_OK and code != SQLITE_DONE:
+                raise _error(self.db, code, width > 0)
+        finally:
+            with nogil:
+                sqlite3_reset(handle)
+                sqlite3_clear_bindings(handle)
+            statement.is_running = False
+            free(cells)
+        return n_changed
+
+    def script(self, str sql not None):
+        """Runs any number of statements without parameters; rows are dropped."""
+        cdef int code, size = 0
+        cdef const char* text = _sql_bytes(sql, &size)
+        self._enter()
+        try:
+            with nogil:
+                code = sqlite3_exec(self.db, text, NULL, NULL, NULL)
+            if code != SQLITE_OK:
+                raise _error(self.db, code, False)
+        finally:
+            self._leave()
+
+    @property
+    def changes(self):
+        """Rows that the last INSERT, UPDATE or DELETE changed."""
+        self._enter()
+        cdef int64_t n = sqlite3_changes64(self.db)
+        self._leave()
+        return n
+
+    @property
+    def last_insert_rowid(self):
+        """Row id of the last successful INSERT of this connection, 0 before the first."""
+        self._enter()
+        cdef int64_t rowid = sqlite3_last_insert_rowid(self.db)
+        self._leave()
+        return rowid
+
+    @property
+    def in_transaction(self):
+        """Whether BEGIN has run and neither COMMIT nor ROLLBACK ended it."""
+        self._enter()
+        cdef bint inside = not sqlite3_get_autocommit(self.db)
+        self._leave()
+        return inside
+
+    def data_version(self):
+        """A number that another one's or this connection's commit changes.
+
+        It is noticed when a transaction begins to read: inside a read transaction the number and the rows
+        belong together.  Numbers of different connections cannot be compared.
+        """
+        cdef unsigned int version = 0
+        cdef int code
+        self._enter()
+        try:
+            with nogil:
+                code = sqlite3_file_control(self.db, b"main", SQLITE_FCNTL_DATA_VERSION, &version)
+            if code != SQLITE_OK:
+                raise _error(self.db, code, False)
+        finally:
+            self._leave()
+        return version
+
+    def backup(self, path, *, int pages_per_step=256, progress=None):
+        """Copies the last committed state to the database at `path`, whose content it replaces.
+
+        Others may write meanwhile; the copy is one snapshot.  `progress(remaining, total)` is called after
+        every `pages_per_step` pages; what it raises stops the backup.  A backup that failed leaves the
+        target as it was.
+        """
+        if pages_per_step < 1:
+            raise ValueError("pages_per_step must be at least 1")
+        if self.db == NULL:
+            raise _closed()
+        if self.path in ("", ":memory:"):
+            self._enter()             # nobody else can reach these pages
+            try:
+                _copy_pages(self.db, os.fsdecode(path), pages_per_step, progress)
+            finally:
+                self._leave()
+            return
+        # A connection of its own, in one read transaction: a backup step on a connection that others
+        # write through would start again at the first page after every commit.
+        with Connection(self.path, read_only=self.read_only, create=False) as source:
+            source.script("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
+            _copy_pages((<Connection>source).db, os.fsdecode(path), pages_per_step, progress)
+
+    def interrupt(self):
+        """Makes the statement that another thread runs here fail with SQLITE_INTERRUPT; else does nothing."""
+        # No lock: it must not wait.  Safe against close(), which lets go of db with the GIL held.
+        if self.db != NULL:
+            sqlite3_interrupt(self.db)
+
+    def close(self):
+        """Rolls back what was not committed and lets the file go; closing twice is fine."""
+        if self.db == NULL:
+            return
+        try:
+            self._enter()
+        except SQLiteError:               # another thread closed it while this one waited
+            return
+        self.close_on_leave = True
+        self._leave()
+
+
+cdef sqlite3* _open(str path, int flags, int busy_timeout_ms) except NULL:
+    cdef bytes encoded = _path_bytes(path)
+    cdef const char* name = encoded
+    cdef sqlite3* db = NULL
+    cdef int code
+    with nogil:
+        code = sqlite3_open_v2(name, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL)
+    if code != SQLITE_OK:
+        error = _error(db, code, False)
+        sqlite3_close_v2(db)
+        raise error
+    sqlite3_busy_timeout(db, busy_timeout_ms)
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, <int>1, <int*>NULL)
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, <int>0, <int*>NULL)
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, <int>1, <int*>NULL)
+    return db
+
+
+cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progress) except -1:
+    cdef sqlite3* target = _open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, 5000)
+    cdef sqlite3_backup* backup = NULL
+    cdef int code
+    try:
+        backup = sqlite3_backup_init(target, b"main", source, b"main")
+        if backup == NULL:
+            raise _error(target, sqlite3_errcode(target), False)
+        while True:
+            with nogil:
+                code = sqlite3_backup_step(backup, pages_per_step)
+            if code != SQLITE_OK and code != SQLITE_DONE:
+                raise _error(NULL, code, False)
+            if progress is not None:
+                progress(sqlite3_backup_remaining(backup), sqlite3_backup_pagecount(backup))
+            if code == SQLITE_DONE:
+                return 0
+    finally:
+        with nogil:
+            sqlite3_backup_finish(backup)
+            sqlite3_close_v2(target)

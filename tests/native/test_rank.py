@@ -1,0 +1,100 @@
+"""The formulas of ranking against their twin, bit for bit, and their shape."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shepherd._native import rank
+from tests.native import twin_rank
+
+counts = st.integers(0, 10_000_000)
+relevances = st.just(0.0) | st.floats(1e-200, 1.0, exclude_max=True)
+
+
+@given(counts, counts)
+def test_idf_is_the_twins(a: int, b: int) -> None:
+    doc_freq, n_docs = sorted((a, b))
+
+    assert rank.idf(n_docs, doc_freq) == twin_rank.idf(n_docs, doc_freq)
+
+
+@given(
+    st.floats(0.0, 20.0),
+    st.tuples(st.integers(1, 1000), st.integers(0, 100_000), st.floats(0.0, 1e5)),
+    st.floats(0.0, 3.0),
+    st.floats(0.0, 1.0),
+)
+def test_term_is_the_twins(idf: float, counted: tuple[int, int, float], k1: float, b: float) -> None:
+    twins = twin_rank.bm25_term(idf, *counted, k1=k1, b=b)
+
+    assert rank.bm25_term(idf, *counted, k1=k1, b=b) == twins
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0.0, 1.0))
+def test_recency_is_the_twins(age_days: float, floor: float) -> None:
+    assert rank.recency(age_days, floor) == twin_rank.recency(age_days, floor)
+
+
+@given(st.floats(0.0, 500.0), st.floats(0.0, 300.0), counts)
+def test_relevance_is_the_twins(bm25: float, idf_sum: float, n_docs: int) -> None:
+    assert rank.relevance(bm25, idf_sum, n_docs) == twin_rank.relevance(bm25, idf_sum, n_docs)
+
+
+def test_known_values() -> None:
+    assert rank.idf(10, 1) == pytest.approx(math.log(1 + 9.5 / 1.5))
+    assert rank.bm25_term(2.0, 1, 30, 30) == pytest.approx(2.0)
+    assert rank.recency(30, 0.0) == pytest.approx(0.5)
+    assert rank.recency(0, 0.9) == pytest.approx(1.0)
+    assert rank.relevance(rank.idf(10, 1), rank.idf(10, 1), 10) == pytest.approx(0.5)
+
+
+def test_recency_of_the_future_is_that_of_now() -> None:
+    assert rank.recency(-100.0, 0.5) == rank.recency(0.0, 0.5) == 1.0
+
+
+@given(st.floats(1e-6, 100.0), st.floats(1.0001, 10.0), st.floats(1e-3, 100.0), st.integers(1, 10_000_000))
+def test_relevance_grows_with_bm25(bm25: float, factor: float, idf_sum: float, n_docs: int) -> None:
+    less = rank.relevance(bm25, idf_sum, n_docs)
+    more = rank.relevance(bm25 * factor, idf_sum, n_docs)
+
+    assert less < more or less >= 1.0 - 1e-9
+
+
+@given(relevances, st.floats(1e-3, 300.0), st.integers(1, 10_000_000))
+def test_least_bm25_is_the_inverse_of_relevance(wanted: float, idf_sum: float, n_docs: int) -> None:
+    bm25 = rank.min_bm25(wanted, idf_sum, n_docs)
+
+    assert rank.relevance(bm25 * (1 + 1e-12), idf_sum, n_docs) >= wanted * (1 - 1e-12)
+    assert rank.relevance(bm25 * (1 - 1e-12), idf_sum, n_docs) <= wanted * (1 + 1e-12)
+
+
+def test_no_bm25_reaches_more_than_full_relevance() -> None:
+    assert rank.min_bm25(1.1, 5.0, 10) == math.inf
+    assert rank.min_bm25(0.5, 0.0, 10) == math.inf
+    assert rank.min_bm25(0.5, 5.0, 0) == math.inf
+    assert rank.min_bm25(0.0, 0.0, 0) == 0.0
+
+
+def test_full_relevance_is_reached_where_it_rounds_to_one() -> None:
+    assert rank.relevance(rank.min_bm25(1.0, 5.0, 10), 5.0, 10) == 1.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rank.idf(10, 11),
+        lambda: rank.idf(10, -1),
+        lambda: rank.idf(math.nan, 1),
+        lambda: rank.bm25_term(1.0, 1, 1, 1, k1=-1.0),
+        lambda: rank.bm25_term(1.0, 1, 1, 1, b=1.5),
+        lambda: rank.bm25_term(1.0, -1, 1, 1),
+        lambda: rank.recency(1.0, 1.5),
+        lambda: rank.recency(1.0, math.nan),
+    ],
+)
+def test_values_outside_their_range_are_refused(call: object) -> None:
+    with pytest.raises(ValueError, match=r"must be|cannot be"):
+        call()  # type: ignore[operator]
