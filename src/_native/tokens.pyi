@@ -1,0 +1,22 @@
+"""How many tokens a text has, when nobody counted them: characters per token, learned from the counts that come back."""
+
+class CharsPerToken:
+    """An exponential moving average of characters per token, always within 2 to 5.
+
+    One per model; not for use from several threads at once. A value that is not finite starts at 3.5.
+    """
+
+    def __init__(self, value: float = 3.5) -> None: ...
+    @property
+    def value(self) -> float:
+        """The average now; hand it to the constructor to go on from it later."""
+    def estimate(self, n_chars: float) -> int:
+        """Tokens of a text of so many characters, rounded up; 0 for none."""
+    def observe(self, n_chars: float, n_tokens: float) -> bool:
+        """Takes one counted text into the average; False when it was rejected.
+
+        Rejected are counts that are not positive, and samples further off than a factor of 2.
+        """
+
+def stripped_tokens(chars_before: int, tokens_before: int, chars_after: int) -> int:
+    """Tokens of a message whose tail was taken off, by that message's own characters per token; at least 1."""
