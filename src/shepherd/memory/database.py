@@ -1,0 +1,292 @@
+"""An open database file: one connection that writes, one per thread that reads, and how they are opened.
+
+Knows files, locks and transactions; nothing of what the tables mean. No other module opens a memory database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from types import TracebackType
+
+from shepherd._native.store import Connection, Recall, SQLiteError
+from shepherd.errors import ShepherdError, StoreError
+from shepherd.memory import failures
+from shepherd.memory.identify import Owner, identify, refuse_version
+from shepherd.memory.schema import APPLICATION_ID, create_schema
+
+__all__ = ["Database"]
+
+# SQLITE_BUSY does not wait by itself when the journal mode changes.
+_RETRY_S = 0.02
+
+# Files that this process has open, by device and inode, and how often. Closing a descriptor of our own on one
+# of them would drop SQLite's locks (see identify). The lock covers looking at a file and opening it.
+_open_files: dict[tuple[int, int], int] = {}
+_opening = threading.RLock()  # also taken by a finalizer, which may run inside
+
+
+class Database:
+    """Opens `path`, or creates it; ForeignDatabaseError leaves the file as it is.
+
+    Thread-safe. `read()` and `write()` are context managers around one transaction each; a thread must not
+    open one inside another. SQLite's errors leave them as those of shepherd.errors.
+    """
+
+    def __init__(self, path: str, *, read_only: bool = False, busy_timeout_s: float = 5.0) -> None:
+        self.path = os.path.abspath(os.path.expanduser(path))
+        self.read_only = read_only
+        self.recall = Recall()
+        self._busy_timeout_s = busy_timeout_s
+        self._write_lock = threading.Lock()
+        self._local = threading.local()
+        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        self.is_closed = False
+        with _opening:
+            self._open()
+
+    # ---- transactions
+
+    def read(self) -> _Read:
+        """One read transaction on this thread's connection: everything in it sees the same moment."""
+        return _Read(self)
+
+    def write(self) -> _Write:
+        """One write transaction, committed at the end of the block, rolled back when it raises."""
+        return _Write(self)
+
+    def failure(self, error: SQLiteError) -> ShepherdError:
+        """`error` in words for whoever owns this database."""
+        return failures.from_sqlite_error(self.path, error)
+
+    def close(self) -> None:
+        """Closes every connection, also those of other threads; twice is fine."""
+        with self._write_lock:
+            if self.is_closed:
+                return
+            self.is_closed = True
+            for reader in list(self._readers):
+                reader.connection.close()
+            # The last connection to close moves the log into the file; readers cannot.
+            self._writer.close()
+            self._forget_file()
+
+    def separate_connection(self) -> Connection:
+        """A reading connection of the caller's own, for work that lasts; the caller closes it."""
+        return self._connect(read_only=True)
+
+    # ---- opening
+
+    def _open(self) -> None:
+        try:
+            self._prepare_file()
+            self._writer = self._connect(read_only=self.read_only)
+        except OSError as error:
+            raise failures.from_os_error(self.path, error) from error
+        except SQLiteError as error:
+            raise self.failure(error) from error
+        self._forget_file = _remember_file(self, self._identity())
+        try:
+            self._sign()
+        except BaseException as error:
+            self._writer.close()
+            self._forget_file()
+            if isinstance(error, SQLiteError):
+                raise self.failure(error) from error
+            raise
+
+    def _prepare_file(self) -> None:
+        """Looks at the file before SQLite does, or makes an empty one."""
+        if os.path.isdir(self.path):
+            raise StoreError(f"{self.path}: this is a folder", hint="name a file in it, such as memory.db")
+        if not os.path.exists(self.path):
+            if self.read_only:
+                raise StoreError(f"{self.path}: there is no such database", hint="open it once for writing")
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            # What is remembered is private; SQLite gives its log the same mode.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            return
+        if not os.path.isfile(self.path):
+            raise StoreError(f"{self.path}: this is not a regular file", hint="name a file for the database")
+        owner = Owner.SHEPHERD if self._identity() in _open_files else identify(self.path)
+        if not self.read_only and not self._is_writable():
+            raise failures.read_only(self.path)
+        if owner is Owner.SHEPHERD:
+            self._refuse_newer_log()
+        elif self.read_only:
+            raise StoreError(f"{self.path}: the database is empty", hint="open it once for writing")
+
+    def _refuse_newer_log(self) -> None:
+        # The header may be older than the log beside it. A reading connection never moves the log into the
+        # file, so a database that is refused stays as it is.
+        if not os.path.exists(self.path + "-wal") or os.path.getsize(self.path + "-wal") == 0:
+            return
+        with self._connect(read_only=True) as connection:
+            refuse_version(self.path, connection.execute("PRAGMA user_version")[0][0])
+
+    def _is_writable(self) -> bool:
+        # SQLite would fall back to reading and fail at the first write, in the middle of something.
+        return os.access(self.path, os.W_OK) and os.access(os.path.dirname(self.path), os.W_OK)
+
+    def _connect(self, *, read_only: bool) -> Connection:
+        return Connection(
+            self.path,
+            read_only=read_only,
+            create=False,
+            busy_timeout_ms=int(self._busy_timeout_s * 1000),
+        )
+
+    def _sign(self) -> None:
+        """Fills a new file, and sets what a connection that writes needs."""
+        writer = self._writer
+        if writer.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
+            # Before WAL: an interrupted creation leaves an empty file, never a log of unknown origin.
+            writer.execute("BEGIN IMMEDIATE")
+            # Another process may have been first.
+            if writer.execute("SELECT count(*) FROM sqlite_master")[0][0] == 0:
+                create_schema(writer)
+            writer.execute("COMMIT")
+        refuse_version(self.path, writer.execute("PRAGMA user_version")[0][0])
+        if not self.read_only:
+            self._use_log()
+            writer.execute("PRAGMA synchronous = NORMAL")
+            writer.execute("PRAGMA journal_size_limit = 67108864")
+
+    def _use_log(self) -> None:
+        deadline = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                self._writer.execute("PRAGMA journal_mode = WAL")
+                return
+            except SQLiteError as error:
+                if (error.code & 0xFF) not in (5, 6) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_S)
+
+    # ---- which files are open
+
+    def _identity(self) -> tuple[int, int]:
+        status = os.stat(self.path)
+        return status.st_dev, status.st_ino
+
+    # ---- for the transactions below
+
+    def reader(self) -> Connection:
+        """This thread's reading connection."""
+        try:
+            reader: _Reader = self._local.reader
+        except AttributeError:
+            reader = _Reader(self._connect(read_only=True))
+            self._local.reader = reader
+            self._readers.add(reader)
+            if self.is_closed:
+                reader.connection.close()
+        return reader.connection
+
+    def acquire_writer(self) -> Connection:
+        """The writing connection, this thread's alone until release_writer."""
+        self._write_lock.acquire()
+        if self.read_only:
+            self._write_lock.release()
+            raise failures.read_only(self.path)
+        return self._writer
+
+    def release_writer(self) -> None:
+        """Lets the next thread write."""
+        self._write_lock.release()
+
+
+def _remember_file(owner: Database, identity: tuple[int, int]) -> weakref.finalize[[], Database]:
+    """Counts one more opening of the file; calling what is returned, or losing `owner`, takes it back."""
+    _open_files[identity] = _open_files.get(identity, 0) + 1
+    return weakref.finalize(owner, _forget_file, identity)
+
+
+def _forget_file(identity: tuple[int, int]) -> None:
+    with _opening:
+        _open_files[identity] -= 1
+        if _open_files[identity] == 0:
+            del _open_files[identity]
+
+
+class _Reader:
+    # Held by its thread: the connection closes when the thread is gone.
+    __slots__ = ("__weakref__", "connection")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+
+class _Read:
+    # A class, not a generator: this stands in front of every message, and costs a third.
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        try:
+            self._connection = self._database.reader()
+            self._connection.execute("BEGIN")
+        except SQLiteError as error:
+            raise self._database.failure(error) from error
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except SQLiteError as late:
+            # An error in the block may have ended the transaction; what failed first is what matters.
+            if error is None:
+                raise self._database.failure(late) from late
+        if isinstance(error, SQLiteError):
+            raise self._database.failure(error) from error
+
+
+class _Write:
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        self._connection = self._database.acquire_writer()
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._database.release_writer()
+            if isinstance(error, SQLiteError):
+                raise self._database.failure(error) from error
+            raise
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._roll_back()
+        finally:
+            self._database.release_writer()
+        if isinstance(error, SQLiteError):
+            raise self._database.failure(error) from error
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except SQLiteError as error:
+            self._roll_back()
+            raise self._database.failure(error) from error
+
+    def _roll_back(self) -> None:
+        # A full disk has rolled back already; what failed first is what matters.
+        with contextlib.suppress(SQLiteError):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")

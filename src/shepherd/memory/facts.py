@@ -1,0 +1,114 @@
+"""Facts: key = value of a user, each change kept in the history. Inside the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shepherd._native.store import Connection
+from shepherd.memory.records import FactChange
+from shepherd.types import Fact
+
+__all__ = ["clear", "find", "fold_key", "history", "merge", "of_user", "rows_of_user", "set_value"]
+
+_SEPARATORS = str.maketrans("", "", "_-. \t")
+_COLUMNS = "key, value, created_at, updated_at"
+
+FactRow = tuple[str, str, int, int]
+
+
+def fold_key(key: str) -> str:
+    """What keys are compared by when they are not equal: `favoriteColor` and `favorite_color` are one."""
+    return key.casefold().translate(_SEPARATORS)
+
+
+def rows_of_user(connection: Connection, user_id: str) -> list[FactRow]:
+    """All facts as they lie in the table, in key order."""
+    # The primary key's own order: no sort.
+    rows: list[FactRow] = connection.execute(
+        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY key", (user_id,)
+    )
+    return rows
+
+
+def of_user(connection: Connection, user_id: str) -> tuple[Fact, ...]:
+    """All facts in key order."""
+    return tuple(Fact(*row) for row in rows_of_user(connection, user_id))
+
+
+def find(connection: Connection, user_id: str, key: str) -> Fact | None:
+    """The fact of that key, else the latest changed of those that fold to the same."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key)
+    )
+    if rows:
+        return Fact(*rows[0])
+    folded = fold_key(key)
+    # A key of separators alone folds to nothing, and would be every other such key.
+    alike = [fact for fact in of_user(connection, user_id) if folded and fold_key(fact.key) == folded]
+    return max(alike, key=lambda fact: fact.updated_at, default=None)
+
+
+def set_value(connection: Connection, user_id: str, key: str, value: str, *, source: str, now: int) -> None:
+    """Sets a fact. One whose key folds to the same is replaced under its own spelling: no two colours."""
+    known = find(connection, user_id, key)
+    if known is not None and known.value == value:
+        return
+    key = known.key if known else key
+    _write(connection, user_id, Fact(key, value, now, now))
+    _remember(connection, user_id, FactChange(key, value, source, now))
+
+
+def clear(connection: Connection, user_id: str, key: str, *, source: str, now: int) -> bool:
+    """Removes a fact, found as `find` finds it."""
+    known = find(connection, user_id, key)
+    if known is None:
+        return False
+    connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, known.key))
+    _remember(connection, user_id, FactChange(known.key, None, source, now))
+    return True
+
+
+def history(connection: Connection, user_id: str, key: str | None) -> list[FactChange]:
+    """Every change of the facts whose key folds to that of `key`, or of all, oldest first."""
+    rows = connection.execute(
+        "SELECT key, value, source, changed_at FROM fact_history WHERE user_id = ? ORDER BY changed_at, id",
+        (user_id,),
+    )
+    changes = (FactChange(*row) for row in rows)
+    if key is None:
+        return list(changes)
+    return [change for change in changes if change.key == key or fold_key(change.key) == fold_key(key)]
+
+
+def merge(
+    connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]
+) -> int:
+    """Takes over facts that are newer than what is here, and changes that are not known here."""
+    recorded = set(history(connection, user_id, None))
+    n_taken = 0
+    for fact in facts:
+        here = find(connection, user_id, fact.key)
+        if here is not None and (here.updated_at >= fact.updated_at or here == fact):
+            continue
+        key = here.key if here else fact.key
+        _write(connection, user_id, Fact(key, fact.value, fact.created_at, fact.updated_at))
+        n_taken += 1
+    for change in changes:
+        if change not in recorded:
+            _remember(connection, user_id, change)
+    return n_taken
+
+
+def _write(connection: Connection, user_id: str, fact: Fact) -> None:
+    connection.execute(
+        "INSERT INTO facts(user_id, key, value, created_at, updated_at) VALUES(?, ?, ?, ?, ?)"
+        " ON CONFLICT(user_id, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+        (user_id, fact.key, fact.value, fact.created_at, fact.updated_at),
+    )
+
+
+def _remember(connection: Connection, user_id: str, change: FactChange) -> None:
+    connection.execute(
+        "INSERT INTO fact_history(user_id, key, value, source, changed_at) VALUES(?, ?, ?, ?, ?)",
+        (user_id, change.key, change.value, change.source, change.changed_at),
+    )

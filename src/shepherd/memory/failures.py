@@ -1,0 +1,114 @@
+"""The one door from SQLite's result codes to Shepherd's errors: what happened, to which file, and the remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+from shepherd._native.store import SQLiteError
+from shepherd.errors import (
+    InternalError,
+    ShepherdError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+)
+
+__all__ = ["corrupt", "from_os_error", "from_sqlite_error", "full", "locked", "read_only"]
+
+# Primary result codes, the low byte of the extended ones (sqlite.org/rescode.html).
+_PERM, _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _MISUSE, _NOTADB = (
+    3, 5, 6, 8, 10, 11, 13, 14, 21, 26,
+)  # fmt: skip
+
+# Less than this left on the disk makes an I/O error a full disk: the shared-memory file grows by 32 KiB.
+_NEARLY_FULL_BYTES = 64 * 1024
+
+
+def from_sqlite_error(path: str, error: SQLiteError) -> ShepherdError:
+    """The error to raise instead of `error`, about the database at `path`."""
+    primary = error.code & 0xFF
+    if primary in (_BUSY, _LOCKED):
+        return locked(path)
+    if primary == _FULL or (primary in (_IOERR, _CANTOPEN) and _has_no_room(path)):
+        return full(path)
+    if primary in (_READONLY, _PERM):
+        return read_only(path)
+    if primary in (_CORRUPT, _NOTADB):
+        return corrupt(path)
+    if primary == _CANTOPEN:
+        return StoreError(
+            f"{path}: the database or a file beside it cannot be opened ({error.message})",
+            hint="check that its folder exists and that you may write to it",
+        )
+    if primary == _IOERR:
+        return StoreError(
+            f"{path}: reading or writing failed ({error.message}, SQLite code {error.code})",
+            hint="check the disk and file size limits; what was acknowledged is still there",
+        )
+    if primary == _MISUSE:
+        return StoreError(f"{path}: the database is closed", hint="open a new Memory")
+    return InternalError(f"{path}: {error.message} (SQLite code {error.code})", hint="please report this")
+
+
+def from_os_error(path: str, error: OSError) -> ShepherdError:
+    """The error to raise when the operating system refused `path`."""
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return read_only(path)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return full(path)
+    return StoreError(f"{path}: {error.strerror or error}", hint="check the path of memory_database")
+
+
+def locked(path: str) -> StoreLockedError:
+    """Another process is in the way."""
+    return StoreLockedError(
+        f"{path}: another process has held the database locked for too long",
+        hint="wait for it to finish, or find it with: fuser -v " + path,
+    )
+
+
+def full(path: str) -> StoreFullError:
+    """There is no room."""
+    return StoreFullError(
+        f"{path}: no space left on the disk; nothing of this change was stored",
+        hint="make room, or move the database with memory_database",
+    )
+
+
+def read_only(path: str) -> StoreReadOnlyError:
+    """There is no permission."""
+    return StoreReadOnlyError(
+        f"{path}: the database or its folder cannot be written",
+        hint="give yourself write permission, or point memory_database elsewhere; --nomemory runs without it",
+    )
+
+
+def corrupt(path: str) -> StoreCorruptError:
+    """The pages make no sense."""
+    return StoreCorruptError(
+        f"{path}: the database is damaged",
+        hint="run `shepherd memory check`, or put a backup in its place",
+    )
+
+
+def _has_no_room(path: str) -> bool:
+    try:
+        if shutil.disk_usage(os.path.dirname(path)).free < _NEARLY_FULL_BYTES:
+            return True
+        return os.path.getsize(path) + _NEARLY_FULL_BYTES > _file_size_limit()
+    except OSError:
+        return False
+
+
+def _file_size_limit() -> float:
+    """Bytes that this process may let a file grow to (ulimit -f)."""
+    try:
+        import resource  # noqa: PLC0415  (Unix only)
+    except ImportError:
+        return float("inf")
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return float("inf") if soft == resource.RLIM_INFINITY else soft

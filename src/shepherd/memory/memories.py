@@ -1,0 +1,269 @@
+"""Rows of `context`, their tokens in `context_fts` and their sums in `tenants`, always changed together.
+
+Everything here runs inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from shepherd._native.store import Connection
+from shepherd._native.text import scoped
+from shepherd.errors import UsageError
+from shepherd.memory.records import NewMemory
+from shepherd.memory.schema import SEQUENCE_BITS, memory_range
+from shepherd.types import MemoryRecord
+
+__all__ = [
+    "ROW_BYTES",
+    "add",
+    "content_hash",
+    "count",
+    "delete",
+    "edit",
+    "ensure_tenant",
+    "find_tenant",
+    "fold_question",
+    "get",
+    "index",
+    "newest",
+    "page",
+    "pin",
+    "with_question",
+]
+
+# What a memory takes beside its text, in rows and indexes; only the shares of users depend on it.
+ROW_BYTES = 256
+
+_RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
+_PAGE = 500
+
+
+def content_hash(question: str, answer: str) -> str:
+    """SHA-256 in hex of the question directly followed by the answer."""
+    return hashlib.sha256((question + answer).encode()).hexdigest()
+
+
+def _unambiguous_hash(question: str, answer: str) -> str:
+    # "ab" + "c" and "a" + "bc" have one content_hash; the second to come is stored under this one.
+    return hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()
+
+
+# ---- tenants
+
+
+def find_tenant(connection: Connection, user_id: str) -> int | None:
+    """The number of a user who has stored something."""
+    rows = connection.execute("SELECT number FROM tenants WHERE user_id = ?", (user_id,))
+    return rows[0][0] if rows else None
+
+
+def ensure_tenant(connection: Connection, user_id: str) -> int:
+    """The number of a user, from now on."""
+    number = find_tenant(connection, user_id)
+    if number is None:
+        connection.execute("INSERT INTO tenants(user_id) VALUES(?)", (user_id,))
+        number = connection.last_insert_rowid
+    return number
+
+
+# ---- writing
+
+
+def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) -> tuple[int, bool]:
+    """Stores a memory; its id, and whether it is new. An identical one is left as it is, time included."""
+    digest = content_hash(memory.question, memory.answer)
+    known = _same_hash(connection, user_id, digest)
+    if known is not None and known[1] != memory.question:
+        digest = _unambiguous_hash(memory.question, memory.answer)
+        known = _same_hash(connection, user_id, digest)
+    if known is not None:
+        return known[0], False
+    question_tokens, question_length = scoped(memory.question, tenant)
+    answer_tokens, answer_length = scoped(memory.answer, tenant)
+    length = question_length + answer_length
+    [(sequence,)] = connection.execute(
+        "UPDATE tenants SET n = n + 1, total_length = total_length + ?, bytes = bytes + ?,"
+        " version = version + 1, next_sequence = next_sequence + 1 WHERE number = ?"
+        " RETURNING next_sequence - 1",
+        (length, _size(memory.question, memory.answer), tenant),
+    )
+    memory_id = tenant << SEQUENCE_BITS | sequence
+    connection.execute(
+        "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
+        " pinned, source, session) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            memory_id,
+            memory.question,
+            memory.answer,
+            memory.timestamp,
+            digest,
+            user_id,
+            length,
+            int(memory.pinned),
+            memory.source,
+            memory.session,
+        ),
+    )
+    _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
+    return memory_id, True
+
+
+def edit(
+    connection: Connection, user_id: str, tenant: int, memory_id: int, question: str | None, answer: str | None
+) -> bool:
+    """Replaces what is not None; UsageError when another memory already says the same."""
+    known = get(connection, tenant, memory_id)
+    if known is None:
+        return False
+    question = known.question if question is None else question
+    answer = known.answer if answer is None else answer
+    digest = content_hash(question, answer)
+    other = _same_hash(connection, user_id, digest)
+    if other is not None and other[1] != question:
+        digest = _unambiguous_hash(question, answer)
+        other = _same_hash(connection, user_id, digest)
+    if other is not None and other[0] != memory_id:
+        raise UsageError(
+            f"memory {memory_id}: memory {other[0]} already says exactly this", hint="delete one of the two"
+        )
+    [(old_length,)] = connection.execute("SELECT doc_len FROM context WHERE id = ?", (memory_id,))
+    length = index(connection, tenant, memory_id, question, answer)
+    connection.execute(
+        "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ?, doc_len = ?"
+        " WHERE id = ?",
+        (question, answer, digest, length, memory_id),
+    )
+    grown = _size(question, answer) - _size(known.question, known.answer)
+    connection.execute(
+        "UPDATE tenants SET total_length = total_length + ?, bytes = bytes + ?, version = version + 1,"
+        " edits = edits + 1 WHERE number = ?",
+        (length - old_length, grown, tenant),
+    )
+    return True
+
+
+def index(connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
+    """Replaces the tokens of a memory; how many there are."""
+    question_tokens, question_length = scoped(question, tenant)
+    answer_tokens, answer_length = scoped(answer, tenant)
+    connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
+    _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
+    return question_length + answer_length
+
+
+def pin(connection: Connection, tenant: int, memory_id: int, pinned: bool) -> bool:
+    """Protects a memory from pruning, or no longer."""
+    if not _belongs(tenant, memory_id):
+        return False
+    connection.execute("UPDATE context SET pinned = ? WHERE id = ?", (int(pinned), memory_id))
+    return connection.changes > 0
+
+
+def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> int:
+    """Removes those memories of the tenant; how many there were."""
+    n_removed = removed_length = removed_bytes = 0
+    for memory_id in memory_ids:
+        if not _belongs(tenant, memory_id):
+            continue
+        rows = connection.execute(
+            "DELETE FROM context WHERE id = ?"
+            " RETURNING doc_len, length(CAST(user_message AS BLOB)) + length(CAST(assistant_response AS BLOB))",
+            (memory_id,),
+        )
+        if rows:
+            connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
+            n_removed += 1
+            removed_length += rows[0][0]
+            removed_bytes += rows[0][1] + ROW_BYTES
+    if n_removed:
+        connection.execute(
+            "UPDATE tenants SET n = n - ?, total_length = total_length - ?, bytes = bytes - ?,"
+            " version = version + 1 WHERE number = ?",
+            (n_removed, removed_length, removed_bytes, tenant),
+        )
+    return n_removed
+
+
+# ---- reading
+
+
+def get(connection: Connection, tenant: int, memory_id: int) -> MemoryRecord | None:
+    """That memory if it is the tenant's."""
+    if not _belongs(tenant, memory_id):
+        return None
+    rows = connection.execute(f"SELECT {_RECORD} FROM context WHERE id = ?", (memory_id,))
+    return _record(*rows[0]) if rows else None
+
+
+def newest(connection: Connection, tenant: int, *, limit: int, offset: int) -> list[MemoryRecord]:
+    """Newest first, ties to the one stored last."""
+    rows = connection.execute(
+        f"SELECT {_RECORD} FROM context WHERE id >> {SEQUENCE_BITS} = ?"
+        " ORDER BY timestamp DESC, id DESC LIMIT ? OFFSET ?",
+        (tenant, limit, offset),
+    )
+    return [_record(*row) for row in rows]
+
+
+def count(connection: Connection, tenant: int) -> int:
+    """How many memories the tenant has."""
+    rows = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
+    return rows[0][0] if rows else 0
+
+
+def page(connection: Connection, tenant: int, after: int) -> list[tuple[int, NewMemory]]:
+    """The next few memories with an id above `after`, in id order; none: the end."""
+    first, last = memory_range(tenant)
+    rows = connection.execute(
+        "SELECT id, user_message, assistant_response, timestamp, source, session, pinned FROM context"
+        f" WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}",
+        (max(first, after), last),
+    )
+    return [(row[0], NewMemory(*row[1:6], bool(row[6]))) for row in rows]
+
+
+def with_question(connection: Connection, tenant: int, question: str) -> Iterator[int]:
+    """Ids of the memories with this question, compared after whitespace and case folding."""
+    # A scan: the question is in no index, and nobody clears memories in a loop.
+    wanted = fold_question(question)
+    after = 0
+    while found := page(connection, tenant, after):
+        for memory_id, memory in found:
+            if fold_question(memory.question) == wanted:
+                yield memory_id
+        after = found[-1][0]
+
+
+def fold_question(question: str) -> str:
+    """What questions are compared by."""
+    return " ".join(question.split()).casefold()
+
+
+def _same_hash(connection: Connection, user_id: str, digest: str) -> tuple[int, str] | None:
+    rows = connection.execute(
+        "SELECT id, user_message FROM context WHERE user_id = ? AND content_hash = ?", (user_id, digest)
+    )
+    return rows[0] if rows else None
+
+
+def _insert_tokens(connection: Connection, memory_id: int, question: bytes, answer: bytes) -> None:
+    connection.execute(
+        "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",
+        (memory_id, question, answer),
+    )
+
+
+def _belongs(tenant: int, memory_id: int) -> bool:
+    return memory_id >> SEQUENCE_BITS == tenant
+
+
+def _size(question: str, answer: str) -> int:
+    return len(question.encode()) + len(answer.encode()) + ROW_BYTES
+
+
+def _record(
+    memory_id: int, question: str, answer: str, timestamp: int, pinned: int, source: str
+) -> MemoryRecord:
+    return MemoryRecord(memory_id, question, answer, timestamp, bool(pinned), source)

@@ -1,0 +1,110 @@
+"""Records of the memory that only its callers need; those that travel further are in shepherd.types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "AuditFinding",
+    "CheckReport",
+    "FactChange",
+    "ImportCounts",
+    "MemoryStats",
+    "NewMemory",
+    "SessionSummary",
+    "Turn",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange as it was said. `timestamp` None is now; `session` is the conversation it belongs to."""
+
+    question: str
+    answer: str
+    timestamp: float | None = None
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """A memory on its way into the store. `source` says who wrote it: user, turn, model, import …"""
+
+    question: str
+    answer: str
+    timestamp: int
+    source: str = "user"
+    session: str = ""
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FactChange:
+    """One change of a fact; `value` None means that it was cleared."""
+
+    key: str
+    value: str | None
+    source: str
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A stored conversation; times in unix seconds."""
+
+    id: str
+    model: str
+    created_at: int
+    updated_at: int
+    n_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """Counts of one user, and sizes of the whole file. Timestamps are 0 without memories.
+
+    `used_bytes` is what max_db_size limits: pages in use, without free ones and without the log.
+    """
+
+    memories: int = 0
+    pinned: int = 0
+    facts: int = 0
+    sessions: int = 0
+    oldest_timestamp: int = 0
+    newest_timestamp: int = 0
+    used_bytes: int = 0
+    file_bytes: int = 0
+    limit_bytes: int = 0
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check found and what it repaired, in sentences without user text."""
+
+    problems: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong, or all that was wrong has been repaired."""
+        return len(self.problems) == len(self.repaired)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """Memories that a person may want to look at. `kind`: duplicate, near-duplicate, echo, empty, tail."""
+
+    kind: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCounts:
+    """What became of the lines of an import; `problems` has the first few of the skipped, by line number."""
+
+    memories: int = 0
+    facts: int = 0
+    duplicates: int = 0
+    skipped: int = 0
+    problems: tuple[str, ...] = ()

@@ -1,0 +1,150 @@
+"""Conversations kept for --continue: every message with what was typed, what was sent and why.
+
+Inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import struct
+from dataclasses import asdict
+from typing import Any
+
+from shepherd._native.store import Connection
+from shepherd.errors import UsageError
+from shepherd.escaping import storable
+from shepherd.memory.records import SessionSummary
+from shepherd.types import Fact, Injection, Message, SearchResult
+
+__all__ = ["append", "clear", "delete_last_turn", "latest", "load", "start", "summaries"]
+
+
+def start(connection: Connection, user_id: str, model: str, now: int) -> str:
+    """The id of a new, empty conversation."""
+    session_id = secrets.token_hex(8)
+    connection.execute(
+        "INSERT INTO sessions(id, user_id, model, created_at, updated_at) VALUES(?, ?, ?, ?, ?)",
+        (session_id, user_id, model, now, now),
+    )
+    return session_id
+
+
+def summaries(connection: Connection, user_id: str, limit: int) -> list[SessionSummary]:
+    """Conversations with messages, the latest first."""
+    rows = connection.execute(
+        "SELECT s.id, s.model, s.created_at, s.updated_at,"
+        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id) AS n_messages"
+        " FROM sessions s WHERE s.user_id = ? AND n_messages > 0"
+        " ORDER BY s.updated_at DESC, s.rowid DESC LIMIT ?",
+        (user_id, limit),
+    )
+    return [SessionSummary(*row) for row in rows]
+
+
+def latest(connection: Connection, user_id: str) -> str | None:
+    """The conversation that --continue means."""
+    found = summaries(connection, user_id, 1)
+    return found[0].id if found else None
+
+
+def append(
+    connection: Connection, user_id: str, session_id: str, message: Message, now: int
+) -> tuple[int, int]:
+    """The id of the stored message, and about how many bytes it takes."""
+    _require(connection, user_id, session_id)
+    raw, sent = storable(message.raw), storable(message.sent)
+    injected = _dump(message.injected)
+    token_ids = struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None
+    connection.execute(
+        "INSERT INTO messages(session_id, role, raw, sent, injected, token_ids, tokens, created_at)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session_id,
+            message.role,
+            raw,
+            None if sent == raw else sent,
+            injected,
+            token_ids,
+            message.tokens,
+            now,
+        ),
+    )
+    message_id = connection.last_insert_rowid
+    connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (now, session_id))
+    return message_id, 0
+
+
+def load(connection: Connection, user_id: str, session_id: str) -> list[Message]:
+    """The messages of a conversation of this user, oldest first."""
+    rows = connection.execute(
+        "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens"
+        " FROM messages m JOIN sessions s ON s.id = m.session_id"
+        " WHERE m.session_id = ? AND s.user_id = ? ORDER BY m.id",
+        (session_id, user_id),
+    )
+    return [_message(*row) for row in rows]
+
+
+def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> int:
+    """Removes the newest user message and all after it; how many messages that were."""
+    _require(connection, user_id, session_id)
+    connection.execute(
+        "DELETE FROM messages WHERE session_id = ?1 AND id >="
+        " (SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user')",
+        (session_id,),
+    )
+    return connection.changes
+
+
+def clear(connection: Connection, user_id: str, session_id: str) -> int:
+    """Removes all messages of a conversation; how many that were."""
+    _require(connection, user_id, session_id)
+    connection.execute("DELETE FROM messages WHERE session_id = ?", (session_id,))
+    return connection.changes
+
+
+def _require(connection: Connection, user_id: str, session_id: str) -> None:
+    if not connection.execute("SELECT 1 FROM sessions WHERE id = ? AND user_id = ?", (session_id, user_id)):
+        # The same words for a session of somebody else.
+        raise UsageError(f"there is no session {session_id!r}", hint="start a new one")
+
+
+def _dump(injection: Injection | None) -> str | None:
+    if injection is None:
+        return None
+    # ASCII: whatever the texts hold, surrogates included, comes back as it was.
+    return json.dumps(asdict(injection), separators=(",", ":"))
+
+
+def _message(
+    message_id: int,
+    role: Any,
+    raw: str,
+    sent: str | None,
+    injected: str | None,
+    token_ids: bytes | None,
+    tokens: int,
+) -> Message:
+    return Message(
+        role=role,
+        raw=raw,
+        sent=raw if sent is None else sent,
+        injected=_load(injected),
+        token_ids=struct.unpack(f"<{len(token_ids) // 4}i", token_ids) if token_ids else (),
+        tokens=tokens,
+        id=message_id,
+    )
+
+
+def _load(injected: str | None) -> Injection | None:
+    if injected is None:
+        return None
+    parts = json.loads(injected)
+    return Injection(
+        tail=parts["tail"],
+        facts=tuple(Fact(**fact) for fact in parts["facts"]),
+        results=tuple(SearchResult(**result) for result in parts["results"]),
+        keywords=tuple(parts["keywords"]),
+        recall_us=parts["recall_us"],
+    )

@@ -1,0 +1,129 @@
+"""What an engine under Memory must offer. SQLite is the first; PostgreSQL is to follow.
+
+Every method names its user; a store never sees an anonymous one, and text arrives as UTF-8 can hold it.
+Times are unix seconds. Errors are those of shepherd.errors, with path and remedy. Methods may be called from
+any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.types import Fact, MemoryRecord, Message, SearchResult
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore(Protocol):
+    """One database of memories, facts and sessions of many users."""
+
+    # ---- reading for a message
+
+    def recall(
+        self,
+        user_id: str,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+    ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
+        """Facts in key order and the best memories, both of one moment."""
+
+    def search(
+        self,
+        user_id: str,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+    ) -> list[SearchResult]:
+        """The best memories, best first, ties to the newer."""
+
+    # ---- memories
+
+    def add_memories(self, user_id: str, memories: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        """Stores all or none; for each its id, and whether it is new (else that of the identical one)."""
+
+    def get_memory(self, user_id: str, memory_id: int) -> MemoryRecord | None:
+        """That memory if it is this user's."""
+
+    def edit_memory(self, user_id: str, memory_id: int, question: str | None, answer: str | None) -> bool:
+        """Replaces what is not None; UsageError when another memory already says the same."""
+
+    def pin_memory(self, user_id: str, memory_id: int, pinned: bool) -> bool:
+        """Protects a memory from pruning, or no longer."""
+
+    def delete_memory(self, user_id: str, memory_id: int) -> bool:
+        """Removes that memory if it is this user's."""
+
+    def clear_memory(self, user_id: str, question: str) -> int:
+        """Removes the memories with this question, compared after whitespace and case folding."""
+
+    def list_memories(self, user_id: str, *, limit: int, offset: int) -> list[MemoryRecord]:
+        """Newest first."""
+
+    def count_memories(self, user_id: str) -> int:
+        """How many this user has."""
+
+    def iterate_memories(self, user_id: str) -> Iterator[tuple[int, NewMemory]]:
+        """All with their ids, in the order they were stored, read in pages: writers are not held up."""
+
+    # ---- facts
+
+    def set_fact(self, user_id: str, key: str, value: str, *, source: str, now: int) -> None:
+        """Sets a fact; what it replaces stays in the history."""
+
+    def get_fact(self, user_id: str, key: str) -> Fact | None:
+        """The fact of that key, else of one that differs only in case and separators."""
+
+    def get_all_facts(self, user_id: str) -> tuple[Fact, ...]:
+        """In key order."""
+
+    def clear_fact(self, user_id: str, key: str, *, source: str, now: int) -> bool:
+        """Removes a fact, found as get_fact finds it."""
+
+    def fact_history(self, user_id: str, key: str | None) -> list[FactChange]:
+        """Every change of that fact, or of all, oldest first."""
+
+    def merge_facts(self, user_id: str, facts: Sequence[Fact], history: Sequence[FactChange]) -> int:
+        """Takes facts from elsewhere where they are newer; how many were."""
+
+    # ---- sessions
+
+    def start_session(self, user_id: str, model: str, now: int) -> str:
+        """The id of a new, empty conversation."""
+
+    def list_sessions(self, user_id: str, limit: int) -> list[SessionSummary]:
+        """Those with messages, the latest first."""
+
+    def append_message(self, user_id: str, session_id: str, message: Message, now: int) -> int:
+        """The message's id; UsageError when this user has no such session."""
+
+    def load_session(self, user_id: str, session_id: str | None) -> list[Message]:
+        """Its messages, oldest first; None is the latest session that has any."""
+
+    def delete_last_turn(self, user_id: str, session_id: str) -> int:
+        """Removes the newest user message and all after it; how many messages that were."""
+
+    def clear_session(self, user_id: str, session_id: str) -> int:
+        """Removes all its messages; how many that were."""
+
+    # ---- the whole database
+
+    def stats(self, user_id: str) -> MemoryStats:
+        """Counts and sizes."""
+
+    def check(self, repair: bool) -> CheckReport:
+        """Looks for damage, and mends what can be mended."""
+
+    def backup(self, path: str) -> None:
+        """Copies the database to a new file while it is in use."""
+
+    def close(self) -> None:
+        """Lets go of the database; twice is fine."""
