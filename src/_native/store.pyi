@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "SQLiteError"]
+__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
 SQLITE_VERSION: Final[str]
 SQLITE_KIND: Final[str]
@@ -52,3 +52,22 @@ class Connection:
     ) -> None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None: ...
+
+class Recall:
+    def __init__(self) -> None: ...
+    def search(
+        self,
+        connection: Connection,
+        tenant: int,
+        keywords: Iterable[str],
+        k: int,
+        now: float,
+        *,
+        k1: float = 0.9,
+        b: float = 0.3,
+        recency_floor: float = 0.9,
+        min_relevance: float = 0.0,
+    ) -> list[tuple[int, float, float, float]]: ...
+    def forget(self, tenant: int) -> None: ...
+    @property
+    def memory_bytes(self) -> int: ...

@@ -24,12 +24,29 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.limits cimport INT_MAX
-from libc.math cimport isnan
+from libc.math cimport isfinite, isnan
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcpy
 
+from recall cimport (
+    SHP_MAX_TENANT,
+    SHP_RECALL_MAX_PHRASES,
+    shp_documents_cache,
+    shp_documents_cache_bytes,
+    shp_documents_cache_free,
+    shp_documents_cache_new,
+    shp_documents_forget,
+    shp_recall_hit,
+    shp_recall_query,
+    shp_recall_reader,
+    shp_recall_reader_close,
+    shp_recall_reader_open,
+    shp_recall_search,
+)
 from sqlite3 cimport *
+
+from shepherd._native.text import match_expression
 
 cdef extern from *:
     """
@@ -43,7 +60,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)   # NULL with an exception set
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
-__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "SQLiteError"]
+__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
 SQLITE_VERSION = sqlite3_libversion().decode()
 SQLITE_KIND = SHEPHERD_SQLITE_KIND.decode()
@@ -352,6 +369,8 @@ cdef class Connection:
     cdef dict statements          # SQL -> _Statement
     cdef uint64_t clock           # ticks once per use of a statement
     cdef Batch spare              # buffers of the last result, used again by the next
+    cdef shp_recall_reader* reader  # owned; NULL until the first recall
+    cdef object database          # what Recall compares: the path, or of a database in memory the lock's address
     cdef readonly str path
     cdef readonly bint read_only
 
@@ -368,6 +387,7 @@ cdef class Connection:
             raise ValueError("cache_kib and busy_timeout_ms cannot be negative")
         self.statements = {}
         self.path = os.fsdecode(path)
+        self.database = self.path if self.path not in ("", ":memory:") else <size_t>self.lock
         self.read_only = read_only
         cdef int flags = SQLITE_OPEN_READONLY if read_only else SQLITE_OPEN_READWRITE
         if create and not read_only:
@@ -381,7 +401,8 @@ cdef class Connection:
             raise
 
     def __dealloc__(self):
-        # close_v2 waits for the statements, which go with the dictionary.
+        shp_recall_reader_close(self.reader)
+        # close_v2 waits for the other statements, which go with the dictionary.
         sqlite3_close_v2(self.db)
         _batch_free(&self.spare)
         if self.lock != NULL:
@@ -420,6 +441,8 @@ cdef class Connection:
             self.db = NULL
             self.statements = {}      # finalises them
             with nogil:
+                shp_recall_reader_close(self.reader)
+                self.reader = NULL
                 sqlite3_close_v2(db)
         PyThread_release_lock(self.lock)
 
@@ -730,3 +753,89 @@ cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progr
         with nogil:
             sqlite3_backup_finish(backup)
             sqlite3_close_v2(target)
+
+
+# ---- recall ---------------------------------------------------------------------------------------------
+
+cdef class Recall:
+    """Finds the memories of one user that fit some keywords.  One per database, for all its connections.
+
+    Keeps times and lengths of the memories of the users it has searched (20 bytes each), brought up to date
+    inside every search from `tenants`: writes of other connections and other processes are seen as far as
+    the transaction of the search sees them.  After a database was replaced by another under the same path,
+    make a new one.  May be used by any number of threads at a time, each with its own connection.
+    """
+
+    cdef shp_documents_cache* cache   # owned
+    cdef object database              # Connection.database of the one it serves; None before the first search
+
+    def __cinit__(self):
+        self.cache = shp_documents_cache_new()
+        if self.cache == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        shp_documents_cache_free(self.cache)
+
+    def search(self, Connection connection not None, int64_t tenant, keywords, int64_t k, double now, *,
+               double k1=0.9, double b=0.3, double recency_floor=0.9, double min_relevance=0.0):
+        """(id, bm25, score, relevance) of the best `k` memories, best first; of equal scores the larger id first.
+
+        Score: BM25 times recency at `now` (seconds).  Statistics are the tenant's own.  Sums are taken in the
+        order of the keywords (repeats count once), so that equal data gives equal bits.  At most 64
+        keywords are looked up, and of those that the tenant's memories have the 16 rarest ranked by.
+        Memories of less than `min_relevance` are left out.  Reads inside the connection's transaction, or
+        in one of its own.
+        """
+        cdef list words = list(dict.fromkeys(keywords))[:SHP_RECALL_MAX_PHRASES]
+        cdef shp_recall_query query
+        cdef bytes match
+        if not 0 <= tenant <= SHP_MAX_TENANT:
+            raise ValueError(f"a tenant's number is from 0 to {SHP_MAX_TENANT}, not {tenant}")
+        if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
+            raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
+        if isnan(min_relevance):
+            raise ValueError("min_relevance must be a number")
+        self._check_database(connection)
+        if not words or k < 1:
+            return []
+        match = match_expression(words, tenant)
+        query = shp_recall_query(tenant, match, <int>len(match), <int>len(words), k, now, k1, b, recency_floor,
+                                 min_relevance)
+        connection._enter()
+        try:
+            return self._search(connection, &query)
+        finally:
+            connection._leave()
+
+    cdef list _search(self, Connection connection, const shp_recall_query* query):
+        cdef const shp_recall_hit* hits = NULL
+        cdef int64_t i, n_hits = 0
+        cdef int code = SQLITE_OK
+        cdef list found = []
+        with nogil:
+            if connection.reader == NULL:
+                code = shp_recall_reader_open(connection.db, &connection.reader)
+            if code == SQLITE_OK:
+                code = shp_recall_search(self.cache, connection.reader, query, &hits, &n_hits)
+        if code != SQLITE_OK:
+            raise _error(connection.db, code, True)
+        for i in range(n_hits):
+            found.append((hits[i].id, hits[i].bm25, hits[i].score, hits[i].relevance))
+        return found
+
+    cdef int _check_database(self, Connection connection) except -1:
+        if self.database is None:
+            self.database = connection.database
+        elif self.database != connection.database:
+            raise ValueError("a Recall serves one database; this connection is to another")
+        return 0
+
+    def forget(self, int64_t tenant):
+        """Drops what is kept of a tenant; the next search reads it again."""
+        shp_documents_forget(self.cache, tenant)
+
+    @property
+    def memory_bytes(self):
+        """Bytes that the arrays of all tenants take."""
+        return shp_documents_cache_bytes(self.cache)

@@ -1,0 +1,118 @@
+"""Synthetic memories and questions for the benches: the same on every machine, from one seed.
+
+Words follow Zipf and Mandelbrot, p(r) ~ 1 / (r + 2.7)^1.05, over a vocabulary of 100,000 invented words whose
+most frequent 120 are English stop words.  A memory has 20 to 60 tokens, three tenths of them the question;
+times are spread over two years, in the order of the ids.  A question has 3 to 6 keywords out of one memory,
+a quarter of them replaced by other words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+NOW = 1_780_000_000
+DAY = 86_400
+VOCABULARY_SIZE = 100_000
+
+STOP_WORDS = (
+    "the of and a to in is you that it he was for on are as with his they i at be this have from or one had by "
+    "but not what all were we when your can said there use an each which she do how their if will up other "
+    "about out many then them these so some her would make like him into has look two more go see no way could "
+    "my than been who its now did get come may over me am us our mine yours just also very really please thanks "
+    "tell know think want need any both few most another does shall should might must"
+).split()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One memory: `user` is a number from 0; `terms` are its words without stop words, in order."""
+
+    user: int
+    timestamp: int
+    question: str
+    answer: str
+    question_terms: tuple[str, ...]
+    answer_terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Memories in the order of their times, questions as (user, keywords), and a hash over both."""
+
+    memories: list[Memory]
+    questions: list[tuple[int, tuple[str, ...]]]
+    digest: str = field(repr=False)
+
+
+def build(n_memories: int, n_users: int, n_questions: int = 400, seed: int = 7) -> Corpus:
+    """About 3 s for 100,000 memories."""
+    rng = np.random.default_rng(seed)
+    words = _vocabulary(rng)
+    cumulative = np.cumsum(1.0 / (np.arange(len(words)) + 2.7) ** 1.05)
+    cumulative /= cumulative[-1]
+    lengths = rng.integers(20, 61, n_memories)
+    tokens = np.searchsorted(cumulative, rng.random(int(lengths.sum())))
+    times = np.sort(rng.integers(NOW - 730 * DAY, NOW, n_memories))
+    users = rng.integers(0, n_users, n_memories)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    memories = [
+        _memory(words, int(users[i]), int(times[i]), tokens[starts[i] : starts[i + 1]])
+        for i in range(n_memories)
+    ]
+    questions = _questions(rng, memories, words, cumulative, n_questions)
+    digest = hashlib.sha256(repr((memories, questions)).encode()).hexdigest()[:16]
+    return Corpus(memories, questions, digest)
+
+
+def _vocabulary(rng: np.random.Generator) -> list[str]:
+    """Stop words, then pronounceable words of two to four syllables."""
+    consonants, vowels = "bcdfghjklmnprstvwz", "aeiou"
+    syllables = np.array([c + v for c in consonants for v in vowels])
+    words = dict.fromkeys(STOP_WORDS)
+    while len(words) < VOCABULARY_SIZE:
+        parts = syllables[rng.integers(0, len(syllables), (VOCABULARY_SIZE, 4))]
+        sizes = rng.integers(2, 5, VOCABULARY_SIZE)
+        words.update(dict.fromkeys("".join(row[:n]) for row, n in zip(parts.tolist(), sizes, strict=True)))
+    return list(words)[:VOCABULARY_SIZE]
+
+
+def _memory(words: list[str], user: int, timestamp: int, tokens: npt.NDArray[np.int64]) -> Memory:
+    n_question = len(tokens) * 3 // 10
+    ids = tokens.tolist()
+    n_stop = len(STOP_WORDS)
+    return Memory(
+        user,
+        timestamp,
+        " ".join([words[t] for t in ids[:n_question]]),
+        " ".join([words[t] for t in ids[n_question:]]),
+        tuple([words[t] for t in ids[:n_question] if t >= n_stop]),
+        tuple([words[t] for t in ids[n_question:] if t >= n_stop]),
+    )
+
+
+def _questions(
+    rng: np.random.Generator,
+    memories: list[Memory],
+    words: list[str],
+    cumulative: npt.NDArray[np.float64],
+    n_questions: int,
+) -> list[tuple[int, tuple[str, ...]]]:
+    stop_share = cumulative[len(STOP_WORDS) - 1]
+    questions: list[tuple[int, tuple[str, ...]]] = []
+    while len(questions) < n_questions:
+        memory = memories[int(rng.integers(len(memories)))]
+        terms = sorted({*memory.question_terms, *memory.answer_terms})
+        if len(terms) < 4:
+            continue
+        chosen = [str(term) for term in rng.permutation(terms)[: int(rng.integers(3, 7))]]
+        for i in range(len(chosen)):
+            if rng.random() < 0.25:
+                other = stop_share + (1.0 - stop_share) * rng.random()
+                chosen[i] = words[int(np.searchsorted(cumulative, other))]
+        if len(dict.fromkeys(chosen)) >= 3:
+            questions.append((memory.user, tuple(dict.fromkeys(chosen))))
+    return questions

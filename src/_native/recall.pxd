@@ -1,0 +1,35 @@
+# recall.h and documents.h: result codes are SQLite's; nothing here needs the GIL.
+from libc.stdint cimport int64_t
+
+from sqlite3 cimport sqlite3
+
+cdef extern from "documents.h" nogil:
+    const int64_t SHP_MAX_TENANT
+    ctypedef struct shp_documents_cache:
+        pass
+
+    shp_documents_cache* shp_documents_cache_new() noexcept   # NULL when memory is out
+    void shp_documents_cache_free(shp_documents_cache* cache) noexcept
+    int64_t shp_documents_cache_bytes(shp_documents_cache* cache) noexcept
+    void shp_documents_forget(shp_documents_cache* cache, int64_t tenant) noexcept
+
+cdef extern from "recall.h" nogil:
+    const int SHP_RECALL_MAX_PHRASES, SHP_RECALL_MAX_KEYWORDS
+    ctypedef struct shp_recall_reader:
+        pass
+    ctypedef struct shp_recall_query:
+        int64_t tenant
+        const char* match        # FTS5 query, owned by the caller
+        int match_bytes
+        int n_phrases
+        int64_t k
+        double now               # seconds
+        double k1, b, recency_floor, min_relevance
+    ctypedef struct shp_recall_hit:
+        int64_t id
+        double bm25, score, relevance
+
+    int shp_recall_reader_open(sqlite3* db, shp_recall_reader** out) noexcept
+    void shp_recall_reader_close(shp_recall_reader* reader) noexcept
+    int shp_recall_search(shp_documents_cache* cache, shp_recall_reader* reader, const shp_recall_query* query,
+                          const shp_recall_hit** hits, int64_t* n_hits) noexcept
