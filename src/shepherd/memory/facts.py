@@ -37,9 +37,7 @@ def of_user(connection: Connection, user_id: str) -> tuple[Fact, ...]:
 
 def find(connection: Connection, user_id: str, key: str) -> Fact | None:
     """The fact of that key, else the latest changed of those that fold to the same."""
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key)
-    )
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
     if rows:
         return Fact(*rows[0])
     folded = fold_key(key)
@@ -80,9 +78,7 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
     return [change for change in changes if change.key == key or fold_key(change.key) == fold_key(key)]
 
 
-def merge(
-    connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]
-) -> int:
+def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]) -> int:
     """Takes over facts that are newer than what is here, and changes that are not known here."""
     recorded = set(history(connection, user_id, None))
     n_taken = 0

@@ -1,4 +1,4 @@
-"""The one door from SQLite's result codes to Shepherd's errors: what happened, to which file, and the remedy."""
+"""The one door from SQLite's result codes to Shepherd's errors: what happened, to which file, the remedy."""
 
 from __future__ import annotations
 
@@ -31,26 +31,13 @@ _NEARLY_FULL_BYTES = 64 * 1024
 def from_sqlite_error(path: str, error: SQLiteError) -> ShepherdError:
     """The error to raise instead of `error`, about the database at `path`."""
     primary = error.code & 0xFF
-    if primary in (_BUSY, _LOCKED):
-        return locked(path)
-    if primary == _FULL or (primary in (_IOERR, _CANTOPEN) and _has_no_room(path)):
+    if primary in (_IOERR, _CANTOPEN) and _has_no_room(path):
         return full(path)
-    if primary in (_READONLY, _PERM):
-        return read_only(path)
-    if primary in (_CORRUPT, _NOTADB):
-        return corrupt(path)
-    if primary == _CANTOPEN:
-        return StoreError(
-            f"{path}: the database or a file beside it cannot be opened ({error.message})",
-            hint="check that its folder exists and that you may write to it",
-        )
-    if primary == _IOERR:
-        return StoreError(
-            f"{path}: reading or writing failed ({error.message}, SQLite code {error.code})",
-            hint="check the disk and file size limits; what was acknowledged is still there",
-        )
-    if primary == _MISUSE:
-        return StoreError(f"{path}: the database is closed", hint="open a new Memory")
+    if primary in _KNOWN:
+        return _KNOWN[primary](path)
+    if primary in _UNCLEAR:
+        what, hint = _UNCLEAR[primary]
+        return StoreError(f"{path}: {what} ({error.message}, SQLite code {error.code})", hint=hint)
     return InternalError(f"{path}: {error.message} (SQLite code {error.code})", hint="please report this")
 
 
@@ -93,6 +80,25 @@ def corrupt(path: str) -> StoreCorruptError:
         f"{path}: the database is damaged",
         hint="run `shepherd memory check`, or put a backup in its place",
     )
+
+
+_KNOWN = {
+    _BUSY: locked,
+    _LOCKED: locked,
+    _FULL: full,
+    _READONLY: read_only,
+    _PERM: read_only,
+    _CORRUPT: corrupt,
+    _NOTADB: corrupt,
+}
+_UNCLEAR = {
+    _CANTOPEN: (
+        "the database or a file beside it cannot be opened",
+        "check that its folder exists and that you may write to it",
+    ),
+    _IOERR: ("reading or writing failed", "check the disk; what was acknowledged is still there"),
+    _MISUSE: ("the database is closed", "open a new Memory"),
+}
 
 
 def _has_no_room(path: str) -> bool:

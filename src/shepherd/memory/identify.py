@@ -25,7 +25,7 @@ _HEADER_BYTES = 100
 _SNIFFED_BYTES = 1 << 20
 _LEAF_TABLE_PAGE = 0x0D
 
-# SQLite keeps CREATE statements as text, normalised up to the name. Both generations of the original's schema.
+# SQLite keeps CREATE statements as text, normalised up to the name. Both of the original's generations.
 _OLD_TABLE = re.compile(rb"CREATE TABLE [\"'`\[]?(?:context|conversations)[\"'`\]]?\s*\(", re.IGNORECASE)
 _OLD_COLUMNS = (b"user_message", b"assistant_response", b"timestamp")
 

@@ -11,19 +11,17 @@ from collections.abc import Iterable, Iterator
 from shepherd._native.store import Connection
 from shepherd._native.text import scoped
 from shepherd.errors import UsageError
+from shepherd.memory import tenants
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.types import MemoryRecord
 
 __all__ = [
-    "ROW_BYTES",
     "add",
     "content_hash",
     "count",
     "delete",
     "edit",
-    "ensure_tenant",
-    "find_tenant",
     "fold_question",
     "get",
     "index",
@@ -32,9 +30,6 @@ __all__ = [
     "pin",
     "with_question",
 ]
-
-# What a memory takes beside its text, in rows and indexes; only the shares of users depend on it.
-ROW_BYTES = 256
 
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
 _PAGE = 500
@@ -48,24 +43,6 @@ def content_hash(question: str, answer: str) -> str:
 def _unambiguous_hash(question: str, answer: str) -> str:
     # "ab" + "c" and "a" + "bc" have one content_hash; the second to come is stored under this one.
     return hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()
-
-
-# ---- tenants
-
-
-def find_tenant(connection: Connection, user_id: str) -> int | None:
-    """The number of a user who has stored something."""
-    rows = connection.execute("SELECT number FROM tenants WHERE user_id = ?", (user_id,))
-    return rows[0][0] if rows else None
-
-
-def ensure_tenant(connection: Connection, user_id: str) -> int:
-    """The number of a user, from now on."""
-    number = find_tenant(connection, user_id)
-    if number is None:
-        connection.execute("INSERT INTO tenants(user_id) VALUES(?)", (user_id,))
-        number = connection.last_insert_rowid
-    return number
 
 
 # ---- writing
@@ -111,7 +88,13 @@ def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) ->
 
 
 def edit(
-    connection: Connection, user_id: str, tenant: int, memory_id: int, question: str | None, answer: str | None
+    connection: Connection,
+    user_id: str,
+    tenant: int,
+    memory_id: int,
+    *,
+    question: str | None,
+    answer: str | None,
 ) -> bool:
     """Replaces what is not None; UsageError when another memory already says the same."""
     known = get(connection, tenant, memory_id)
@@ -168,15 +151,14 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> in
         if not _belongs(tenant, memory_id):
             continue
         rows = connection.execute(
-            "DELETE FROM context WHERE id = ?"
-            " RETURNING doc_len, length(CAST(user_message AS BLOB)) + length(CAST(assistant_response AS BLOB))",
+            f"DELETE FROM context WHERE id = ? RETURNING doc_len, {tenants.MEMORY_BYTES_SQL}",
             (memory_id,),
         )
         if rows:
             connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
             n_removed += 1
             removed_length += rows[0][0]
-            removed_bytes += rows[0][1] + ROW_BYTES
+            removed_bytes += rows[0][1]
     if n_removed:
         connection.execute(
             "UPDATE tenants SET n = n - ?, total_length = total_length - ?, bytes = bytes - ?,"
@@ -194,7 +176,7 @@ def get(connection: Connection, tenant: int, memory_id: int) -> MemoryRecord | N
     if not _belongs(tenant, memory_id):
         return None
     rows = connection.execute(f"SELECT {_RECORD} FROM context WHERE id = ?", (memory_id,))
-    return _record(*rows[0]) if rows else None
+    return _record(rows[0]) if rows else None
 
 
 def newest(connection: Connection, tenant: int, *, limit: int, offset: int) -> list[MemoryRecord]:
@@ -204,7 +186,7 @@ def newest(connection: Connection, tenant: int, *, limit: int, offset: int) -> l
         " ORDER BY timestamp DESC, id DESC LIMIT ? OFFSET ?",
         (tenant, limit, offset),
     )
-    return [_record(*row) for row in rows]
+    return [_record(row) for row in rows]
 
 
 def count(connection: Connection, tenant: int) -> int:
@@ -260,10 +242,9 @@ def _belongs(tenant: int, memory_id: int) -> bool:
 
 
 def _size(question: str, answer: str) -> int:
-    return len(question.encode()) + len(answer.encode()) + ROW_BYTES
+    return len(question.encode()) + len(answer.encode()) + tenants.ROW_BYTES
 
 
-def _record(
-    memory_id: int, question: str, answer: str, timestamp: int, pinned: int, source: str
-) -> MemoryRecord:
+def _record(row: tuple[int, str, str, int, int, str]) -> MemoryRecord:
+    memory_id, question, answer, timestamp, pinned, source = row
     return MemoryRecord(memory_id, question, answer, timestamp, bool(pinned), source)

@@ -44,8 +44,8 @@ _TABLES = (
     "CREATE INDEX context_docs ON context(id, timestamp, doc_len)",
     # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
     f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
-    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies are
-    # the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
+    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
+    # are the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
     """CREATE VIRTUAL TABLE context_fts USING fts5(
         user_message, assistant_response,
         content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",

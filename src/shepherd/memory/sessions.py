@@ -14,14 +14,18 @@ from typing import Any
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
+from shepherd.memory import tenants
 from shepherd.memory.records import SessionSummary
 from shepherd.types import Fact, Injection, Message, SearchResult
 
-__all__ = ["append", "clear", "delete_last_turn", "latest", "load", "start", "summaries"]
+__all__ = ["append", "clear", "delete_last_turn", "drop_oldest", "latest", "load", "start", "summaries"]
+
+_SIZE = tenants.MESSAGE_BYTES_SQL
 
 
 def start(connection: Connection, user_id: str, model: str, now: int) -> str:
     """The id of a new, empty conversation."""
+    tenants.ensure(connection, user_id)
     session_id = secrets.token_hex(8)
     connection.execute(
         "INSERT INTO sessions(id, user_id, model, created_at, updated_at) VALUES(?, ?, ?, ?, ?)",
@@ -48,31 +52,27 @@ def latest(connection: Connection, user_id: str) -> str | None:
     return found[0].id if found else None
 
 
-def append(
-    connection: Connection, user_id: str, session_id: str, message: Message, now: int
-) -> tuple[int, int]:
-    """The id of the stored message, and about how many bytes it takes."""
+def append(connection: Connection, user_id: str, session_id: str, message: Message, now: int) -> int:
+    """The id of the stored message."""
     _require(connection, user_id, session_id)
     raw, sent = storable(message.raw), storable(message.sent)
-    injected = _dump(message.injected)
-    token_ids = struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None
-    connection.execute(
+    [(message_id, size)] = connection.execute(
         "INSERT INTO messages(session_id, role, raw, sent, injected, token_ids, tokens, created_at)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        f" VALUES(?, ?, ?, ?, ?, ?, ?, ?) RETURNING id, {_SIZE}",
         (
             session_id,
             message.role,
             raw,
             None if sent == raw else sent,
-            injected,
-            token_ids,
+            _dump(message.injected),
+            struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None,
             message.tokens,
             now,
         ),
     )
-    message_id = connection.last_insert_rowid
     connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (now, session_id))
-    return message_id, 0
+    tenants.add_bytes(connection, user_id, size)
+    return int(message_id)
 
 
 def load(connection: Connection, user_id: str, session_id: str) -> list[Message]:
@@ -83,25 +83,38 @@ def load(connection: Connection, user_id: str, session_id: str) -> list[Message]
         " WHERE m.session_id = ? AND s.user_id = ? ORDER BY m.id",
         (session_id, user_id),
     )
-    return [_message(*row) for row in rows]
+    return [_message(row) for row in rows]
 
 
 def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> int:
     """Removes the newest user message and all after it; how many messages that were."""
     _require(connection, user_id, session_id)
-    connection.execute(
-        "DELETE FROM messages WHERE session_id = ?1 AND id >="
-        " (SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user')",
-        (session_id,),
-    )
-    return connection.changes
+    last = "(SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user')"
+    return _delete(connection, user_id, f"session_id = ?1 AND id >= {last}", session_id)
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
     """Removes all messages of a conversation; how many that were."""
     _require(connection, user_id, session_id)
-    connection.execute("DELETE FROM messages WHERE session_id = ?", (session_id,))
-    return connection.changes
+    return _delete(connection, user_id, "session_id = ?1", session_id)
+
+
+def drop_oldest(connection: Connection, user_id: str) -> bool:
+    """Removes the user's oldest conversation, unless it is the only one; whether it did."""
+    ids = connection.execute(
+        "SELECT id FROM sessions WHERE user_id = ? ORDER BY updated_at, rowid LIMIT 2", (user_id,)
+    )
+    if len(ids) < 2:
+        return False
+    _delete(connection, user_id, "session_id = ?1", ids[0][0])
+    connection.execute("DELETE FROM sessions WHERE id = ?", ids[0])
+    return True
+
+
+def _delete(connection: Connection, user_id: str, condition: str, session_id: str) -> int:
+    sizes = connection.execute(f"DELETE FROM messages WHERE {condition} RETURNING {_SIZE}", (session_id,))
+    tenants.add_bytes(connection, user_id, -sum(size for (size,) in sizes))
+    return len(sizes)
 
 
 def _require(connection: Connection, user_id: str, session_id: str) -> None:
@@ -117,15 +130,8 @@ def _dump(injection: Injection | None) -> str | None:
     return json.dumps(asdict(injection), separators=(",", ":"))
 
 
-def _message(
-    message_id: int,
-    role: Any,
-    raw: str,
-    sent: str | None,
-    injected: str | None,
-    token_ids: bytes | None,
-    tokens: int,
-) -> Message:
+def _message(row: tuple[int, Any, str, str | None, str | None, bytes | None, int]) -> Message:
+    message_id, role, raw, sent, injected, token_ids, tokens = row
     return Message(
         role=role,
         raw=raw,

@@ -7,8 +7,8 @@ The bytes are a contract that clients parse:
 
 Either block may stand alone; with neither there is no tail. Facts come in key order, so that the same facts
 make the same bytes. How a reader splits it, which escaping guarantees to be unambiguous: the first `]` ends a
-block; ` | ` ends a result, whose first line break ends the question; ", " ends a fact if an `=` follows before
-the next ", " (a comma in a value stays a comma), and its first `=` ends the key.
+block; ` | ` ends a result, whose line break ends the question; ", " ends a fact if an `=` follows before the
+next ", " (a comma in a value stays a comma), and its first `=` ends the key.
 """
 
 from __future__ import annotations

@@ -1,0 +1,178 @@
+"""Looks after the whole database: counts, damage, repair, backup."""
+
+from __future__ import annotations
+
+import os
+
+from shepherd._native.store import Connection, SQLiteError
+from shepherd._native.text import TOKENIZER_VERSION
+from shepherd.errors import UsageError
+from shepherd.memory import failures, memories, tenants
+from shepherd.memory.database import Database
+from shepherd.memory.pruning import used_bytes
+from shepherd.memory.records import CheckReport, MemoryStats
+from shepherd.memory.schema import SEQUENCE_BITS, memory_range
+
+__all__ = ["backup", "check", "is_index_outdated", "reindex", "stats"]
+
+_TRUE_SUMS = (
+    "SELECT t.number, count(c.id), coalesce(sum(c.doc_len), 0),"
+    f" coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0) +"
+    f" coalesce((SELECT sum({tenants.MESSAGE_BYTES_SQL})"
+    " FROM messages m JOIN sessions s ON s.id = m.session_id WHERE s.user_id = t.user_id), 0)"
+    " FROM tenants t LEFT JOIN context c"
+    f" ON c.id BETWEEN t.number << {SEQUENCE_BITS} AND ((t.number + 1) << {SEQUENCE_BITS}) - 1"
+    " GROUP BY t.number"
+)
+
+
+def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
+    """Counts of one user, and sizes of the whole file."""
+    with database.read() as connection:
+        tenant = tenants.find(connection, user_id)
+        first, last = memory_range(tenant) if tenant is not None else (0, -1)
+        [(n, pinned, oldest, newest)] = connection.execute(
+            "SELECT count(*), coalesce(sum(pinned), 0), coalesce(min(timestamp), 0),"
+            " coalesce(max(timestamp), 0) FROM context WHERE id BETWEEN ? AND ?",
+            (first, last),
+        )
+        [(n_facts,)] = connection.execute("SELECT count(*) FROM facts WHERE user_id = ?", (user_id,))
+        [(n_sessions,)] = connection.execute(
+            "SELECT count(*) FROM sessions s WHERE user_id = ?"
+            " AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)",
+            (user_id,),
+        )
+        used = used_bytes(connection)
+    return MemoryStats(
+        memories=n,
+        pinned=pinned,
+        facts=n_facts,
+        sessions=n_sessions,
+        oldest_timestamp=oldest,
+        newest_timestamp=newest,
+        used_bytes=used,
+        file_bytes=os.path.getsize(database.path),
+        limit_bytes=limit_bytes,
+        path=database.path,
+    )
+
+
+def check(database: Database, *, repair: bool) -> CheckReport:
+    """Looks for damage; with `repair` mends everything that can be made again from the rows."""
+    try:
+        if not repair:
+            with database.read() as connection:
+                return CheckReport(
+                    _damage(connection) or (*_index_problems(connection), *_row_problems(connection))
+                )
+        with database.write() as connection:
+            if damage := _damage(connection):
+                return CheckReport(damage)
+            index_problems, row_problems = _index_problems(connection), _row_problems(connection)
+            if index_problems:
+                reindex(connection)
+            if index_problems or row_problems:
+                _mend_rows(connection)
+            left = (*_index_problems(connection), *_row_problems(connection))
+            found = (*index_problems, *row_problems)
+            return CheckReport(found, tuple(problem for problem in found if problem not in left))
+    except SQLiteError as error:
+        raise database.failure(error) from error
+
+
+def is_index_outdated(connection: Connection) -> bool:
+    """Whether the index was made by another version of the tokenizer than queries are made with."""
+    rows = connection.execute("SELECT value FROM meta WHERE key = 'tokenizer_version'")
+    return not rows or rows[0][0] != TOKENIZER_VERSION
+
+
+def reindex(connection: Connection) -> None:
+    """Makes the full-text index again from the rows, and the lengths and sums that come from it."""
+    connection.execute("INSERT INTO context_fts(context_fts) VALUES('delete-all')")
+    for (tenant,) in connection.execute("SELECT number FROM tenants"):
+        after = 0
+        while found := memories.page(connection, tenant, after):
+            for memory_id, memory in found:
+                length = memories.index(connection, tenant, memory_id, memory.question, memory.answer)
+                connection.execute("UPDATE context SET doc_len = ? WHERE id = ?", (length, memory_id))
+            after = found[-1][0]
+    _mend_rows(connection)
+    connection.execute("INSERT OR REPLACE INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
+
+
+def backup(database: Database, path: str) -> None:
+    """Copies the database to a new file while it is in use."""
+    target = os.path.abspath(os.path.expanduser(path))
+    if os.path.exists(target):
+        raise UsageError(f"{target}: there is already something", hint="name a new file for the backup")
+    part = target + ".part"
+    try:
+        # Private from its first byte, and only called a backup when it is whole.
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+        with database.separate_connection() as connection:
+            connection.backup(part)
+        os.replace(part, target)
+    except OSError as error:
+        raise failures.from_os_error(target, error) from error
+    except SQLiteError as error:
+        raise failures.from_sqlite_error(target, error) from error
+    finally:
+        for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
+            if os.path.exists(leftover):
+                os.remove(leftover)
+
+
+# ---- what can be wrong
+
+
+def _damage(connection: Connection) -> tuple[str, ...]:
+    lines = [line for (line,) in connection.execute("PRAGMA integrity_check(20)")]
+    return () if lines == ["ok"] else tuple(f"SQLite: {line}" for line in lines)
+
+
+def _index_problems(connection: Connection) -> tuple[str, ...]:
+    """What a new index would cure."""
+    problems = []
+    # The contentless index keeps a row of sizes for each row it holds; its tokens cannot be read back.
+    missing = "SELECT count(*) FROM context WHERE id NOT IN (SELECT id FROM context_fts_docsize)"
+    orphaned = "SELECT count(*) FROM context_fts_docsize WHERE id NOT IN (SELECT id FROM context)"
+    if n := connection.execute(missing)[0][0]:
+        problems.append(f"{n} memories are missing from the full-text index")
+    if n := connection.execute(orphaned)[0][0]:
+        problems.append(f"{n} entries of the full-text index have no memory")
+    if is_index_outdated(connection):
+        problems.append("the full-text index was made by another version of the tokenizer")
+    return tuple(problems)
+
+
+def _row_problems(connection: Connection) -> tuple[str, ...]:
+    problems = []
+    wrong = sum(1 for row in connection.execute(_TRUE_SUMS) if _sums(connection, row[0]) != row[1:])
+    if wrong:
+        problems.append(f"the sums of {wrong} users are wrong")
+    strangers = (
+        f"SELECT count(*) FROM context c LEFT JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS}"
+        " WHERE t.user_id IS NOT c.user_id"
+    )
+    if n := connection.execute(strangers)[0][0]:
+        problems.append(f"{n} memories are filed under another user's number")
+    orphans = "SELECT count(*) FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)"
+    if n := connection.execute(orphans)[0][0]:
+        problems.append(f"{n} messages belong to no session")
+    return tuple(problems)
+
+
+def _sums(connection: Connection, tenant: int) -> tuple[int, int, int]:
+    rows = connection.execute("SELECT n, total_length, bytes FROM tenants WHERE number = ?", (tenant,))
+    sums: tuple[int, int, int] = rows[0]
+    return sums
+
+
+def _mend_rows(connection: Connection) -> None:
+    connection.execute("DELETE FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)")
+    for number, n, total_length, size in connection.execute(_TRUE_SUMS):
+        connection.execute(
+            "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, version = version + 1, edits = edits + 1"
+            " WHERE number = ?",
+            (n, total_length, size, number),
+        )

@@ -1,0 +1,386 @@
+"""Memory: what a caller uses. Resolves the user, makes text storable, and renders what a message gets."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from shepherd import paths
+from shepherd._native.text import keywords as extract_keywords
+from shepherd.errors import UsageError
+from shepherd.escaping import storable
+from shepherd.memory import audit, tail, transfer
+from shepherd.memory.records import (
+    AuditFinding,
+    CheckReport,
+    FactChange,
+    ImportCounts,
+    MemoryStats,
+    NewMemory,
+    SessionSummary,
+    Turn,
+)
+from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.store import MemoryStore
+from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Message, SearchResult
+
+__all__ = ["Memory"]
+
+_NOTHING = Injection()
+_LARGEST_TIME = 1 << 40
+
+
+class Memory:
+    """Facts and memories of users in one database.
+
+    >>> with Memory("memory.db", user_id="steve") as memory:
+    ...     memory.set_fact("name", "Steve")
+    ...     memory.enrich("What is my name?")
+    'What is my name?\\n\\n[facts: name=Steve]'
+
+    `database` is a path; empty is the default place. Every method takes `user_id`, with the one given here as
+    default; `""` and `"unknown"` are nobody: nothing is read, nothing written. Thread-safe. Text that UTF-8
+    cannot hold is stored with U+FFFD. Errors are those of shepherd.errors.
+    """
+
+    def __init__(
+        self,
+        database: str | os.PathLike[str] = "",
+        *,
+        user_id: str = "local",
+        read_only: bool = False,
+        relevance_threshold: float = 0.3,
+        max_results: int = 3,
+        recency_floor: float = 0.9,
+        max_db_size: str = "10G",
+        busy_timeout_s: float = 5.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.user_id = user_id
+        self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
+        self.recency_floor = _share("recency_floor", recency_floor)
+        self.max_results = max_results
+        self._clock = clock
+        self._tails: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], str]] = {}
+        self._store: MemoryStore = _open_store(
+            os.fspath(database), read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
+        )
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the database; twice is fine."""
+        self._store.close()
+
+    # ---- for a message
+
+    def recall(self, message: str, user_id: str | None = None) -> Injection:
+        """What to append to `message`: all facts, and the memories over the threshold, as of one moment."""
+        user = self._user(user_id)
+        if user is None:
+            return _NOTHING
+        began = time.perf_counter()
+        keywords = _keywords(message)
+        facts, results = self._store.recall(
+            user,
+            keywords,
+            limit=self.max_results,
+            now=self._clock(),
+            recency_floor=self.recency_floor,
+            min_relevance=self.relevance_threshold,
+        )
+        shown, block = self._facts_block(user, facts)
+        return Injection(
+            tail.render_tail(block, results),
+            shown,
+            tuple(results),
+            tuple(keywords),
+            (time.perf_counter() - began) * 1e6,
+        )
+
+    def enrich(self, message: str, user_id: str | None = None) -> str:
+        """`message` unchanged, followed by what recall finds for it."""
+        return message + self.recall(message, user_id).tail
+
+    def search(
+        self,
+        query: str,
+        max_results: int | None = None,
+        user_id: str | None = None,
+        *,
+        threshold: float = 0.0,
+    ) -> list[SearchResult]:
+        """The best memories for the words of `query`, best first, ties to the one stored last."""
+        user = self._user(user_id)
+        if user is None:
+            return []
+        return self._store.search(
+            user,
+            _keywords(query),
+            limit=self.max_results if max_results is None else max_results,
+            now=self._clock(),
+            recency_floor=self.recency_floor,
+            min_relevance=_share("threshold", threshold),
+        )
+
+    def _facts_block(self, user: str, facts: tuple[Fact, ...]) -> tuple[tuple[Fact, ...], str]:
+        # The store hands out the same tuple until something changes: escaping is done once per change.
+        if not facts:
+            return (), ""
+        known = self._tails.get(user)
+        if known is not None and known[0] is facts:
+            return known[1], known[2]
+        shown = tuple(tail.shown_facts(facts))
+        block = tail.facts_block(shown)
+        if len(self._tails) >= 1024:
+            self._tails.clear()
+        self._tails[user] = (facts, shown, block)
+        return shown, block
+
+    # ---- memories
+
+    def store_memory(
+        self,
+        question: str,
+        answer: str,
+        user_id: str | None = None,
+        *,
+        source: str = "user",
+        timestamp: float | None = None,
+        session: str = "",
+    ) -> int | None:
+        """The id of the stored memory. An identical one is left as it is, and its id comes back."""
+        user = self._user(user_id)
+        if user is None:
+            return None
+        if not question.strip() and not answer.strip():
+            raise UsageError("a memory needs a question or an answer")
+        new = NewMemory(
+            storable(question), storable(answer), self._time(timestamp), storable(source), storable(session)
+        )
+        return self._store.add_memories(user, [new])[0][0]
+
+    def archive_turn(self, turn: Turn, user_id: str | None = None) -> int | None:
+        """Stores one exchange of a conversation as a memory; its id."""
+        return self.store_memory(
+            turn.question,
+            turn.answer,
+            user_id,
+            source="turn",
+            timestamp=turn.timestamp,
+            session=turn.session,
+        )
+
+    def clear_memory(self, question: str, user_id: str | None = None) -> int:
+        """Removes the memories with exactly this question, but for case and whitespace; how many."""
+        user = self._user(user_id)
+        return 0 if user is None else self._store.clear_memory(user, storable(question))
+
+    def get_memory(self, memory_id: int, user_id: str | None = None) -> MemoryRecord | None:
+        """The memory of that id, if it is this user's."""
+        user = self._user(user_id)
+        return None if user is None else self._store.get_memory(user, memory_id)
+
+    def edit_memory(
+        self,
+        memory_id: int,
+        *,
+        question: str | None = None,
+        answer: str | None = None,
+        user_id: str | None = None,
+    ) -> bool:
+        """Replaces question, answer or both; whether there was such a memory."""
+        user = self._user(user_id)
+        if user is None:
+            return False
+        question = None if question is None else storable(question)
+        answer = None if answer is None else storable(answer)
+        return self._store.edit_memory(user, memory_id, question, answer)
+
+    def pin_memory(self, memory_id: int, pinned: bool = True, user_id: str | None = None) -> bool:
+        """Protects a memory from pruning, or no longer; whether there was such a memory."""
+        user = self._user(user_id)
+        return user is not None and self._store.pin_memory(user, memory_id, pinned)
+
+    def delete_memory(self, memory_id: int, user_id: str | None = None) -> bool:
+        """Removes a memory; whether there was such a one."""
+        user = self._user(user_id)
+        return user is not None and self._store.delete_memory(user, memory_id)
+
+    def list_memories(
+        self, user_id: str | None = None, *, limit: int = 50, offset: int = 0
+    ) -> list[MemoryRecord]:
+        """Newest first."""
+        user = self._user(user_id)
+        if user is None:
+            return []
+        return self._store.list_memories(user, limit=max(limit, 0), offset=max(offset, 0))
+
+    def count_memories(self, user_id: str | None = None) -> int:
+        """How many memories this user has."""
+        user = self._user(user_id)
+        return 0 if user is None else self._store.count_memories(user)
+
+    # ---- facts
+
+    def set_fact(self, key: str, value: str, user_id: str | None = None, *, source: str = "user") -> None:
+        """Sets a fact. A newer value replaces the older one, which stays in the history.
+
+        A key that differs from a known one only in case and separators is the known one.
+        """
+        user = self._user(user_id)
+        if user is None:
+            return
+        if not key.strip() or not value.strip():
+            raise UsageError("a fact needs a key and a value", hint="clear_fact removes one")
+        self._store.set_fact(
+            user, storable(key.strip()), storable(value), source=storable(source), now=self._time(None)
+        )
+
+    def get_fact(self, key: str, user_id: str | None = None) -> str | None:
+        """The value; also that of `favoriteColor` for `favorite_color`."""
+        user = self._user(user_id)
+        fact = None if user is None else self._store.get_fact(user, storable(key.strip()))
+        return None if fact is None else fact.value
+
+    def get_all_facts(self, user_id: str | None = None) -> list[Fact]:
+        """In key order."""
+        user = self._user(user_id)
+        return [] if user is None else list(self._store.get_all_facts(user))
+
+    def clear_fact(self, key: str, user_id: str | None = None, *, source: str = "user") -> bool:
+        """Removes a fact, found as get_fact finds it; its history stays."""
+        user = self._user(user_id)
+        if user is None:
+            return False
+        return self._store.clear_fact(
+            user, storable(key.strip()), source=storable(source), now=self._time(None)
+        )
+
+    def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
+        """Every change of a fact, or of all facts, oldest first."""
+        user = self._user(user_id)
+        if user is None:
+            return []
+        return self._store.fact_history(user, None if key is None else storable(key.strip()))
+
+    # ---- conversations
+
+    def start_session(self, user_id: str | None = None, model: str = "") -> str:
+        """The id of a new conversation; empty for nobody."""
+        user = self._user(user_id)
+        return "" if user is None else self._store.start_session(user, storable(model), self._time(None))
+
+    def append_message(self, session_id: str, message: Message, user_id: str | None = None) -> int:
+        """Stores a message with what was typed, what was sent and its token ids; its id."""
+        user = self._user(user_id)
+        if user is None:
+            return 0
+        return self._store.append_message(user, storable(session_id), message, self._time(None))
+
+    def load_session(self, session_id: str | None = None, user_id: str | None = None) -> list[Message]:
+        """The messages of a conversation, oldest first; None is the latest that has any."""
+        user = self._user(user_id)
+        if user is None:
+            return []
+        return self._store.load_session(user, None if session_id is None else storable(session_id))
+
+    def list_sessions(self, user_id: str | None = None, *, limit: int = 20) -> list[SessionSummary]:
+        """Conversations with messages, the latest first: `[0].id` is what --continue means."""
+        user = self._user(user_id)
+        return [] if user is None else self._store.list_sessions(user, max(limit, 0))
+
+    def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
+        """Takes the newest user message and all after it out; how many messages that were."""
+        user = self._user(user_id)
+        return 0 if user is None else self._store.delete_last_turn(user, storable(session_id))
+
+    def clear_session(self, session_id: str, user_id: str | None = None) -> int:
+        """Takes all messages out of a conversation; how many that were."""
+        user = self._user(user_id)
+        return 0 if user is None else self._store.clear_session(user, storable(session_id))
+
+    # ---- looking after it
+
+    def export_memories(self, user_id: str | None = None) -> Iterator[dict[str, Any]]:
+        """Facts, their history and memories as JSON objects, one per line of a file; see transfer."""
+        user = self._user(user_id)
+        return iter(()) if user is None else transfer.export(self._store, user, self._time(None))
+
+    def import_memories(
+        self, lines: Iterable[str | bytes | Mapping[str, Any]], user_id: str | None = None
+    ) -> ImportCounts:
+        """Takes in what export_memories gave, here or elsewhere. Doubles are left out, bad lines skipped."""
+        user = self._user(user_id)
+        return (
+            ImportCounts() if user is None else transfer.take_in(self._store, user, lines, self._time(None))
+        )
+
+    def stats(self, user_id: str | None = None) -> MemoryStats:
+        """Counts of the user, and sizes of the database."""
+        user = self._user(user_id)
+        return MemoryStats() if user is None else self._store.stats(user)
+
+    def audit(self, user_id: str | None = None) -> list[AuditFinding]:
+        """Memories worth a look: doubles, echoes, leftovers. Changes nothing."""
+        user = self._user(user_id)
+        return [] if user is None else audit.audit(self._store.iterate_memories(user))
+
+    def check(self, repair: bool = False) -> CheckReport:
+        """Looks for damage in the whole database; with `repair` mends what can be made again."""
+        return self._store.check(repair)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copies the whole database to a new file, while it is in use."""
+        self._store.backup(os.fspath(path))
+
+    # ---- what every method needs
+
+    def _user(self, user_id: str | None) -> str | None:
+        user = self.user_id if user_id is None else user_id
+        if user in ANONYMOUS_USERS or not user.strip():
+            return None
+        return storable(user)
+
+    def _time(self, timestamp: float | None) -> int:
+        moment = self._clock() if timestamp is None else timestamp
+        if not abs(moment) < _LARGEST_TIME:
+            raise UsageError("timestamp: not a time in unix seconds")
+        return int(moment)
+
+
+def _open_store(database: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
+    if database.startswith(("postgresql://", "postgres://")):
+        raise UsageError(
+            "memory_database: PostgreSQL is not in this build yet", hint="give a path, or leave it empty"
+        )
+    if database.startswith(":memory:"):
+        raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
+    return SQLiteStore(
+        database or str(paths.default_database()),
+        read_only=read_only,
+        max_db_size=max_db_size,
+        busy_timeout_s=busy_timeout_s,
+    )
+
+
+def _keywords(text: str) -> list[str]:
+    try:
+        return extract_keywords(text)
+    except UnicodeError:
+        return extract_keywords(storable(text))
+
+
+def _share(name: str, value: float) -> float:
+    if not 0.0 <= value <= 1.0:
+        raise UsageError(f"{name}: {value} is not between 0 and 1")
+    return value

@@ -1,0 +1,277 @@
+"""The memory in one SQLite file: each method is one transaction over the functions beside this module."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from shepherd._native.store import Connection
+from shepherd.errors import StoreFullError, StoreLockedError
+from shepherd.memory import facts, maintenance, memories, pruning, search, sessions, tenants
+from shepherd.memory.database import Database
+from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.types import Fact, MemoryRecord, Message, SearchResult
+
+__all__ = ["SQLiteStore"]
+
+# Facts of so many users are kept as records beside the rows they were made of.
+_MOST_CACHED_USERS = 1024
+
+_FactRows = list[facts.FactRow]
+
+
+class SQLiteStore:
+    """MemoryStore on the file at `path`; created when missing, refused when not ours."""
+
+    def __init__(
+        self, path: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
+    ) -> None:
+        self._limit_bytes = pruning.parse_size(max_db_size)
+        self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
+        self._tenants: dict[str, int] = {}
+        self._facts: dict[str, tuple[_FactRows, tuple[Fact, ...]]] = {}
+        if not read_only:
+            self._refresh_index()
+
+    @property
+    def path(self) -> str:
+        """The database file, absolute."""
+        return self._database.path
+
+    # ---- reading for a message
+
+    def recall(
+        self,
+        user_id: str,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+    ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
+        """Facts in key order and the best memories, both of one moment."""
+        with self._database.read() as connection:
+            rows = facts.rows_of_user(connection, user_id)
+            tenant = self._tenants.get(user_id) or tenants.find(connection, user_id)
+            results = []
+            if keywords and limit > 0 and tenant is not None:
+                results = search.best(
+                    connection,
+                    self._database.recall,
+                    tenant,
+                    keywords,
+                    limit=limit,
+                    now=now,
+                    recency_floor=recency_floor,
+                    min_relevance=min_relevance,
+                )
+        if tenant is not None:
+            self._tenants[user_id] = tenant
+        return self._facts_of(user_id, rows), results
+
+    def search(
+        self,
+        user_id: str,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+    ) -> list[SearchResult]:
+        """The best memories, best first, ties to the one stored last."""
+        with self._database.read() as connection:
+            tenant = tenants.find(connection, user_id)
+            if tenant is None or not keywords or limit <= 0:
+                return []
+            return search.best(
+                connection,
+                self._database.recall,
+                tenant,
+                keywords,
+                limit=limit,
+                now=now,
+                recency_floor=recency_floor,
+                min_relevance=min_relevance,
+            )
+
+    def _facts_of(self, user_id: str, rows: _FactRows) -> tuple[Fact, ...]:
+        # Facts seldom change between two messages: comparing rows costs a tenth of making records of them,
+        # and unlike a version number it needs nothing from other processes.
+        known = self._facts.get(user_id)
+        if known is not None and known[0] == rows:
+            return known[1]
+        records = tuple(Fact(*row) for row in rows)
+        if len(self._facts) >= _MOST_CACHED_USERS:
+            self._facts.clear()
+        self._facts[user_id] = (rows, records)
+        return records
+
+    # ---- memories
+
+    def add_memories(self, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        """Stores all or none; for each its id, and whether it is new (else that of the identical one)."""
+        with self._growing() as connection:
+            tenant = tenants.ensure(connection, user_id)
+            return [memories.add(connection, user_id, tenant, memory) for memory in new]
+
+    def get_memory(self, user_id: str, memory_id: int) -> MemoryRecord | None:
+        """That memory if it is this user's."""
+        with self._database.read() as connection:
+            tenant = tenants.find(connection, user_id)
+            return None if tenant is None else memories.get(connection, tenant, memory_id)
+
+    def edit_memory(self, user_id: str, memory_id: int, question: str | None, answer: str | None) -> bool:
+        """Replaces what is not None; UsageError when another memory already says the same."""
+        with self._database.write() as connection:
+            tenant = tenants.find(connection, user_id)
+            if tenant is None:
+                return False
+            return memories.edit(connection, user_id, tenant, memory_id, question=question, answer=answer)
+
+    def pin_memory(self, user_id: str, memory_id: int, pinned: bool) -> bool:
+        """Protects a memory from pruning, or no longer."""
+        with self._database.write() as connection:
+            tenant = tenants.find(connection, user_id)
+            return tenant is not None and memories.pin(connection, tenant, memory_id, pinned)
+
+    def delete_memory(self, user_id: str, memory_id: int) -> bool:
+        """Removes that memory if it is this user's."""
+        with self._database.write() as connection:
+            tenant = tenants.find(connection, user_id)
+            return tenant is not None and memories.delete(connection, tenant, [memory_id]) > 0
+
+    def clear_memory(self, user_id: str, question: str) -> int:
+        """Removes the memories with this question, compared after whitespace and case folding."""
+        with self._database.write() as connection:
+            tenant = tenants.find(connection, user_id)
+            if tenant is None:
+                return 0
+            found = list(memories.with_question(connection, tenant, question))
+            return memories.delete(connection, tenant, found)
+
+    def list_memories(self, user_id: str, *, limit: int, offset: int) -> list[MemoryRecord]:
+        """Newest first."""
+        with self._database.read() as connection:
+            tenant = tenants.find(connection, user_id)
+            return [] if tenant is None else memories.newest(connection, tenant, limit=limit, offset=offset)
+
+    def count_memories(self, user_id: str) -> int:
+        """How many this user has."""
+        with self._database.read() as connection:
+            tenant = tenants.find(connection, user_id)
+            return 0 if tenant is None else memories.count(connection, tenant)
+
+    def iterate_memories(self, user_id: str) -> Iterator[tuple[int, NewMemory]]:
+        """All with their ids, in the order they were stored, read in pages: writers are not held up."""
+        after = 0
+        while True:
+            with self._database.read() as connection:
+                tenant = tenants.find(connection, user_id)
+                found = [] if tenant is None else memories.page(connection, tenant, after)
+            if not found:
+                return
+            yield from found
+            after = found[-1][0]
+
+    # ---- facts
+
+    def set_fact(self, user_id: str, key: str, value: str, *, source: str, now: int) -> None:
+        """Sets a fact; what it replaces stays in the history."""
+        with self._growing() as connection:
+            facts.set_value(connection, user_id, key, value, source=source, now=now)
+
+    def get_fact(self, user_id: str, key: str) -> Fact | None:
+        """The fact of that key, else of one that differs only in case and separators."""
+        with self._database.read() as connection:
+            return facts.find(connection, user_id, key)
+
+    def get_all_facts(self, user_id: str) -> tuple[Fact, ...]:
+        """In key order."""
+        with self._database.read() as connection:
+            return facts.of_user(connection, user_id)
+
+    def clear_fact(self, user_id: str, key: str, *, source: str, now: int) -> bool:
+        """Removes a fact, found as get_fact finds it."""
+        with self._database.write() as connection:
+            return facts.clear(connection, user_id, key, source=source, now=now)
+
+    def fact_history(self, user_id: str, key: str | None) -> list[FactChange]:
+        """Every change of that fact, or of all, oldest first."""
+        with self._database.read() as connection:
+            return facts.history(connection, user_id, key)
+
+    def merge_facts(self, user_id: str, new: Sequence[Fact], history: Sequence[FactChange]) -> int:
+        """Takes facts from elsewhere where they are newer; how many were."""
+        with self._growing() as connection:
+            return facts.merge(connection, user_id, new, history)
+
+    # ---- sessions
+
+    def start_session(self, user_id: str, model: str, now: int) -> str:
+        """The id of a new, empty conversation."""
+        with self._growing() as connection:
+            return sessions.start(connection, user_id, model, now)
+
+    def list_sessions(self, user_id: str, limit: int) -> list[SessionSummary]:
+        """Those with messages, the latest first."""
+        with self._database.read() as connection:
+            return sessions.summaries(connection, user_id, limit)
+
+    def append_message(self, user_id: str, session_id: str, message: Message, now: int) -> int:
+        """The message's id; UsageError when this user has no such session."""
+        with self._growing() as connection:
+            return sessions.append(connection, user_id, session_id, message, now)
+
+    def load_session(self, user_id: str, session_id: str | None) -> list[Message]:
+        """Its messages, oldest first; None is the latest session that has any."""
+        with self._database.read() as connection:
+            session_id = session_id or sessions.latest(connection, user_id)
+            return [] if session_id is None else sessions.load(connection, user_id, session_id)
+
+    def delete_last_turn(self, user_id: str, session_id: str) -> int:
+        """Removes the newest user message and all after it; how many messages that were."""
+        with self._database.write() as connection:
+            return sessions.delete_last_turn(connection, user_id, session_id)
+
+    def clear_session(self, user_id: str, session_id: str) -> int:
+        """Removes all its messages; how many that were."""
+        with self._database.write() as connection:
+            return sessions.clear(connection, user_id, session_id)
+
+    # ---- the whole database
+
+    def stats(self, user_id: str) -> MemoryStats:
+        """Counts and sizes."""
+        return maintenance.stats(self._database, user_id, self._limit_bytes)
+
+    def check(self, repair: bool) -> CheckReport:
+        """Looks for damage, and mends what can be mended."""
+        return maintenance.check(self._database, repair=repair)
+
+    def backup(self, path: str) -> None:
+        """Copies the database to a new file while it is in use."""
+        maintenance.backup(self._database, path)
+
+    def close(self) -> None:
+        """Lets go of the database; twice is fine."""
+        self._database.close()
+
+    @contextlib.contextmanager
+    def _growing(self) -> Iterator[Connection]:
+        """A write transaction after which the database may be too large."""
+        with self._database.write() as connection:
+            yield connection
+            is_over = pruning.is_over(connection, self._limit_bytes)
+        if is_over:
+            # The write itself is stored; what is in the way of pruning now is not its failure.
+            with contextlib.suppress(StoreLockedError, StoreFullError):
+                pruning.prune(self._database, self._limit_bytes)
+
+    def _refresh_index(self) -> None:
+        with self._database.read() as connection:
+            is_outdated = maintenance.is_index_outdated(connection)
+        if is_outdated:
+            with self._database.write() as connection:
+                maintenance.reindex(connection)

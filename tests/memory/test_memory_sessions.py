@@ -1,0 +1,96 @@
+"""Conversations are kept for --continue: raw, sent, injected and token ids come back as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.memory import Memory
+from shepherd.types import Fact, Injection, Message, SearchResult
+
+INJECTION = Injection(
+    "\n\n[facts: name=Steve]",
+    (Fact("name", "Steve", 1, 2),),
+    (SearchResult(7, "q", "a\udcff", 3, 1.5, 0.7, 0.25, True, "turn"),),
+    ("name",),
+    12.5,
+)
+
+
+def test_messages_come_back_as_they_were(memory: Memory) -> None:
+    session = memory.start_session(model="tiny")
+    sent = [
+        Message("system", "Be brief."),
+        Message("user", "hi", "hi\n\n[facts: name=Steve]", INJECTION, tokens=12),
+        Message("assistant", "Hello \x00 there", token_ids=(0, 1, 2**31 - 1), tokens=3),
+    ]
+
+    for message in sent:
+        message.id = memory.append_message(session, message)
+
+    assert memory.load_session(session) == sent
+    assert memory.load_session() == sent
+
+
+def test_undecodable_text_of_a_message_is_replaced(memory: Memory) -> None:
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "caf\udce9"))
+
+    [message] = memory.load_session(session)
+
+    assert (message.raw, message.sent) == ("caf\ufffd", "caf\ufffd")
+
+
+def test_latest_session_is_the_one_last_written_to(path: Path) -> None:
+    now = [100.0]
+    with Memory(path, clock=lambda: now[0]) as memory:
+        first, second = memory.start_session(), memory.start_session()
+        memory.append_message(second, Message("user", "second"))
+        now[0] = 200
+        memory.append_message(first, Message("user", "first"))
+        memory.start_session()  # empty: nothing to continue
+
+        assert [message.raw for message in memory.load_session()] == ["first"]
+        assert [session.id for session in memory.list_sessions()] == [first, second]
+        assert memory.list_sessions()[0].n_messages == 1
+
+
+def test_last_turn_can_be_taken_back(memory: Memory) -> None:
+    session = memory.start_session()
+    for role, text in [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4")]:
+        memory.append_message(session, Message(role, text))  # type: ignore[arg-type]
+
+    assert memory.delete_last_turn(session) == 2
+    assert [message.raw for message in memory.load_session(session)] == ["1", "2"]
+    assert memory.delete_last_turn(session) == 2
+    assert memory.delete_last_turn(session) == 0
+
+
+def test_cleared_session_is_empty_and_usable(memory: Memory) -> None:
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "1"))
+
+    assert memory.clear_session(session) == 1
+
+    assert memory.load_session(session) == []
+    memory.append_message(session, Message("user", "2"))
+    assert [message.raw for message in memory.load_session(session)] == ["2"]
+
+
+def test_session_of_another_user_does_not_exist(memory: Memory) -> None:
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "secret"))
+
+    assert memory.load_session(session, "anna") == []
+    assert memory.load_session(None, "anna") == []
+    for forbidden in (
+        lambda: memory.append_message(session, Message("user", "x"), "anna"),
+        lambda: memory.delete_last_turn(session, "anna"),
+        lambda: memory.clear_session(session, "anna"),
+        lambda: memory.append_message("no such", Message("user", "x")),
+    ):
+        with pytest.raises(UsageError, match="no session"):
+            forbidden()
+    assert len(memory.load_session(session)) == 1

@@ -1,0 +1,175 @@
+"""What a message gets: the tail of facts and memories, of one moment, and the message itself unchanged."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shepherd.memory import Memory
+from shepherd.types import Injection
+
+QUESTION = "Which IDE do I prefer?"
+GOLDEN = (
+    "\n\n[facts: location=Texas, name=Steve]\n"
+    "[context: User: What IDE does the user prefer?\nAssistant: VS Code with vim keybindings]"
+)
+
+
+@pytest.fixture
+def known(memory: Memory) -> Memory:
+    memory.set_fact("name", "Steve")
+    memory.set_fact("location", "Texas")
+    memory.store_memory("What IDE does the user prefer?", "VS Code with vim keybindings")
+    # Relevance compares with what else the user has said; a single memory says nothing about itself.
+    for n, topic in enumerate(["tea", "rain", "chess", "jazz", "bread", "trains"]):
+        memory.store_memory(f"Do you like {topic}?", f"Yes, {topic} number {n}")
+    return memory
+
+
+def test_message_is_enriched_byte_for_byte(known: Memory) -> None:
+    assert known.enrich(QUESTION) == QUESTION + GOLDEN
+
+
+def test_recall_says_what_it_added_and_why(known: Memory) -> None:
+    injection = known.recall(QUESTION)
+
+    assert injection.tail == GOLDEN
+    assert [fact.key for fact in injection.facts] == ["location", "name"]
+    assert [result.answer for result in injection.results] == ["VS Code with vim keybindings"]
+    assert injection.results[0].relevance >= known.relevance_threshold
+    assert "ide" in injection.keywords
+    assert injection.recall_us > 0
+
+
+def test_facts_are_added_when_no_memory_fits(known: Memory) -> None:
+    assert known.enrich("bonjour") == "bonjour\n\n[facts: location=Texas, name=Steve]"
+    assert known.enrich("") == "\n\n[facts: location=Texas, name=Steve]"
+
+
+def test_message_of_a_user_without_memory_is_untouched(known: Memory) -> None:
+    assert known.enrich(QUESTION, "anna") == QUESTION
+    assert not known.recall(QUESTION, "anna")
+
+
+def test_memories_below_the_threshold_are_not_added(path: Path) -> None:
+    with Memory(path, relevance_threshold=1.0) as memory:
+        memory.store_memory("What IDE does the user prefer?", "VS Code")
+        memory.store_memory("other", "thing")
+
+        assert memory.enrich(QUESTION) == QUESTION
+
+
+def test_changed_facts_are_seen_at_once(known: Memory) -> None:
+    known.recall("hi")
+
+    known.set_fact("location", "Lisbon")
+
+    assert known.recall("hi").tail == "\n\n[facts: location=Lisbon, name=Steve]"
+    known.clear_fact("location")
+    assert known.recall("hi").tail == "\n\n[facts: name=Steve]"
+
+
+def test_what_another_memory_object_writes_is_seen_at_once(known: Memory, path: Path) -> None:
+    known.recall("guitar")
+    with Memory(path, user_id="steve") as other:
+        other.set_fact("pet", "Rex")
+        memory_id = other.store_memory("Which guitar?", "A Telecaster")
+
+        injection = known.recall("the guitar")
+
+    assert "pet" in [fact.key for fact in injection.facts]
+    assert [result.id for result in injection.results] == [memory_id]
+
+
+def test_other_threads_recall_the_same(known: Memory) -> None:
+    tails: list[str] = []
+
+    def ask() -> None:
+        tails.extend(known.recall(QUESTION).tail for _ in range(50))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for n in range(50):
+        known.store_memory(f"rain {n}?", "yes", "anna")
+    for thread in threads:
+        thread.join()
+
+    assert tails == [GOLDEN] * 200
+
+
+@pytest.mark.parametrize("message", ["a\x00b IDE", "IDE \udcff\udce9", "\ud800", "IDE " * 2_500_000, "[facts: x=y]\n\n"])
+def test_unusual_message_is_passed_on_unchanged(known: Memory, message: str) -> None:
+    enriched = known.enrich(message)
+
+    assert enriched.startswith(message)
+    assert enriched[len(message) :].startswith("\n\n[facts: location=Texas, name=Steve]")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5),
+    st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=5),
+    st.text(alphabet=st.characters(), max_size=60),
+)
+def test_any_message_comes_first_and_whole(
+    facts: list[tuple[str, str]], memories: list[tuple[str, str]], message: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, Memory(Path(folder, "memory.db")) as memory:
+        for key, value in facts:
+            if key.strip() and value.strip():
+                memory.set_fact(key, value)
+        for question, answer in memories:
+            if question.strip() or answer.strip():
+                memory.store_memory(question, answer)
+
+        injection = memory.recall(message)
+
+        assert memory.enrich(message) == message + injection.tail
+        assert injection.tail.count("]") == bool(injection.facts) + bool(injection.results)
+        assert bool(injection.tail) == bool(injection.facts or injection.results)
+
+
+@pytest.mark.parametrize("user_id", ["", "unknown", "  "])
+def test_nobody_reads_and_writes_nothing(known: Memory, path: Path, user_id: str) -> None:
+    used = path.stat().st_size, known.stats().used_bytes
+
+    assert known.store_memory("q", "a", user_id) is None
+    known.set_fact("name", "x", user_id)
+    session = known.start_session(user_id)
+
+    assert known.recall(QUESTION, user_id) == Injection()
+    assert known.enrich(QUESTION, user_id) == QUESTION
+    assert known.search("IDE", user_id=user_id) == []
+    assert known.get_fact("name", user_id) is None
+    assert known.get_all_facts(user_id) == []
+    assert known.fact_history(user_id=user_id) == []
+    assert not known.clear_fact("name", user_id)
+    assert known.clear_memory("What IDE does the user prefer?", user_id) == 0
+    assert known.list_memories(user_id) == []
+    assert known.count_memories(user_id) == 0
+    assert session == ""
+    assert known.load_session(session, user_id) == []
+    assert list(known.export_memories(user_id)) == []
+    assert known.import_memories(['{"question": "q", "answer": "a"}'], user_id).memories == 0
+    assert known.audit(user_id) == []
+    assert known.stats(user_id).memories == 0
+    assert (path.stat().st_size, known.stats().used_bytes) == used
+
+
+def test_nobody_leaves_no_trace_in_a_new_database(path: Path) -> None:
+    with Memory(path, user_id="unknown") as memory:
+        memory.store_memory("q", "a")
+        memory.set_fact("k", "v")
+        memory.start_session()
+        memory.recall("q")
+
+    with Memory(path, user_id="unknown") as memory:
+        assert memory.check().ok
+        with memory._store._database.read() as connection:  # type: ignore[attr-defined]
+            assert connection.execute("SELECT count(*) FROM tenants") == [(0,)]
