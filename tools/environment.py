@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Make a virtual environment with Shepherd in it: what tools/run, tools/test and .ci/run share.
+
+    tools/environment.py [--venv FOLDER] [--extras test] [--installed]
+
+It looks first whether the machine can compile at all, and says (or, as root on Debian and its kin, installs)
+what is missing. The second time it only compares a stamp, so it costs nothing unless the packaging or a
+native source changed. Everything is said on stderr. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import Any, Sequence  # noqa: UP035  an old Python must get as far as its message
+
+__all__ = ["ROOT", "SetupError", "add_options", "missing_packages", "prepare", "source_key"]
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST_PYTHON = (3, 10)
+STAMP = "shepherd-stamp.json"
+LOG = "shepherd-install.log"
+HEARTBEAT_S = 15
+STEP = re.compile(rb" *(Building (?:wheel|editable) for \S+|Installing collected packages)\b")
+COMPILED = re.compile(rb" *(\[ *(?:\d+/\d+|\d+%)\]) ")  # Ninja's and make's way to count
+
+
+class SetupError(Exception):
+    """The environment cannot be made; the message says what to do."""
+
+
+def prepare(venv: Path, *, extras: Sequence[str] = (), installed: bool = False) -> Path:
+    """The `bin` folder of an up-to-date environment in `venv`.
+
+    The package goes in editable, so a changed .py needs nothing; `installed` puts in a built wheel instead,
+    as a user gets it. CMAKE_ARGS in the environment (a build for a GPU, say) hold until other ones are given.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        here, oldest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST_PYTHON))
+        raise SetupError(f"this is Python {here} ({sys.executable}); Shepherd needs {oldest} or newer")
+    binaries = venv / "bin"
+    key = f"{source_key(installed=installed)} {'installed' if installed else 'editable'}"
+    stamp = _read_stamp(venv)
+    cmake_args = os.environ.get("CMAKE_ARGS") or stamp["cmake_args"]
+    wanted = {"key": key, "cmake_args": cmake_args, "extras": sorted({*extras, *stamp["extras"]})}
+    if stamp == wanted and (binaries / "shepherd").exists():
+        return binaries
+    _provide_packages()
+    if not _runs(binaries / "python"):
+        _say(f"creating {_short(venv)}")
+        _create_venv(venv)
+        stamp = _read_stamp(venv)
+        _say("installing; llama.cpp is compiled for this machine now (about 5 minutes on 2 cores)")
+    if cmake_args != stamp["cmake_args"]:
+        _install_llama(venv)
+        _write_stamp(venv, {**stamp, "key": "", "cmake_args": cmake_args})
+    _install(venv, wanted["extras"], installed)
+    _write_stamp(venv, wanted)
+    return binaries
+
+
+def source_key(*, installed: bool) -> str:
+    """A hash over everything that asks for a new installation when it changes."""
+    key = hashlib.sha256()
+    settings = ("CC", "CFLAGS", "SHEPHERD_SQLITE_DIR")
+    key.update(repr([sys.version, *(os.environ.get(name, "") for name in settings)]).encode())
+    for pattern in ("pyproject.toml", "CMakeLists.txt", "cmake/*", "tools/get_sqlite.py", "src/_native/*"):
+        for path in sorted(ROOT.glob(pattern)):
+            if path.is_file():
+                key.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in sorted(ROOT.glob("src/shepherd/**/*")):
+        if path.is_file() and path.suffix != ".pyc":
+            key.update(str(path.relative_to(ROOT)).encode() + b"\0")
+            key.update(path.read_bytes() if installed else b"")
+    return key.hexdigest()
+
+
+def missing_packages() -> dict[str, str]:
+    """What the machine lacks for a build, as Debian package -> reason."""
+    missing = {}
+    for language, variable, names in (
+        ("C", "CC", ("cc", "gcc", "clang")),
+        ("C++", "CXX", ("c++", "g++", "clang++")),
+    ):
+        named = os.environ.get(variable, "").split()
+        if not any(shutil.which(name) for name in named[:1] or names):
+            missing["build-essential"] = f"no {language} compiler ({', '.join(named[:1] or names)})"
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").exists():
+        missing["python3-dev"] = f"Python.h is not in {include}"
+    if not any(importlib.util.find_spec(name) for name in ("ensurepip", "virtualenv")):
+        missing["python3-venv"] = "this Python has neither the venv module's ensurepip nor virtualenv"
+    return missing
+
+
+def _provide_packages() -> None:
+    missing = missing_packages()
+    if not missing:
+        return
+    for reason in missing.values():
+        _say(f"missing: {reason}")
+    apt = shutil.which("apt-get")
+    # apt's headers and ensurepip serve Debian's own Python, not one that was built beside it.
+    serves = sys.base_prefix == "/usr" or set(missing) == {"build-essential"}
+    command = f"apt-get install --yes {' '.join(missing)}"
+    if apt and serves and os.geteuid() == 0:
+        _say(command)
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for step in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", *missing]):
+            subprocess.run([apt, *step], env=quiet, stdout=sys.stderr, stdin=subprocess.DEVNULL, check=False)
+        importlib.invalidate_caches()
+        missing = missing_packages()
+        if not missing:
+            return
+    if not serves:
+        remedy = f"install the development files of {sys.executable}, or start this with another Python"
+    elif apt:
+        remedy = f"run this, then start again:\n  sudo {command}"
+    else:
+        remedy = "install a C and a C++ compiler, Python's headers and its venv module, then start again"
+    raise SetupError(f"{'; '.join(missing.values())}\n{remedy}")
+
+
+def _create_venv(venv: Path) -> None:
+    module = "venv" if importlib.util.find_spec("ensurepip") else "virtualenv"
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--clear", str(venv)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SetupError(f"{_short(venv)} cannot be created:\n{done.stdout.strip()}")
+
+
+def _install(venv: Path, extras: Sequence[str], installed: bool) -> None:
+    if installed:
+        _pip(venv, [str(ROOT) + (f"[{','.join(extras)}]" if extras else "")])
+        return
+    # Not isolated, or every change of a kernel would compile SQLite again (45 s instead of 5): what the build
+    # needs goes in first, with the dependencies.
+    tools = [tool for tool in ("cmake", "ninja") if not shutil.which(tool)]
+    _pip(venv, [*tools, *_requirements(venv, extras)])
+    _pip(venv, ["--no-build-isolation", "--no-deps", "--editable", str(ROOT)])
+
+
+def _install_llama(venv: Path) -> None:
+    # pip's cache does not know what a wheel was built with, so it is asked for a fresh build.
+    llama = [name for name in _requirements(venv, ()) if name.startswith("llama-cpp-python")]
+    _pip(venv, ["--no-deps", "--no-cache-dir", "--force-reinstall", "--no-binary=llama-cpp-python", *llama])
+
+
+def _requirements(venv: Path, extras: Sequence[str]) -> list[str]:
+    # tomllib came with Python 3.11; every pip before that carries the same parser.
+    code = """if True:
+        import json, sys
+        try:
+            import tomllib
+        except ImportError:
+            from pip._vendor import tomli as tomllib
+        with open(sys.argv[1], "rb") as file:
+            table = tomllib.load(file)
+        project = table["project"]
+        wanted = [table["build-system"]["requires"], project["dependencies"]]
+        wanted += [project["optional-dependencies"][extra] for extra in sys.argv[2:]]
+        print(json.dumps(sum(wanted, [])))
+    """
+    command = [str(venv / "bin" / "python"), "-c", code, str(ROOT / "pyproject.toml"), *extras]
+    found: list[str] = json.loads(subprocess.check_output(command))
+    return found
+
+
+def _pip(venv: Path, arguments: Sequence[str]) -> None:
+    # pip's own output goes to a log; what is shown is the step it is at, and how far a compilation got.
+    command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--verbose", "--no-input", *arguments]
+    started = shown = time.monotonic()
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    with process, open(venv / LOG, "wb") as log:
+        for line in process.stdout or ():
+            log.write(line)
+            seen = STEP.match(line)
+            if seen is None and time.monotonic() - shown > HEARTBEAT_S:
+                seen = COMPILED.match(line)
+            if seen:
+                shown = time.monotonic()
+                _say(f"  {shown - started:4.0f} s  {seen[1].decode()}")
+    if process.returncode:
+        last = (venv / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-40:]
+        raise SetupError("\n".join([*last, f"pip failed; all of its output is in {_short(venv / LOG)}"]))
+
+
+def _read_stamp(venv: Path) -> dict[str, Any]:
+    stamp: dict[str, Any] = {"key": "", "cmake_args": "", "extras": []}
+    with contextlib.suppress(OSError, ValueError):  # none yet, or cut short: install again
+        stamp.update(json.loads((venv / STAMP).read_text(encoding="utf-8")))
+    return stamp
+
+
+def _write_stamp(venv: Path, stamp: dict[str, Any]) -> None:
+    (venv / STAMP).write_text(json.dumps(stamp), encoding="utf-8")
+
+
+def _runs(python: Path) -> bool:
+    try:
+        return subprocess.run([str(python), "-c", ""], check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _short(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that the tools share."""
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="where (default: .venv)")
+    parser.add_argument("--installed", action="store_true", help="install a built wheel, not editable")
+
+
+def main() -> int:
+    """The command line of this tool."""
+    parser = argparse.ArgumentParser(description="Make a virtual environment with Shepherd in it.")
+    add_options(parser)
+    parser.add_argument("--extras", nargs="*", default=[], help="extras of the package, such as test")
+    options = parser.parse_args()
+    try:
+        print(prepare(options.venv.absolute(), extras=options.extras, installed=options.installed))
+    except SetupError as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
