@@ -310,7 +310,7 @@ class Assistant:
 
 
 def is_statement(text: str) -> bool:
-    """Whether a message tells something worth remembering: not a question, and more than filler words."""
+    """Whether a message tells something: it is no question, and has more than filler words."""
     return not text.rstrip().endswith(_QUESTION_MARKS) and any(
         word not in STOP_WORDS for word in keywords(text)
     )

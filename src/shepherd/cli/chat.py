@@ -1,0 +1,146 @@
+"""`shepherd chat`: one answer, JSON lines, or a conversation at the prompt."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from shepherd.cli.parsing import (
+    Parser,
+    add_common_options,
+    add_memory_options,
+    add_setting_option,
+    loaded_settings,
+)
+from shepherd.cli.render import Screen, counted
+from shepherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Assistant
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+Talk with a local model that remembers.
+
+Text on stdin is the message, or is appended to the text of -e. An answer goes to stdout as it is
+generated, everything else to stderr. At the prompt, /help lists the commands, Alt-Enter or a \\ at the
+end of a line begins a new line, Ctrl-C stops the answer, Ctrl-D quits."""
+
+_EPILOG = """\
+With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
+line of stdout is an object whose "event" is ready, recalled, delta, warning, error or finished.
+
+exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd chat`."""
+    parser = Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
+    add_setting_option(parser, "--model", "model", "GGUF", short="-m")
+    parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this one message and end")
+    parser.add_argument(
+        "--continue", dest="resume", action="store_true", help="go on with the last conversation"
+    )
+    parser.add_argument(
+        "--show-context", action="store_true", help="show on stderr what the model really sees"
+    )
+    add_common_options(parser, json_help="JSON lines in and out, nothing else on stdout")
+
+    memory = parser.add_argument_group("memory")
+    memory.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    add_memory_options(memory)
+
+    sampling = parser.add_argument_group("the answer")
+    add_setting_option(sampling, "--system", "system_prompt", "TEXT")
+    for option, key in (
+        ("--max-tokens", "max_tokens"),
+        ("--temperature", "temperature"),
+        ("--top-k", "top_k"),
+        ("--top-p", "top_p"),
+        ("--min-p", "min_p"),
+        ("--repeat-penalty", "repeat_penalty"),
+        ("--seed", "seed"),
+    ):
+        add_setting_option(sampling, option, key, "N")
+
+    engine = parser.add_argument_group("the engine")
+    for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
+        add_setting_option(engine, option, key, "N")
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run it; the message is read before the model is loaded, so that a mistake costs no waiting."""
+    config = loaded_settings(arguments).config
+    message = (
+        None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
+    )
+
+    from shepherd.opening import opened_assistant
+
+    if message is None and not arguments.json and screen.err_is_terminal and config.model:
+        screen.note(f"loading {config.model} …")
+    with opened_assistant(config, memory=not arguments.nomemory, warn=screen.warn) as assistant:
+        resumed = assistant.resume() if arguments.resume else 0
+        if arguments.resume and not resumed:
+            screen.warn("there is no conversation to continue; this is a new one")
+        if arguments.json:
+            from shepherd.cli.jsonlines import answer_lines
+
+            return answer_lines(assistant, screen, [message] if message is not None else None)
+        if message is not None:
+            return _answer_once(assistant, message, screen, show_context=arguments.show_context)
+        return _converse(assistant, screen, resumed, show_context=arguments.show_context)
+
+
+def _answer_once(assistant: Assistant, message: str, screen: Screen, *, show_context: bool) -> int:
+    from shepherd.cli.main import INTERRUPTED
+    from shepherd.cli.turn import show_turn
+
+    finished = show_turn(assistant, message, screen, show_context=show_context)
+    return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
+
+
+def _converse(assistant: Assistant, screen: Screen, resumed: int, *, show_context: bool) -> int:
+    from shepherd.cli.conversation import Conversation
+
+    return Conversation(assistant, screen, show_context=show_context).run(resumed)
+
+
+def _message(prompt: str | None, json: bool) -> str | None:
+    """The one message of this run, from -e and stdin; None when a person sits at the keyboard."""
+    piped = None if json else _piped_text()
+    if prompt is None and piped is None:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')
+        return None
+    message = "\n\n".join(part for part in (prompt, piped) if part)
+    if not message.strip():
+        raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')
+    _require_text(message)
+    return message
+
+
+def _piped_text() -> str | None:
+    """All of stdin when it is a pipe or a file, without its last line end; None when it is a terminal."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return None
+    data = sys.stdin.buffer.read()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"stdin: byte {error.start:,} of {counted(len(data), 'byte')} is not UTF-8",
+            hint="convert it first: iconv -f latin1 -t utf-8",
+        ) from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _require_text(message: str) -> None:
+    # An argument that is not UTF-8 arrives with surrogates in place of its bytes.
+    try:
+        message.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(f"-e: character {error.start:,} is not valid text", hint="use UTF-8") from None

@@ -1,0 +1,77 @@
+"""The conversation at the prompt: messages go to the assistant, lines with a slash are commands."""
+
+from __future__ import annotations
+
+from shepherd import __version__
+from shepherd.assistant import Assistant
+from shepherd.cli.editor import Editor
+from shepherd.cli.render import Screen, counted
+from shepherd.cli.slash import COMMANDS, Chat
+from shepherd.cli.turn import show_turn, summary
+from shepherd.errors import InternalError, ShepherdError, StoreError, UsageError
+from shepherd.paths import history_file
+
+__all__ = ["Conversation"]
+
+
+class Conversation:
+    """Reads, answers, and goes on until the user is done; a failed turn is reported and the next starts."""
+
+    def __init__(self, assistant: Assistant, screen: Screen, *, show_context: bool = False) -> None:
+        self._assistant = assistant
+        self._screen = screen
+        self._show_context = show_context
+        self._editor = Editor(screen, history_file(), COMMANDS)
+        self._chat = Chat(assistant, screen, self._editor)
+
+    def run(self, resumed: int) -> int:
+        """Until /quit or Ctrl-D; gives the exit code."""
+        self._greet(resumed)
+        while not self._chat.done:
+            self._editor.private = self._assistant.private
+            text = self._editor.read()
+            if text is None:
+                break
+            if text.strip():
+                self._handle(text)
+        return 0
+
+    def _handle(self, text: str) -> None:
+        try:
+            text.encode("utf-8")
+            message = self._chat.message_of(text)
+            if message is not None:
+                self._answer(message)
+        except UnicodeEncodeError:
+            self._screen.error("that line is not UTF-8", "paste it again from a UTF-8 terminal")
+        except InternalError:
+            raise
+        except ShepherdError as error:
+            self._screen.error(str(error), error.hint)
+        except KeyboardInterrupt:
+            self._screen.note("interrupted")
+
+    def _answer(self, message: str) -> None:
+        finished = show_turn(self._assistant, message, self._screen, show_context=self._show_context)
+        if self._screen.err_is_terminal:
+            self._screen.note(summary(finished))
+            self._screen.note()
+
+    def _greet(self, resumed: int) -> None:
+        model, window = self._assistant.engine.info.name, self._assistant.engine.window_tokens
+        self._screen.note(
+            f"Shepherd {__version__} · {model} · window {window:,} tokens · {self._memory_in_words()}"
+        )
+        if resumed:
+            self._screen.note(f"continued after {counted(resumed, 'exchange')}")
+        self._screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits")
+
+    def _memory_in_words(self) -> str:
+        memory, user = self._assistant.memory, self._assistant.user_id
+        if memory is None:
+            return "no memory"
+        try:
+            facts, memories = len(memory.get_all_facts(user)), memory.count_memories(user)
+        except (StoreError, UsageError) as error:
+            return f"memory unavailable: {error}"
+        return f"{counted(memories, 'memory', 'memories')} and {counted(facts, 'fact')} of {user}"

@@ -1,0 +1,196 @@
+"""`shepherd doctor`: whether everything that a conversation needs is there, and what to do when it is not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, add_setting_option
+from shepherd.cli.parsing import loaded_settings as settings_of
+from shepherd.cli.render import Screen, counted
+from shepherd.config import Config
+from shepherd.errors import ConfigError, ShepherdError
+
+__all__ = ["build_parser", "execute"]
+
+# SQLite below this can corrupt a WAL database when two connections write and checkpoint at the same instant.
+_SQLITE_SOUND = (3, 51, 3)
+
+_CUDA_BUILD = (
+    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --no-binary llama-cpp-python --force-reinstall llama-cpp-python'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The state of one thing: good, worth knowing, or in the way."""
+
+    name: str
+    state: Literal["ok", "note", "problem"]
+    detail: str
+    hint: str = ""
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd doctor`."""
+    parser = Parser(
+        prog="shepherd doctor",
+        description="Check the installation, the settings, the database, the model and the GPU.\n"
+        "Nothing is changed. Exit code 1 when something is in the way of a conversation.",
+    )
+    add_setting_option(parser, "--model", "model", "GGUF", short="-m")
+    add_memory_options(parser)
+    add_common_options(parser)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Print the findings; 1 when there is a problem."""
+    findings = [_versions()]
+    try:
+        loaded = settings_of(arguments)
+    except ConfigError as error:
+        findings.append(Finding("settings", "problem", str(error), error.hint))
+        config = Config()
+    else:
+        exists = "" if loaded.path.exists() else " (not there: defaults)"
+        findings.append(Finding("settings", "ok", f"{loaded.path}{exists}"))
+        config = loaded.config
+    checks: dict[str, Callable[[Config], Finding]] = {
+        "SQLite": _sqlite,
+        "database": _database,
+        "llama.cpp": _llama,
+        "device": _device,
+        "model": _model,
+    }
+    findings += [_guarded(name, check, config) for name, check in checks.items()]
+    if arguments.json:
+        screen.json([asdict(finding) for finding in findings])
+    else:
+        _print(findings, screen)
+    return 1 if any(finding.state == "problem" for finding in findings) else 0
+
+
+def _print(findings: list[Finding], screen: Screen) -> None:
+    width = max(len(finding.name) for finding in findings)
+    style = {"ok": "green", "note": "yellow", "problem": "red"}
+    for finding in findings:
+        mark = screen.styled(f"{finding.state:7}", style[finding.state], out=True)
+        screen.out.write(f"{mark}  {finding.name:{width}}  ")
+        screen.print(finding.detail)
+        if finding.hint:
+            screen.print(f"{'':7}  {'':{width}}  {finding.hint}")
+
+
+def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> Finding:
+    """The finding; a check that fails is one too."""
+    try:
+        return check(config)
+    except ShepherdError as error:
+        return Finding(name, "problem", str(error), error.hint)
+    except ImportError as error:
+        return Finding(name, "problem", f"cannot be loaded: {error}", "install Shepherd again: pip install .")
+
+
+def _versions() -> Finding:
+    from shepherd import __version__
+
+    return Finding(
+        "Shepherd",
+        "ok",
+        f"{__version__}, Python {platform.python_version()}, {sys.platform} {platform.machine()}",
+    )
+
+
+def _sqlite(config: Config) -> Finding:
+    from shepherd._native.store import SQLITE_KIND, SQLITE_VERSION
+
+    detail = f"{SQLITE_VERSION}, {SQLITE_KIND}"
+    if tuple(map(int, SQLITE_VERSION.split(".")[:3])) < _SQLITE_SOUND:
+        return Finding(
+            "SQLite",
+            "note",
+            f"{detail}: this version can corrupt a database that two connections write at once",
+            "build Shepherd with the bundled SQLite: SHEPHERD_SQLITE=bundled pip install .",
+        )
+    return Finding("SQLite", "ok", detail)
+
+
+def _database(config: Config) -> Finding:
+    from shepherd.opening import open_memory
+    from shepherd.paths import default_database
+
+    user = config.effective_user_id
+    path = Path(config.memory_database).expanduser() if config.memory_database else default_database()
+    if "://" not in config.memory_database and not path.exists():
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        if not os.access(folder, os.W_OK):
+            return Finding(
+                "database",
+                "problem",
+                f"{path}: {folder} cannot be written",
+                "--memory-db names another place",
+            )
+        return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")
+    with open_memory(config, read_only=True) as memory:
+        stats = memory.stats(user)
+    detail = (
+        f"{path}: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')} of {user}"
+    )
+    if not os.access(path, os.W_OK):
+        return Finding("database", "note", f"{detail}; it cannot be written", f"chmod u+w {path}")
+    return Finding("database", "ok", detail)
+
+
+def _llama(config: Config) -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from shepherd.inference.binding import llama
+
+    llama()
+    try:
+        return Finding("llama.cpp", "ok", f"llama-cpp-python {version('llama-cpp-python')}")
+    except PackageNotFoundError:
+        return Finding("llama.cpp", "ok", "loaded")
+
+
+def _device(config: Config) -> Finding:
+    from shepherd.inference.binding import devices
+
+    found = devices()
+    gpus = [description for kind, description in found if kind in ("gpu", "igpu")]
+    cpu = next((description for kind, description in found if kind == "cpu"), platform.machine())
+    if gpus and config.gpu_layers != 0:
+        return Finding("device", "ok", ", ".join(gpus))
+    if gpus:
+        return Finding(
+            "device",
+            "note",
+            f"{cpu}; {gpus[0]} is not used: gpu_layers is 0",
+            "shepherd config unset gpu_layers",
+        )
+    if shutil.which("nvidia-smi"):
+        return Finding(
+            "device",
+            "note",
+            f"{cpu}; the NVIDIA GPU is not used: this llama-cpp-python was built without CUDA",
+            _CUDA_BUILD,
+        )
+    return Finding("device", "ok", f"{cpu}; no GPU was found")
+
+
+def _model(config: Config) -> Finding:
+    from shepherd.inference import read_header
+    from shepherd.opening import model_path
+
+    path = model_path(config)
+    header = read_header(path)
+    name = header.metadata.get("general.name", path.stem)
+    return Finding("model", "ok", f"{path}: {name}, {header.architecture}, {header.file_bytes / 1e6:,.1f} MB")

@@ -1,0 +1,137 @@
+"""The line at the prompt: editing, history, more than one line, completion of commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import create_output
+
+from shepherd.cli.render import Screen
+
+__all__ = ["Editor"]
+
+
+class Editor:
+    """Reads what the user types. `private` lines are kept in this process, and not in the history file."""
+
+    def __init__(self, screen: Screen, history_path: Path, commands: Iterable[str]) -> None:
+        self.private = False
+        self._screen = screen
+        self._session: PromptSession[str] = PromptSession(
+            history=_open_history(history_path, lambda: self.private, screen),
+            key_bindings=_key_bindings(self),
+            multiline=True,
+            completer=_CommandCompleter(commands),
+            complete_while_typing=False,
+            enable_history_search=True,
+            # With stdout in a pipe the answers go there, and the prompt must not.
+            output=create_output(stdout=None if screen.out_is_terminal else sys.stderr),
+        )
+        self._cleared = False  # the last key was a Ctrl-C that cleared the line
+
+    def read(self) -> str | None:
+        """The next message, which may have several lines; None when the user is done."""
+        while True:
+            try:
+                text = self._session.prompt(self._prompt_text(), prompt_continuation="  ")
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                if self._cleared:
+                    return None
+                self._cleared = True
+                self._screen.note("Ctrl-C once more, or Ctrl-D, ends the conversation")
+                continue
+            self._cleared = False
+            return text
+
+    def ask(self, label: str, text: str) -> str | None:
+        """A line to edit that begins as `text`; None when the user gave up. Not kept in the history."""
+        session: PromptSession[str] = PromptSession(history=InMemoryHistory(), multiline=False)
+        try:
+            return session.prompt(label, default=text)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    def clear_or_interrupt(self, event: KeyPressEvent) -> None:
+        """Ctrl-C: clear the line; on an empty one, interrupt."""
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+            self._cleared = True
+        else:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    def _prompt_text(self) -> ANSI:
+        name, style = ("private> ", "yellow") if self.private else ("> ", "cyan")
+        return ANSI(self._screen.styled(name, style, out=self._screen.out_is_terminal))
+
+
+def _key_bindings(editor: Editor) -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def _submit(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.is_cursor_at_the_end and buffer.text.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @bindings.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    bindings.add("c-c")(editor.clear_or_interrupt)
+    return bindings
+
+
+class _CommandCompleter(Completer):
+    """Completes the name of a slash command at the start of the message."""
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._commands = sorted(commands)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """The commands that begin like the word so far."""
+        text = document.text_before_cursor
+        if text.startswith("/") and " " not in text and "\n" not in text:
+            for command in self._commands:
+                if command.startswith(text[1:]):
+                    yield Completion(f"/{command}", start_position=-len(text))
+
+
+def _open_history(path: Path, is_private: Callable[[], bool], screen: Screen) -> History:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        screen.warn(f"{path}: lines are not kept for next time: {error.strerror}")
+        return InMemoryHistory()
+    return _PrivateHistory(path, is_private)
+
+
+class _PrivateHistory(FileHistory):
+    """A history file that does not get to see private lines, and whose failure costs nothing."""
+
+    def __init__(self, path: Path, is_private: Callable[[], bool]) -> None:
+        super().__init__(str(path))
+        self._is_private = is_private
+
+    def store_string(self, string: str) -> None:
+        """Append a line to the file, unless it is private."""
+        if self._is_private():
+            return
+        try:
+            super().store_string(string)
+        except (OSError, UnicodeEncodeError):
+            return  # a full disk, or half a character: the line is still in this process's history

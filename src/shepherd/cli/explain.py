@@ -1,0 +1,107 @@
+"""Memories, facts, injections and costs in words: what /why, /stats and the listings show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shepherd.cli.render import Screen, age_in_words, counted, duration
+from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Finished
+
+__all__ = ["explain_injection", "explain_stats", "list_facts", "list_memories"]
+
+_SHOWN_CHARS = 200
+
+
+def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult]) -> None:
+    """Numbered, each with question, answer and where it comes from."""
+    for number, memory in enumerate(memories, 1):
+        screen.print(f"{number:3}  {shortened(memory.question)}")
+        if memory.answer:
+            screen.print(f"     {shortened(memory.answer)}")
+        screen.print(screen.styled(f"     {_provenance(memory)}", "dim", out=True))
+
+
+def list_facts(screen: Screen, facts: Sequence[Fact]) -> None:
+    """One `key = value` a line, in key order."""
+    for fact in facts:
+        screen.print(f"  {fact.key} = {shortened(fact.value)}")
+
+
+def explain_injection(screen: Screen, last: Finished | None, *, private: bool = False) -> list[int]:
+    """What was appended to the last message and why; gives the ids in the order of their numbers."""
+    if last is None:
+        screen.note("nothing has been answered yet")
+        return []
+    injection = last.injection
+    if not injection:
+        screen.note("nothing was appended: memory is private" if private else _why_nothing(injection))
+        return []
+    took = duration(injection.recall_us / 1000)
+    searched = f", searched for: {' '.join(injection.keywords)}" if injection.keywords else ""
+    screen.print(f"Appended to your last message (recall took {took}{searched})")
+    if injection.facts:
+        screen.print("facts")
+        list_facts(screen, injection.facts)
+    if injection.results:
+        screen.print("memories")
+        list_memories(screen, injection.results)
+    actions = ["/forget KEY, /facts KEY VALUE"] if injection.facts else []
+    actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
+    screen.note(f"to change it: {' · '.join(actions)}")
+    return [result.id for result in injection.results]
+
+
+def explain_stats(screen: Screen, last: Finished | None) -> None:
+    """Tokens and times of the last turn."""
+    if last is None:
+        screen.note("nothing has been answered yet")
+        return
+    stats = last.stats
+    used = stats.prompt_tokens + stats.generated_tokens
+    share = 100 * used / stats.window_tokens if stats.window_tokens else 0
+    screen.print(
+        f"prompt  {counted(stats.prompt_tokens, 'token')}: "
+        f"{stats.reused_tokens:,} reused, {stats.decoded_tokens:,} decoded"
+    )
+    screen.print(
+        f"answer  {counted(stats.generated_tokens, 'token')} generated, "
+        f"{stats.tokens_per_second:.1f} tokens/s, ended by {_ENDINGS[stats.finish_reason]}"
+    )
+    screen.print(f"window  {counted(stats.window_tokens, 'token')}, {share:.0f} % used")
+    screen.print(
+        f"times   recall {duration(stats.recall_ms)}, prefill {duration(stats.prefill_ms)}, "
+        f"first token {duration(stats.ttft_ms)}, total {duration(stats.total_ms)}"
+    )
+
+
+_ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancelled": "Ctrl-C"}
+
+
+def shortened(text: str) -> str:
+    """The text on one line, cut where it gets long."""
+    line = " ".join(text[: 4 * _SHOWN_CHARS].split())
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+
+
+def _provenance(memory: MemoryRecord | SearchResult) -> str:
+    age = memory.age_days if isinstance(memory, SearchResult) else (time.time() - memory.timestamp) / 86_400
+    parts = [f"id {memory.id}", age_in_words(age)]
+    if memory.source:
+        parts.append(f"from {memory.source}")
+    if isinstance(memory, SearchResult):
+        parts.append(f"score {memory.score:.2f}")
+        parts.append(f"relevance {memory.relevance:.2f}")
+    if memory.pinned:
+        parts.append("pinned")
+    return " · ".join(parts)
+
+
+def _why_nothing(injection: Injection) -> str:
+    if injection.keywords:
+        return f"nothing was appended: no fact, and no memory fits {' '.join(injection.keywords)} well enough"
+    return "nothing was appended"

@@ -1,0 +1,128 @@
+"""`shepherd chat --json`: one JSON object per line in and out, for other programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from shepherd import __version__
+from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, Warned
+from shepherd.cli.main import INTERRUPTED
+from shepherd.cli.render import Screen
+from shepherd.cli.turn import cancelling_on_interrupt
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.types import Injection
+
+__all__ = ["answer_lines"]
+
+
+def answer_lines(assistant: Assistant, screen: Screen, prompts: list[str] | None) -> int:
+    """Answer the prompts, or those on stdin line by line; a failed one is an error event.
+
+    The exit code is that of the last failure, 0 without one, 130 when the last answer was interrupted.
+    """
+    _put(screen, "ready", _about(assistant))
+    code = 0
+    for line in [json.dumps(prompt) for prompt in prompts] if prompts is not None else _lines():
+        try:
+            prompt, with_memory = _parse(line)
+            interrupted = _answer(assistant, screen, prompt, with_memory)
+        except ShepherdError as error:
+            _put(
+                screen,
+                "error",
+                {
+                    "kind": type(error).__name__,
+                    "message": str(error),
+                    "hint": error.hint,
+                    "exit_code": error.exit_code,
+                },
+            )
+            code = error.exit_code
+        else:
+            code = INTERRUPTED if interrupted else code
+    return code
+
+
+def _answer(assistant: Assistant, screen: Screen, prompt: str, with_memory: bool) -> bool:
+    """Whether the answer was interrupted."""
+    before, assistant.private = assistant.private, assistant.private or not with_memory
+    interrupted = False
+    try:
+        with cancelling_on_interrupt(assistant):
+            for event in assistant.ask(prompt):
+                _put(screen, *_named(event))
+                interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
+    finally:
+        assistant.private = before
+    return interrupted
+
+
+def _named(event: Event) -> tuple[str, dict[str, Any]]:
+    if isinstance(event, Delta):
+        return "delta", {"text": event.text}
+    if isinstance(event, Recalled):
+        return "recalled", _injected(event.injection)
+    if isinstance(event, Warned):
+        return "warning", {"message": event.message, "hint": event.hint}
+    stats = asdict(event.stats)
+    stats.pop("warnings")
+    return "finished", {"answer": event.answer, "finish_reason": stats.pop("finish_reason"), "stats": stats}
+
+
+def _injected(injection: Injection) -> dict[str, Any]:
+    return {
+        "facts": {fact.key: fact.value for fact in injection.facts},
+        "memories": [asdict(result) for result in injection.results],
+        "keywords": list(injection.keywords),
+        "tail": injection.tail,
+    }
+
+
+def _about(assistant: Assistant) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "model": assistant.engine.info.name,
+        "window_tokens": assistant.engine.window_tokens,
+        "user": assistant.user_id,
+        "memory": assistant.recalls,
+        "messages": len(assistant.history),
+    }
+
+
+def _parse(line: bytes | str) -> tuple[str, bool]:
+    """The prompt on a line, and whether memory may be used for it."""
+    try:
+        request = json.loads(line)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"byte {error.start} of the line is not UTF-8", hint="send UTF-8") from None
+    except (ValueError, RecursionError):
+        raise UsageError("the line is not JSON", hint='send {"prompt": "…"}') from None
+    if isinstance(request, str):
+        request = {"prompt": request}
+    prompt = request.get("prompt") if isinstance(request, dict) else None
+    memory = request.get("memory", True) if isinstance(request, dict) else None
+    if not isinstance(prompt, str) or not prompt.strip() or not isinstance(memory, bool):
+        raise UsageError(
+            "the line is not a request", hint='send {"prompt": "…"}, with "memory": false if wanted'
+        )
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("the prompt holds half of a surrogate pair", hint="send valid Unicode") from None
+    return prompt, memory
+
+
+def _lines() -> Iterator[bytes]:
+    source: Iterable[bytes] = sys.stdin.buffer if sys.stdin is not None else ()
+    for line in source:
+        if line.strip():
+            yield line
+
+
+def _put(screen: Screen, event: str, content: dict[str, Any]) -> None:
+    screen.json({"event": event, **content})
+    screen.flush()

@@ -1,0 +1,169 @@
+"""The entry point: which command, and the one place where an error becomes a line and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from shepherd.cli.parsing import Parser, near_miss
+from shepherd.cli.render import Screen
+from shepherd.errors import InternalError, ShepherdError, UsageError
+
+__all__ = ["COMMANDS", "main", "parser_of", "run"]
+
+# Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
+COMMANDS = {
+    "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
+    "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
+    "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
+    "config": ("shepherd.cli.config", "show and change settings"),
+    "doctor": ("shepherd.cli.doctor", "check the installation, the database, the model and the GPU"),
+}
+
+INTERRUPTED = 130
+
+
+def run() -> NoReturn:
+    """The `shepherd` command."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; gives its exit code and never raises for a user's mistake."""
+    screen = Screen()
+    verbose = any(argument in ("-v", "--verbose") for argument in arguments)
+    try:
+        code = _dispatch(list(arguments), screen)
+        screen.flush()
+    except BrokenPipeError:
+        _silence_stdout()  # the reader had enough, as `| head` does
+        return 0
+    except KeyboardInterrupt:
+        screen.note("interrupted")
+        return INTERRUPTED
+    except InternalError as error:
+        _report_bug(error, screen, verbose=verbose)
+        return error.exit_code
+    except ShepherdError as error:
+        if verbose:
+            screen.traceback()
+        screen.error(str(error), error.hint)
+        return error.exit_code
+    except Exception as error:
+        _report_bug(error, screen, verbose=verbose)
+        return 1
+    return code
+
+
+def parser_of(command: str) -> Parser:
+    """The parser of one command; imports that command's module only."""
+    parser = import_module(COMMANDS[command][0]).build_parser()
+    assert isinstance(parser, Parser)
+    return parser
+
+
+def _dispatch(arguments: list[str], screen: Screen) -> int:
+    first = arguments[0] if arguments else ""
+    if first in ("-h", "--help", "help") and len(arguments) == 1:
+        screen.print(_help())
+        return 0
+    if first == "help":
+        return _dispatch([*arguments[1:2], "--help"], screen)
+    if first in ("-V", "--version"):
+        screen.print(_version())
+        return 0
+    if first in COMMANDS:
+        arguments = arguments[1:]
+    elif first and not first.startswith("-"):
+        raise UsageError(
+            f"there is no command {first!a}",
+            hint=near_miss(first, COMMANDS)
+            or f"commands: {', '.join(COMMANDS)}; shepherd --help explains them",
+        )
+    else:
+        first = "chat"
+    parsed = parser_of(first).parse_args(arguments)
+    code = import_module(COMMANDS[first][0]).execute(parsed, screen)
+    assert isinstance(code, int)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items())
+    return f"""\
+usage: shepherd [COMMAND] [OPTIONS]
+
+A local assistant that remembers.
+
+commands:
+{commands}
+
+  shepherd COMMAND --help   explains a command and its options
+
+examples:
+  shepherd -m model.gguf                   talk
+  shepherd -m model.gguf --continue        go on with the last conversation
+  shepherd -m model.gguf -e "a question"   one answer, to stdout
+  git diff | shepherd -e "review this"     stdin is appended to the question
+  shepherd config set model ~/model.gguf   so that -m can be left out
+  shepherd memory search "vim"             what would be recalled
+
+options:
+  -h, --help     show this help
+  -V, --version  show the version"""
+
+
+def _version() -> str:
+    from shepherd import __version__
+
+    return f"shepherd {__version__}"
+
+
+def _report_bug(error: BaseException, screen: Screen, *, verbose: bool) -> None:
+    """One line for the user; the traceback goes to a file, or to stderr with -v."""
+    if verbose:
+        screen.traceback()
+        where = ""
+    else:
+        path = _write_traceback()
+        where = f"the details are in {path}" if path else "run it again with -v to see the details"
+    message = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}"
+    remedy = f"{error.hint}; " if isinstance(error, InternalError) and error.hint else ""
+    screen.error(
+        f"this is a bug in Shepherd: {message}",
+        f"{remedy}{where}{'; ' if where else ''}please report it together with what you did",
+    )
+
+
+def _write_traceback() -> str:
+    """Where the traceback was written, or "" when that failed too."""
+    import time
+    import traceback
+
+    from shepherd.paths import state_dir
+
+    path = state_dir() / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{traceback.format_exc()}")
+    except OSError:
+        return ""
+    return str(path)
+
+
+def _silence_stdout() -> None:
+    # Python flushes stdout once more at exit, which would complain about the same closed pipe.
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = None

@@ -1,0 +1,257 @@
+"""`shepherd memory`: look at what is remembered, correct it, forget it, carry it elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import Namespace
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.render import Screen, counted
+from shepherd.errors import ShepherdError, UsageError
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory
+    from shepherd.types import MemoryRecord
+
+__all__ = ["build_parser", "execute"]
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd memory`."""
+    parser = Parser(
+        prog="shepherd memory", description="What is remembered: questions and answers of a user."
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    listing = actions.add_parser("list", help="the newest memories")
+    listing.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
+    listing.add_argument("--offset", type=int, default=0, metavar="N", help="how many newer ones to skip (0)")
+
+    search = actions.add_parser("search", help="what would be recalled, with scores")
+    search.add_argument("query", nargs="+", metavar="WORDS", help="what to look for")
+    add_limit = search.add_argument
+    add_limit("--limit", type=int, default=10, metavar="N", help="how many (10)")
+    add_limit("--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)")
+
+    show = actions.add_parser("show", help="one memory in full")
+    show.add_argument("id", type=int, metavar="ID", help="its number, as list shows it")
+
+    add = actions.add_parser("add", help="remember something")
+    add.add_argument("question", metavar="QUESTION", help="what it answers, or what was said")
+    add.add_argument("answer", metavar="ANSWER", help="what to remember")
+
+    edit = actions.add_parser("edit", help="change a memory")
+    edit.add_argument("id", type=int, metavar="ID", help="its number")
+    edit.add_argument("--question", metavar="TEXT", help="new question")
+    edit.add_argument("--answer", metavar="TEXT", help="new answer")
+
+    pin = actions.add_parser("pin", help="keep a memory when old ones make room")
+    pin.add_argument("id", type=int, metavar="ID", help="its number")
+    pin.add_argument("--off", action="store_true", help="no longer")
+
+    forget = actions.add_parser("forget", help="delete memories")
+    forget.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers")
+    forget.add_argument("--question", metavar="TEXT", help="all memories of exactly this question")
+
+    export = actions.add_parser("export", help="write all memories and facts as JSON lines")
+    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
+    importing = actions.add_parser("import", help="read what export wrote; what is known already is skipped")
+    importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="where from (stdin)")
+
+    stats = actions.add_parser("stats", help="how much is stored")
+    check = actions.add_parser("check", help="check the database for damage")
+    check.add_argument("--repair", action="store_true", help="rebuild what can be rebuilt")
+    backup = actions.add_parser("backup", help="copy the database while it is in use")
+    backup.add_argument("file", metavar="FILE", help="the copy")
+    audit = actions.add_parser("audit", help="look for memories that are broken, duplicate or unsafe")
+    every = (listing, search, show, add, edit, pin, forget, export, importing, stats, check, backup, audit)
+    for action in every:
+        add_memory_options(action)
+        add_common_options(action)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run one action; gives its exit code."""
+    from shepherd.opening import open_memory
+
+    with open_memory(loaded_settings(arguments).config) as memory:
+        return _ACTIONS[arguments.action](memory, arguments, screen) or 0
+
+
+def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    records = memory.list_memories(limit=arguments.limit, offset=arguments.offset)
+    if arguments.json:
+        screen.json(records)
+        return
+    screen.table(["id", "when", "question", "answer"], [_row(record) for record in records])
+    total = memory.count_memories()
+    if not total:
+        screen.note("nothing is remembered yet")
+    elif arguments.offset + len(records) < total:
+        screen.note(f"{len(records)} of {counted(total, 'memory', 'memories')}; --offset shows older ones")
+
+
+def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    results = memory.search(" ".join(arguments.query), arguments.limit, threshold=arguments.threshold)
+    if arguments.json:
+        screen.json(results)
+        return
+    rows = [
+        (r.id, f"{r.relevance:.2f}", f"{r.score:.2f}", _day(r.timestamp), r.question, r.answer)
+        for r in results
+    ]
+    screen.table(["id", "relevance", "score", "when", "question", "answer"], rows)
+    if not results:
+        screen.note("no memory matches")
+
+
+def _show(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    record = _existing(memory, arguments.id)
+    if arguments.json:
+        screen.json(record)
+        return
+    pinned = ", pinned" if record.pinned else ""
+    screen.note(f"memory {record.id}, {_day(record.timestamp)}, from {record.source or 'unknown'}{pinned}")
+    screen.print(record.question)
+    screen.print()
+    screen.print(record.answer)
+
+
+def _add(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    memory_id = memory.store_memory(arguments.question, arguments.answer)
+    if memory_id is None:
+        raise UsageError("nothing is kept for this user", hint="--user or the setting 'user_id' names a user")
+    screen.json({"id": memory_id}) if arguments.json else screen.print(str(memory_id))
+
+
+def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    if arguments.question is None and arguments.answer is None:
+        raise UsageError("nothing to change", hint="--question TEXT, --answer TEXT, or both")
+    _existing(memory, arguments.id)
+    memory.edit_memory(arguments.id, question=arguments.question, answer=arguments.answer)
+    if arguments.json:
+        screen.json(memory.get_memory(arguments.id))
+
+
+def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    _existing(memory, arguments.id)
+    memory.pin_memory(arguments.id, not arguments.off)
+    if arguments.json:
+        screen.json(memory.get_memory(arguments.id))
+
+
+def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    if not arguments.ids and arguments.question is None:
+        raise UsageError("nothing to forget", hint="name an ID, or --question TEXT")
+    removed = memory.clear_memory(arguments.question) if arguments.question is not None else 0
+    missing = []
+    for memory_id in arguments.ids:
+        if memory.delete_memory(memory_id):
+            removed += 1
+        else:
+            missing.append(memory_id)
+    if arguments.json:
+        screen.json({"removed": removed, "missing": missing})
+    else:
+        screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
+        for memory_id in missing:
+            screen.warn(f"there is no memory {memory_id}")
+    return 1 if missing or not removed else 0
+
+
+def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    count = 0
+    target = nullcontext(screen.out) if arguments.file == "-" else _opened(arguments.file, "x")
+    with target as file:
+        for entry in memory.export_memories():
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            count += 1
+    screen.note(f"{counted(count, 'entry', 'entries')} exported")
+
+
+def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    source = nullcontext(sys.stdin.buffer) if arguments.file == "-" else _opened(arguments.file, "rb")
+    with source as file:
+        counts = memory.import_memories(file)
+    screen.json(counts) if arguments.json else screen.note(str(counts))
+
+
+def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    _print_fields(screen, memory.stats(), as_json=arguments.json)
+
+
+def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    problems = memory.check(repair=arguments.repair)
+    if arguments.json:
+        screen.json({"problems": problems})
+    else:
+        for problem in problems:
+            screen.print(str(problem))
+        screen.note("no damage found" if not problems else counted(len(problems), "problem"))
+    return 1 if problems else 0
+
+
+def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    memory.backup(arguments.file)
+    if arguments.json:
+        screen.json({"file": arguments.file})
+    else:
+        screen.note(f"copied to {arguments.file}")
+
+
+def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    _print_fields(screen, memory.audit(), as_json=arguments.json)
+
+
+_ACTIONS = {
+    "list": _list,
+    "search": _search,
+    "show": _show,
+    "add": _add,
+    "edit": _edit,
+    "pin": _pin,
+    "forget": _forget,
+    "export": _export,
+    "import": _import,
+    "stats": _stats,
+    "check": _check,
+    "backup": _backup,
+    "audit": _audit,
+}
+
+
+def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
+    record = memory.get_memory(memory_id)
+    if record is None:
+        raise ShepherdError(f"there is no memory {memory_id}", hint="shepherd memory list shows the numbers")
+    return record
+
+
+def _opened(path: str, mode: str) -> Any:
+    try:
+        return open(path, mode, encoding=None if "b" in mode else "utf-8")
+    except FileExistsError:
+        raise UsageError(f"{path}: exists already", hint="name a new file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _print_fields(screen: Screen, fields: Any, *, as_json: bool) -> None:
+    if as_json:
+        screen.json(fields)
+    else:
+        for name, value in dict(fields).items():
+            screen.print(f"{name:20} {value:,}" if isinstance(value, int) else f"{name:20} {value}")
+
+
+def _row(record: MemoryRecord) -> tuple[object, ...]:
+    return record.id, _day(record.timestamp), record.question, record.answer
+
+
+def _day(timestamp: int) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(timestamp))

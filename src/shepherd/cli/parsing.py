@@ -1,0 +1,101 @@
+"""Parsers of the command line: one error style, options shared by several commands, settings as options."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from shepherd.config import SETTINGS, Loaded, load
+from shepherd.errors import UsageError
+
+__all__ = [
+    "Parser",
+    "add_common_options",
+    "add_memory_options",
+    "add_setting_option",
+    "loaded_settings",
+    "near_miss",
+]
+
+_SETTING_PREFIX = "setting_"
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """argparse's own, with room for long options and a width that stays readable on wide screens."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(100, shutil.get_terminal_size().columns - 2)
+        super().__init__(prog, max_help_position=30, width=width)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are UsageErrors, so that there is one style and one exit."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        options.setdefault("formatter_class", _HelpFormatter)
+        options.setdefault("allow_abbrev", False)
+        super().__init__(*arguments, **options)
+        if self._optionals.title != "options":  # Python 3.9's word, kept by some distributions
+            self._optionals.title = "options"
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the mistake as UsageError."""
+        raise UsageError(message, hint=f"{self.prog} --help")
+
+
+def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None:
+    """--json and -v, which every command has."""
+    parser.add_argument("--json", action="store_true", help=json_help)
+    parser.add_argument("-v", "--verbose", action="store_true", help="show details and tracebacks on stderr")
+
+
+def add_memory_options(parser: Any) -> None:
+    """Which database, and whose memory in it."""
+    add_setting_option(parser, "--memory-db", "memory_database", "PATH")
+    add_setting_option(parser, "--user", "user_id", "ID")
+
+
+def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, short: str = "") -> None:
+    """An option that overrides a setting for this run; its help and its range are the setting's own."""
+    setting = SETTINGS[key]
+    shown = f" ({setting.default})" if isinstance(setting.default, (int, float)) else ""
+    parser.add_argument(
+        *([short] if short else []),
+        option,
+        dest=_SETTING_PREFIX + key,
+        metavar=metavar,
+        type=_reader(key),
+        help=f"{setting.help}{shown}".replace("%", "%%"),
+    )
+
+
+def loaded_settings(arguments: argparse.Namespace) -> Loaded:
+    """The settings in force for these arguments."""
+    options = {
+        name[len(_SETTING_PREFIX) :]: value
+        for name, value in vars(arguments).items()
+        if name.startswith(_SETTING_PREFIX)
+    }
+    return load(options=options)
+
+
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """`did you mean …?` for a word that is nearly one of the known ones, else ""."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=2)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def _reader(key: str) -> Callable[[str], Any]:
+    setting = SETTINGS[key]
+
+    def read(text: str) -> Any:
+        try:
+            return setting.parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected {setting.expected}") from None
+
+    return read

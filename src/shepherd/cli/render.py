@@ -1,0 +1,149 @@
+"""What goes to the screen: results to stdout, everything else to stderr, colours only for terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+__all__ = ["Screen", "age_in_words", "counted", "duration", "printable"]
+
+# Answers and memories are foreign text: on a terminal their control characters must not move the cursor,
+# change the title or answer for the keyboard. Line feed and tab are harmless.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Screen:
+    """Both standard streams, and who is at the other end."""
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.out = out or sys.stdout or open(os.devnull, "w")  # noqa: SIM115  (stdout closed by the caller)
+        self.err = err or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+        for stream in (self.out, self.err):
+            # A lone surrogate, or a locale without UTF-8, must not turn output into a crash.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        self.out_is_terminal = self.out.isatty()
+        self.err_is_terminal = self.err.isatty()
+        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self.out_has_colour = self.out_is_terminal and not plain
+        self.err_has_colour = self.err_is_terminal and not plain
+
+    def print(self, text: str = "") -> None:
+        """A line of the result."""
+        self.out.write((printable(text) if self.out_is_terminal else text) + "\n")
+
+    def write(self, text: str) -> None:
+        """A piece of a streamed answer, shown at once; to a pipe it goes unchanged."""
+        self.out.write(printable(text) if self.out_is_terminal else text)
+        self.out.flush()
+
+    def json(self, value: Any) -> None:
+        """One JSON line of the result."""
+        self.out.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
+
+    def note(self, text: str = "") -> None:
+        """Something beside the result, on stderr."""
+        self._err(self.styled(printable(text), "dim"))
+
+    def warn(self, message: str, hint: str = "") -> None:
+        """A failure that did not stop anything."""
+        self._err(f"{self.styled('warning:', 'yellow')} {printable(message)}")
+        self._hint(hint)
+
+    def error(self, message: str, hint: str = "") -> None:
+        """What went wrong, where, and on the next line what to do."""
+        self._err(f"{self.styled('shepherd: error:', 'red')} {printable(message)}")
+        self._hint(hint)
+
+    def traceback(self) -> None:
+        """The traceback of the exception being handled."""
+        import traceback
+
+        self._err(printable(traceback.format_exc().rstrip()))
+
+    def styled(self, text: str, style: str, *, out: bool = False) -> str:
+        """The text in a style, when the stream shows styles."""
+        shown = self.out_has_colour if out else self.err_has_colour
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if shown and text else text
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A table on a terminal; to a pipe one line per row, cells separated by tabs, without headers."""
+        if not self.out_is_terminal:
+            for row in rows:
+                self.out.write("\t".join(_cell(str(value)) for value in row) + "\n")
+            return
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+        for header in headers:
+            table.add_column(header, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(printable(str(value))) for value in row))
+        Console(file=self.out, no_color=not self.out_has_colour, highlight=False).print(table)
+
+    def flush(self) -> None:
+        """Push out what is buffered; raises BrokenPipeError when the reader is gone."""
+        self.out.flush()
+
+    def _hint(self, hint: str) -> None:
+        if hint:
+            self._err(f"  {self.styled(printable(hint), 'dim')}")
+
+    def _err(self, text: str) -> None:
+        self.out.flush()
+        self.err.write(text + "\n")
+        self.err.flush()
+
+
+def printable(text: str) -> str:
+    """The text with control characters (except line feed and tab) shown as U+FFFD."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 memory`, `2 memories`, `1,234 facts`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def age_in_words(days: float) -> str:
+    """How long ago, roughly: `just now`, `5 minutes ago`, `3 days ago`."""
+    seconds = days * 86_400
+    for unit, length in (
+        ("year", 31_557_600),
+        ("month", 2_629_800),
+        ("day", 86_400),
+        ("hour", 3_600),
+        ("minute", 60),
+    ):
+        if seconds >= length:
+            return f"{counted(int(seconds / length), unit)} ago"
+    return "just now"
+
+
+def duration(milliseconds: float) -> str:
+    """A time in the unit that suits it: `312 µs`, `41 ms`, `2.3 s`."""
+    if milliseconds < 1:
+        return f"{milliseconds * 1000:.0f} µs"
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _plain(value: object) -> object:
+    from dataclasses import asdict, is_dataclass
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    return str(value)

@@ -1,0 +1,229 @@
+"""The commands of the prompt: /memory, /facts, /why, /stats and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from shepherd.cli.explain import explain_injection, explain_stats, list_facts, list_memories
+from shepherd.cli.parsing import near_miss
+from shepherd.cli.render import Screen, counted
+from shepherd.errors import UsageError
+from shepherd.types import MemoryRecord
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Assistant
+    from shepherd.cli.editor import Editor
+    from shepherd.memory import Memory
+
+__all__ = ["COMMANDS", "Chat", "Command"]
+
+_LISTED = 10
+
+
+class Chat:
+    """What the commands act on: the assistant, the screen, and the memories that were listed last."""
+
+    def __init__(self, assistant: Assistant, screen: Screen, editor: Editor | None = None) -> None:
+        self.assistant = assistant
+        self.screen = screen
+        self.editor = editor
+        self.done = False
+        self.listed: list[int] = []
+
+    @property
+    def memory(self) -> Memory:
+        """The memory; UsageError when this conversation has none."""
+        if self.assistant.memory is None:
+            raise UsageError("this conversation has no memory", hint="start it without --nomemory")
+        return self.assistant.memory
+
+    @property
+    def user(self) -> str:
+        """Whose memory it is."""
+        return self.assistant.user_id
+
+    def message_of(self, line: str) -> str | None:
+        """The message that a line is; None when it was a command, which has then been run.
+
+        `/` begins a command, `//` a message that begins with one slash; a line with a blank before the slash is
+        a message as it is. An unknown command is an error, not a message.
+        """
+        if not line.startswith("/"):
+            return line
+        if line.startswith("//"):
+            return line[1:]
+        name, _, argument = line[1:].partition(" ")
+        if name not in COMMANDS:
+            known = near_miss(name, COMMANDS).replace("mean ", "mean /")
+            raise UsageError(
+                f"there is no command /{ascii(name)[1:-1][:40]}",
+                hint=f"{known or '/help lists them'}; // begins a message with a slash",
+            )
+        COMMANDS[name].run(self, argument.strip())
+        return None
+
+    def memory_id(self, text: str, usage: str) -> int:
+        """The id that `text` means: the number in the list shown last, else an id itself."""
+        try:
+            number = int(text)
+        except ValueError:
+            raise UsageError(f"usage: {usage}", hint="/memory and /why show the numbers") from None
+        return self.listed[number - 1] if 1 <= number <= len(self.listed) else number
+
+    def record(self, text: str, usage: str) -> MemoryRecord:
+        """The memory that `text` means; UsageError when this user has none of that id."""
+        memory_id = self.memory_id(text, usage)
+        record = self.memory.get_memory(memory_id, self.user)
+        if record is None:
+            raise UsageError(f"there is no memory {memory_id}", hint="/memory lists them")
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A slash command: how it is written, what it does in one line, and the function."""
+
+    usage: str
+    help: str
+    run: Callable[[Chat, str], None]
+
+
+def _memory(chat: Chat, query: str) -> None:
+    if query:
+        found = chat.memory.search(query, _LISTED, chat.user)
+        chat.listed = [result.id for result in found]
+        list_memories(chat.screen, found)
+        if not found:
+            chat.screen.note("no memory matches")
+        return
+    newest = chat.memory.list_memories(chat.user, limit=_LISTED)
+    chat.listed = [record.id for record in newest]
+    list_memories(chat.screen, newest)
+    count = chat.memory.count_memories(chat.user)
+    if not newest:
+        chat.screen.note("nothing is remembered yet")
+    elif count > len(newest):
+        chat.screen.note(
+            f"the newest {len(newest)} of {counted(count, 'memory', 'memories')}; /memory WORDS searches"
+        )
+
+
+def _facts(chat: Chat, argument: str) -> None:
+    key, _, value = argument.partition(" ")
+    if not key:
+        facts = chat.memory.get_all_facts(chat.user)
+        list_facts(chat.screen, facts)
+        if not facts:
+            chat.screen.note("no facts yet; /facts KEY VALUE sets one")
+    elif value.strip():
+        chat.memory.set_fact(key, value.strip(), chat.user)
+        chat.screen.note(f"{key} is set")
+    else:
+        found = chat.memory.get_fact(key, chat.user)
+        if found is None:
+            raise UsageError(f"there is no fact {key!a}", hint="/facts lists them")
+        chat.screen.print(f"{key} = {found}")
+
+
+def _why(chat: Chat, argument: str) -> None:
+    chat.listed = explain_injection(chat.screen, chat.assistant.last, private=chat.assistant.private)
+
+
+def _stats(chat: Chat, argument: str) -> None:
+    explain_stats(chat.screen, chat.assistant.last)
+
+
+def _forget(chat: Chat, argument: str) -> None:
+    if not argument:
+        raise UsageError(
+            "usage: /forget NUMBER|ID|KEY|QUESTION", hint="/memory and /facts list what there is"
+        )
+    if argument.isdecimal():
+        memory_id = chat.memory_id(argument, COMMANDS["forget"].usage)
+        if not chat.memory.delete_memory(memory_id, chat.user):
+            raise UsageError(f"there is no memory {memory_id}", hint="/memory lists them")
+        chat.screen.note("forgotten")
+    elif chat.memory.clear_fact(argument, chat.user):
+        chat.screen.note(f"the fact {argument} is forgotten")
+    elif removed := chat.memory.clear_memory(argument, chat.user):
+        chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
+    else:
+        raise UsageError(
+            "there is no fact of that name and no memory of that question", hint="/memory lists them"
+        )
+
+
+def _pin(chat: Chat, argument: str) -> None:
+    record = chat.record(argument, COMMANDS["pin"].usage)
+    chat.memory.pin_memory(record.id, not record.pinned, chat.user)
+    chat.screen.note("unpinned" if record.pinned else "pinned: it stays when old memories make room")
+
+
+def _edit(chat: Chat, argument: str) -> None:
+    record = chat.record(argument, COMMANDS["edit"].usage)
+    if chat.editor is None:
+        raise UsageError("editing needs a terminal", hint=f"shepherd memory edit {record.id}")
+    question = chat.editor.ask("question: ", record.question)
+    answer = None if question is None else chat.editor.ask("answer: ", record.answer)
+    if question is None or answer is None:
+        chat.screen.note("unchanged")
+        return
+    chat.memory.edit_memory(record.id, question=question, answer=answer, user_id=chat.user)
+    chat.screen.note("changed")
+
+
+def _private(chat: Chat, argument: str) -> None:
+    wanted = {"": not chat.assistant.private, "on": True, "off": False}.get(argument)
+    if wanted is None:
+        raise UsageError(f"usage: {COMMANDS['private'].usage}")
+    chat.assistant.private = wanted
+    chat.screen.note(
+        "private: nothing is recalled, nothing is kept; /private ends it"
+        if wanted
+        else "memory is used again"
+    )
+
+
+def _clear(chat: Chat, argument: str) -> None:
+    chat.assistant.clear()
+    chat.listed = []
+    chat.screen.note("a new conversation; memories and facts stay")
+
+
+def _undo(chat: Chat, argument: str) -> None:
+    text = chat.assistant.undo()
+    chat.screen.note(
+        "there is nothing to undo" if text is None else "the last message and its answer are taken back"
+    )
+
+
+def _help(chat: Chat, argument: str) -> None:
+    rows = [(f"{command.usage}", command.help) for command in COMMANDS.values()]
+    width = max(len(usage) for usage, _ in rows)
+    for usage, text in rows:
+        chat.screen.print(f"  {usage:{width}}  {text}")
+    chat.screen.note("a message that begins with a slash is written with two: //etc/fstab …")
+    chat.screen.note("Alt-Enter, or \\ at the end of the line, begins a new line")
+
+
+def _quit(chat: Chat, argument: str) -> None:
+    chat.done = True
+
+
+COMMANDS: dict[str, Command] = {
+    "memory": Command("/memory [WORDS]", "list the newest memories, or search them", _memory),
+    "facts": Command("/facts [KEY [VALUE]]", "list facts, show one, or set one", _facts),
+    "why": Command("/why", "what was appended to the last message, and why", _why),
+    "stats": Command("/stats", "tokens and times of the last turn", _stats),
+    "forget": Command("/forget NUMBER|KEY", "forget a memory (number or id) or a fact", _forget),
+    "edit": Command("/edit NUMBER", "change a memory", _edit),
+    "pin": Command("/pin NUMBER", "keep a memory for good, or no longer", _pin),
+    "private": Command("/private [on|off]", "recall nothing and keep nothing until switched back", _private),
+    "clear": Command("/clear", "begin a new conversation", _clear),
+    "undo": Command("/undo", "take the last message and its answer back", _undo),
+    "help": Command("/help", "this list", _help),
+    "quit": Command("/quit", "end, as Ctrl-D does", _quit),
+}
+COMMANDS["exit"] = replace(COMMANDS["quit"], usage="/exit", help="the same")

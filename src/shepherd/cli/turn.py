@@ -1,0 +1,85 @@
+"""One turn on the screen: the answer streams to stdout, the rest goes to stderr."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from shepherd.assistant import Assistant, Delta, Finished, Recalled, Warned
+from shepherd.cli.render import Screen, counted, duration
+from shepherd.errors import InternalError
+
+__all__ = ["cancelling_on_interrupt", "show_turn", "summary"]
+
+
+def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False) -> Finished:
+    """Answer the message on the screen; Ctrl-C ends the answer. The answer always ends with a line feed."""
+    finished: Finished | None = None
+    column_is_zero = True
+    with cancelling_on_interrupt(assistant):
+        try:
+            for event in assistant.ask(message):
+                if isinstance(event, Delta):
+                    screen.write(event.text)
+                    column_is_zero = event.text.endswith("\n")
+                elif isinstance(event, Recalled) and show_context and event.injection:
+                    screen.note(f"[prompt+context] {message}{event.injection.tail}")
+                elif isinstance(event, Warned):
+                    if not column_is_zero:
+                        screen.write("\n")
+                        column_is_zero = True
+                    screen.warn(event.message, event.hint)
+                elif isinstance(event, Finished):
+                    finished = event
+        finally:
+            if not column_is_zero:
+                screen.write("\n")
+    if finished is None:
+        raise InternalError("a turn ended without an answer and without an error")
+    return finished
+
+
+@contextmanager
+def cancelling_on_interrupt(assistant: Assistant) -> Iterator[None]:
+    """Within it the first Ctrl-C cancels the answer, and a second one, should that hang, the turn."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    presses = 0
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal presses
+        presses += 1
+        assistant.cancel()
+        if presses > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def summary(finished: Finished) -> str:
+    """One line about a turn: what was remembered, what it cost."""
+    stats, injection = finished.stats, finished.injection
+    parts = []
+    if injection:
+        found = [counted(len(injection.facts), "fact")] if injection.facts else []
+        found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
+        parts.append(f"remembered {' and '.join(found)} (/why)")
+    parts.append(f"read {counted(stats.decoded_tokens, 'token')} of {stats.prompt_tokens:,}")
+    parts.append(f"wrote {stats.generated_tokens:,}")
+    if stats.tokens_per_second:
+        parts.append(f"{stats.tokens_per_second:.0f} tokens/s")
+    if stats.finish_reason == "length":
+        parts.append("cut at the longest allowed answer (--max-tokens)")
+    elif stats.finish_reason == "cancelled":
+        parts.append("stopped")
+    else:
+        parts.append(duration(stats.total_ms))
+    return " · ".join(parts)
