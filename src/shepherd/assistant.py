@@ -287,7 +287,7 @@ class Assistant:
         exchange.in_session = True
 
     def _archive(self, exchange: Exchange) -> int | None:
-        """Remember the exchange; gives the id when that made a new memory, so that undo takes back only that."""
+        """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
         assert self.memory is not None
         now = int(time.time())
         told = Turn(exchange.user.raw, exchange.answer.raw, now, self.session_id or "")
