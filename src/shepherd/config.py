@@ -215,7 +215,7 @@ class Setting:
     def problem(self, value: object, where: str) -> ConfigError:
         """The error that says that `value`, found in `where`, does not fit this key."""
         return ConfigError(
-            f"{where}: {self.key} is {_shown(value)}; expected {self.expected}",
+            f"{where}{': ' if where else ''}{self.key} is {_shown(value)}; expected {self.expected}",
             hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
         )
 
@@ -291,7 +291,7 @@ class ConfigFile:
 
     def set(self, key: str, text: str) -> Any:
         """Change one setting to what a person wrote as `text`; gives the value back."""
-        value = _parsed(known_setting(key), text, "value")
+        value = _parsed(known_setting(key), text)
         with self._change() as document:
             document[key] = value
         return value
@@ -430,7 +430,7 @@ def _checked(setting: Setting, value: object, where: str) -> Any:
         raise setting.problem(value, where) from None
 
 
-def _parsed(setting: Setting, text: str, where: str) -> Any:
+def _parsed(setting: Setting, text: str, where: str = "") -> Any:
     try:
         text.encode("utf-8")
         return setting.parse(text)

@@ -73,7 +73,9 @@ def test_only_messages_of_the_user_have_tails(role):
 
 
 @given(
-    st.lists(st.tuples(st.text(max_size=50), st.text(min_size=1, max_size=200), st.integers(0, 300)), max_size=20)
+    st.lists(
+        st.tuples(st.text(max_size=50), st.text(min_size=1, max_size=200), st.integers(0, 300)), max_size=20
+    )
 )
 def test_the_session_total_goes_down_by_what_was_freed_and_stripping_twice_frees_nothing(parts):
     messages = [told(raw, tail, tokens) for raw, tail, tokens in parts]

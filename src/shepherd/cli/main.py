@@ -55,6 +55,14 @@ def main(arguments: Sequence[str]) -> int:
             screen.traceback()
         screen.error(str(error), error.hint)
         return error.exit_code
+    except OSError as error:  # a full disk behind stdout, a folder that vanished: the environment's fault
+        if verbose:
+            screen.traceback()
+        screen.error(
+            f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or error}"
+        )
+        _silence_stdout()
+        return 1
     except Exception as error:
         _report_bug(error, screen, verbose=verbose)
         return 1
