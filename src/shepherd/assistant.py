@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.config import Config
 from shepherd.context import (
-    Retention,
     SystemPrompt,
     assemble,
     inject,
@@ -194,8 +193,7 @@ class Assistant:
 
     def _run(self, turn: _Turn) -> Iterator[Event]:
         history = self.history
-        retention: Retention = self.config.injection_retention  # type: ignore[assignment]
-        strip_tails(tails_to_strip(history, retention, self.engine.window_tokens))
+        strip_tails(tails_to_strip(history, self.config.injection_retention, self.engine.window_tokens))
         self._recall(turn, history)
         with self._generate(turn, history) as generation:
             self._generation = generation
@@ -255,7 +253,7 @@ class Assistant:
         return self.engine.generate(
             assemble(self._system, history, turn.message),
             sampling=_sampling(self.config),
-            max_tokens=self.config.max_tokens,
+            max_tokens=self.config.max_tokens or self.engine.window_tokens,
         )
 
     def _record(self, turn: _Turn, history: list[Message], generation: Generation) -> Exchange | None:
