@@ -23,9 +23,9 @@ from shepherd.context import (
     strip_tails,
     tails_to_strip,
 )
-from shepherd.errors import ContextOverflowError, StoreError, UsageError
+from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
 from shepherd.memory import Memory, Turn
-from shepherd.types import Injection, Message, Sampling, TurnStats
+from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.inference import Engine, Generation
@@ -94,8 +94,8 @@ class _Turn:
 class Assistant:
     """A conversation of one user with one model.
 
-    One turn at a time; `cancel()` may be called from any thread, everything else from one.
-    The caller closes what it passed in.
+    One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
+    what it passed in. Without `writes_memory` the memory is only read.
     """
 
     def __init__(
@@ -105,12 +105,14 @@ class Assistant:
         memory: Memory | None,
         config: Config | None = None,
         user_id: str = "",
+        writes_memory: bool = True,
     ) -> None:
         self.engine = engine
         self.memory = memory
         self.config = config or Config()
         self.user_id = user_id or self.config.effective_user_id
         self.private = False
+        self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
         self.session_id: str | None = None
         self.last: Finished | None = None
         self._exchanges: list[Exchange] = []
@@ -167,7 +169,7 @@ class Assistant:
         self.last = None
         if self.memory is not None:
             if exchange.in_session and self.session_id:
-                self.memory.delete_last_turn(self.session_id)
+                self.memory.delete_last_turn(self.session_id, self.user_id)
             if exchange.memory_id is not None:
                 self.memory.delete_memory(exchange.memory_id, self.user_id)
         return exchange.user.raw
@@ -186,8 +188,9 @@ class Assistant:
                 "there is no conversation to continue without memory", hint="leave out --nomemory"
             )
         self.clear()
-        self.session_id = self.memory.latest_session(self.user_id)
-        if self.session_id is not None:
+        latest = self.memory.list_sessions(self.user_id, limit=1)
+        if latest:
+            self.session_id = latest[0].id
             self._exchanges = _paired(self.memory.load_session(self.session_id, self.user_id))
         return len(self._exchanges)
 
@@ -270,18 +273,22 @@ class Assistant:
         return exchange
 
     def _store(self, turn: _Turn, exchange: Exchange, *, archive: bool) -> None:
-        if self.memory is None or turn.private:
+        """Write the exchange down; the first failure ends it, so that a locked database is waited for once."""
+        if self.memory is None or turn.private or not self._writes_memory:
             return
-        self._attempt(turn, "saving the conversation", lambda: self._store_in_session(exchange))
-        if archive and self.config.archive_turns and is_statement(turn.message.raw):
-            exchange.memory_id = self._attempt(turn, "remembering", lambda: self._archive(exchange))
+        self._attempt(turn, "keeping this turn", lambda: self._write(exchange, archive=archive))
+
+    def _write(self, exchange: Exchange, *, archive: bool) -> None:
+        self._store_in_session(exchange)
+        if archive and self.config.archive_turns and is_statement(exchange.user.raw):
+            exchange.memory_id = self._archive(exchange)
 
     def _store_in_session(self, exchange: Exchange) -> None:
         assert self.memory is not None
         if self.session_id is None:
             self.session_id = self.memory.start_session(self.user_id, self.engine.info.name)
-        self.memory.append_message(self.session_id, exchange.user)
-        self.memory.append_message(self.session_id, exchange.answer)
+        self.memory.append_message(self.session_id, exchange.user, self.user_id)
+        self.memory.append_message(self.session_id, exchange.answer, self.user_id)
         exchange.in_session = True
 
     def _archive(self, exchange: Exchange) -> int | None:
@@ -297,7 +304,7 @@ class Assistant:
         """The result of something that the answer must not depend on; a failure becomes a warning."""
         try:
             return action()
-        except StoreError as error:
+        except ShepherdError as error:
             turn.warnings.append(Warned(f"{what} failed: {error}", error.hint))
         return None
 
