@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd._native.text import STOP_WORDS, keywords
+from shepherd._native.text import STOP_WORDS, keywords, stem
 from shepherd.config import Config
 from shepherd.context import (
     SystemPrompt,
@@ -34,6 +34,8 @@ __all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "W
 
 _T = TypeVar("_T")
 
+# A text of nothing but stop words has them as its keywords, stemmed.
+_FILLER = STOP_WORDS | {stem(word) for word in STOP_WORDS}
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 
 
@@ -317,7 +319,7 @@ class Assistant:
 def is_statement(text: str) -> bool:
     """Whether a message tells something: it is no question, and has more than filler words."""
     return not text.rstrip().endswith(_QUESTION_MARKS) and any(
-        word not in STOP_WORDS for word in keywords(text)
+        word not in _FILLER for word in keywords(text)
     )
 
 

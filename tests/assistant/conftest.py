@@ -13,7 +13,7 @@ from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 
-SAID = ["I", " will", " remember", " that", ", of", " course", "."]
+SAID = ["Noted:", " thank", " you", " kindly."]
 ANSWER = "".join(SAID)
 
 
@@ -53,10 +53,10 @@ def memory(tmp_path) -> Iterator[Memory]:
 
 @pytest.fixture
 def new_assistant(engine, memory) -> Callable[..., Assistant]:
-    """Makes an assistant of user steve; keywords are settings, or `engine`, `memory`, `user_id`."""
+    """Makes an assistant of user steve; keywords are settings, or parts of it."""
 
     def make(**options) -> Assistant:
-        parts = {"engine": engine, "memory": memory, "user_id": "steve"}
+        parts = {"engine": engine, "memory": memory, "user_id": "steve", "writes_memory": True}
         parts |= {name: options.pop(name) for name in parts.keys() & options.keys()}
         return Assistant(config=Config(temperature=0.0, **options), **parts)
 

@@ -11,7 +11,7 @@ from shepherd.assistant import Finished, Warned
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 
-ANSWER = "I will remember that, of course."
+ANSWER = "Noted: thank you kindly."
 
 
 def ask(assistant, text):
@@ -83,9 +83,9 @@ def test_a_conversation_goes_on_in_another_process(new_assistant, memory, tmp_pa
 
 
 def test_a_continued_conversation_has_the_very_same_prompt(new_assistant, engine, memory):
-    first = new_assistant()
+    first = new_assistant(archive_turns=False)
     ask(first, "one")
-    second = new_assistant()
+    second = new_assistant(archive_turns=False)
     second.resume()
 
     stats_of_first = ask(first, "two")[-1].stats
@@ -194,7 +194,7 @@ def test_a_memory_that_is_only_read_is_not_written_and_does_not_warn(new_assista
     memory.close()
 
     with Memory(tmp_path / "memory.db", user_id="steve", read_only=True) as opened:
-        events = ask(new_assistant(memory=opened), "My favourite editor is Helix")
+        events = ask(new_assistant(memory=opened, writes_memory=False), "My favourite editor is Helix")
 
         assert events[-1].injection.facts
         assert not [event for event in events if isinstance(event, Warned)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import models
 import pytest
 
-SAID = ["I", " will", " remember", " that", ", of", " course", "."]
+SAID = ["Noted:", " thank", " you", " kindly."]
 ANSWER = "".join(SAID)
 
 
