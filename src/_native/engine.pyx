@@ -188,6 +188,19 @@ cdef class Stream:
         return [(ids[i], ends[i]) for i in range(n)]
 
 
+def feed_stream(Stream stream not None, int token, bytes piece not None):
+    """Write a token's bytes as the loop does; False when a stop string is complete."""
+    cdef shp_status status = shp_stream_write(stream.ptr, token, PyBytes_AS_STRING(piece), len(piece))
+    if status == SHP_NO_MEMORY:
+        raise MemoryError
+    return status == SHP_OK
+
+
+def end_stream(Stream stream not None, int ending=SHP_END_STOP):
+    """End it as the loop does."""
+    shp_stream_end(stream.ptr, <shp_ending>ending, NULL)
+
+
 cdef class Decoder:
     """One sequence of one context, its mirror and the loop.
 
