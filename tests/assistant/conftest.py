@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import models
 import pytest
 
+import models
 from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
