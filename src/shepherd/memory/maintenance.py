@@ -17,7 +17,7 @@ __all__ = ["backup", "check", "is_index_outdated", "reindex", "stats"]
 
 _TRUE_SUMS = (
     "SELECT t.number, count(c.id), coalesce(sum(c.doc_len), 0),"
-    f" coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0) +"
+    f" coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0),"
     f" coalesce((SELECT sum({tenants.MESSAGE_BYTES_SQL})"
     " FROM messages m JOIN sessions s ON s.id = m.session_id WHERE s.user_id = t.user_id), 0)"
     " FROM tenants t LEFT JOIN context c"
@@ -162,17 +162,19 @@ def _row_problems(connection: Connection) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _sums(connection: Connection, tenant: int) -> tuple[int, int, int]:
-    rows = connection.execute("SELECT n, total_length, bytes FROM tenants WHERE number = ?", (tenant,))
-    sums: tuple[int, int, int] = rows[0]
+def _sums(connection: Connection, tenant: int) -> tuple[int, int, int, int]:
+    rows = connection.execute(
+        "SELECT n, total_length, bytes, message_bytes FROM tenants WHERE number = ?", (tenant,)
+    )
+    sums: tuple[int, int, int, int] = rows[0]
     return sums
 
 
 def _mend_rows(connection: Connection) -> None:
     connection.execute("DELETE FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)")
-    for number, n, total_length, size in connection.execute(_TRUE_SUMS):
+    for number, *sums in connection.execute(_TRUE_SUMS):
         connection.execute(
-            "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, version = version + 1, edits = edits + 1"
-            " WHERE number = ?",
-            (n, total_length, size, number),
+            "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, message_bytes = ?,"
+            " version = version + 1, edits = edits + 1 WHERE number = ?",
+            (*sums, number),
         )
