@@ -211,7 +211,7 @@ class Engine:
         else:
             ways.append(f"use a model with a window above {window} tokens")
         return ContextOverflowError(
-            f"the prompt has {at_least}{prompt_tokens} tokens, the window {window}; the answer needs room too",
+            f"the prompt has {at_least}{prompt_tokens} tokens, the window {window}, none left to answer",
             prompt_tokens=prompt_tokens,
             window_tokens=window,
             hint="; ".join(ways),
