@@ -286,8 +286,8 @@ def gemma3(path: Path, *, window: int = 64, n_ctx: int = 4096, template: str | N
         block = f"blk.{i}."
         for norm in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
             build.vector(f"{block}{norm}.weight", n_embd)
-        build.vector(block + "attn_q_norm.weight", head, 2.0)
-        build.vector(block + "attn_k_norm.weight", head, 2.0)
+        build.vector(block + "attn_q_norm.weight", head)
+        build.vector(block + "attn_k_norm.weight", head)
         build.attention(block, n_embd, n_head=n_head, n_kv=n_kv, head=head)
         build.feed_forward(block, n_embd, n_ff)
     build.write()
