@@ -292,7 +292,7 @@ def stem(str word not None):
     cdef size_t n
     if not word.isascii():
         return word
-    copy = word.encode()
+    copy = word.encode()  # ours alone, so it may be written to
     letters = copy
     for n in range(len(copy)):
         if not (97 <= letters[n] <= 122 or letters[n] == 39):

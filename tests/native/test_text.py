@@ -1,9 +1,9 @@
 """Which terms a text has."""
+# ruff: noqa: RUF001
 
 import threading
 
 import pytest
-
 from shepherd._native import text
 from shepherd._native.text import keywords, keywords_compat, terms
 
@@ -131,7 +131,9 @@ def test_keywords_stop_at_the_cap():
     assert len(keywords(many, 100_000)) == 10_000
 
 
-@pytest.mark.parametrize("unit", ["a", "é", "日", "a.", "a'", "c++", ". ", "日本、", "\u0301", "\u0301\u0323", "the "])
+@pytest.mark.parametrize(
+    "unit", ["a", "é", "日", "a.", "a'", "c++", ". ", "日本、", "\u0301", "\u0301\u0323", "the "]
+)
 def test_ten_megabytes_of_anything_are_fine(unit):
     long = unit * (10_000_000 // len(unit))
 

@@ -7,7 +7,6 @@ import pytest
 import twin_text as twin
 from hypothesis import given
 from hypothesis import strategies as st
-
 from shepherd._native.text import keywords, match_expression, scoped, terms
 
 TERM = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -30,7 +29,8 @@ def tokens_of(index, column):
 
 
 def found(index, expression):
-    return [row for (row,) in index.execute("SELECT rowid FROM entries WHERE entries MATCH ?", [expression.decode()])]
+    rows = index.execute("SELECT rowid FROM entries WHERE entries MATCH ?", [expression.decode()])
+    return [rowid for (rowid,) in rows]
 
 
 @given(st.one_of(st.text(), st.text("abC.+#'-_@&\" é日")), st.integers(0, 10**6))

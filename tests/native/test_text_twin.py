@@ -1,4 +1,5 @@
 """The native tokenizer against its slow twin."""
+# ruff: noqa: RUF001
 
 import sys
 import unicodedata
@@ -7,21 +8,26 @@ import pytest
 import twin_text as twin
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from shepherd._native import text as native
 
 # Words and pieces of words that the rules speak of, glued and separated by what the rules speak of.
 PIECES = st.sampled_from(
-    ["c", "C++", "c#", ".NET", "vs", "code", "user", "example", "com", "v2", "31", "0", "don", "t", "s", "Steve", "m",
-     "re", "ve", "LL", "d", "O", "brien", "i", "a", "the", "What", "running", "skies", "x" * 63, "y" * 64, "z" * 65,
-     "é", "Ñ", "Ærø", "ß", "İ", "ſ", "Ω", "ά", "ς", "й", "Ё", "e\u0301", "ﬁ", "①", "²", "½", "Å", "ｆｕｌｌ", "٣", "नमस्ते",
-     "שָׁלוֹם", "مُحَمَّد", "日本", "語", "カﾞ", "の", "สวัสดี", "ำ", "안녕", "가", "\u1100\u1161", "\u11a8", "𠮷", "😀", "\u200d",
-     "\u00ad", "\ufe0f", "\u0301", "\u093f", "ﷺ", "\ud800", "\x00"]
-)  # fmt: skip
+    [
+        *"c C++ c# .NET vs code user example com v2 31 0 don t s Steve m re ve LL d O brien".split(),  # noqa: SIM905
+        *"i a the What running skies é Ñ Ærø ß İ ſ Ω ά ς й Ё ﬁ ① ² ½ Å ｆｕｌｌ ٣ नमस्ते שָׁלוֹם مُحَمَّد".split(),  # noqa: SIM905
+        *"日本 語 カﾞ の สวัสดี ำ 안녕 가 𠮷 😀 ﷺ".split(),  # noqa: SIM905
+        *("x" * 63, "y" * 64, "z" * 65),
+        *("e\u0301", "\u1100\u1161", "\u11a8", "\u0301", "\u093f"),
+        *("\u200d", "\u00ad", "\ufe0f", "\ud800", "\x00"),
+    ]
+)
 GLUE = st.sampled_from(
-    ["", "", "", " ", " ", "\n", "-", "_", ".", "@", "&", "'", "’", "+", "++", "#", "..", "--", ", ", "/", "、", "。", "，",
-     "\u3000", "\u2010", "\u2013"]
-)  # fmt: skip
+    [
+        *("", "", "", " ", " ", "\n", "\u3000"),
+        *"- _ . @ & ' ’ + ++ # .. -- / 、 。 ，".split(),  # noqa: SIM905
+        *(", ", "\u2010", "\u2013"),
+    ]
+)
 
 
 def glued(min_size=0, max_size=12):
@@ -76,7 +82,10 @@ def test_a_piece_never_ends_inside_a_term(offset):
     assert native.terms(text) == twin.terms(text)
 
 
-@given(st.integers(25, 70), st.text("\u0301\u0323\u093c\u064b\uff9e\uff9f\u200d\u0f73\u0344", min_size=1, max_size=4))
+MARKS = "\u0301\u0323\u093c\u064b\uff9e\uff9f\u200d\u0f73\u0344"
+
+
+@given(st.integers(25, 70), st.text(MARKS, min_size=1, max_size=4))
 def test_towers_of_marks_are_cut_as_in_the_twin(height, marks):
     text = "é क" + marks * height + "ب x"
 

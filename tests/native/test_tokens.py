@@ -5,7 +5,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from shepherd._native.tokens import CharsPerToken, stripped_tokens
 
 NUMBERS = st.one_of(st.floats(), st.integers(-10, 10**9).map(float))
@@ -37,7 +36,10 @@ def test_a_sample_moves_the_average_by_a_fifth():
 
 @pytest.mark.parametrize(
     ("n_chars", "n_tokens"),
-    [(1749, 1000), (7001, 1000), (0, 10), (10, 0), (-5, -5), (math.nan, 1), (1, math.nan), (math.inf, 1), (1, math.inf)],
+    [
+        *((1749, 1000), (7001, 1000), (0, 10), (10, 0), (-5, -5)),
+        *((math.nan, 1), (1, math.nan), (math.inf, 1), (1, math.inf)),
+    ],
 )
 def test_outliers_and_no_counts_are_rejected(n_chars, n_tokens):
     average = CharsPerToken()

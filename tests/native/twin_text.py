@@ -2,12 +2,12 @@
 
 Only the list of stop words is shared. The stemmer is the Snowball project's own.
 """
+# ruff: noqa: RUF001
 
 import re
 import unicodedata
 
 import snowballstemmer
-
 from shepherd._native.text import STOP_WORDS
 
 TERM_CHARACTERS = 64
@@ -28,7 +28,7 @@ _dropped = frozenset(map(chr, DROPPED))
 _marks_come_off = frozenset(map(chr, (*range(0xC0, 0x2B0), *range(0x370, 0x530), *range(0x1E00, 0x2000))))
 _respelled = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i",
               "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}  # fmt: skip
-_punctuation = {"‘": "'", "’": "'", "ʼ": "'", "‐": "-"}  # noqa: RUF001
+_punctuation = {"‘": "'", "’": "'", "ʼ": "'", "‐": "-"}
 
 
 def _is_mark(character):
@@ -40,7 +40,7 @@ def _unmarked(letter):
     return _respelled.get(base, base) or letter
 
 
-def _fold_character(character, after_letter):
+def _fold_character(character, after_letter):  # noqa: PLR0911 - a table of cases
     """What stands for one character: "" when it is dropped, " " when it is no part of a word."""
     if character.isascii():
         return character
@@ -176,7 +176,8 @@ def scoped(text, tenant):
 
 
 def match_expression(keywords, tenant):
-    return " OR ".join(f'"t{tenant}_{encode(keyword)}"' for keyword in keywords).encode("utf-8", "surrogatepass")
+    phrases = [f'"t{tenant}_{encode(keyword)}"' for keyword in keywords]
+    return " OR ".join(phrases).encode("utf-8", "surrogatepass")
 
 
 # ---------------------------------------------------------------------------------------- the original's rule
