@@ -29,7 +29,9 @@ def memory(path: Path) -> Iterator[Memory]:
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a program in a process of its own, optionally behind another command."""
 
-    def run(program: str, *arguments: object, behind: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    def run(
+        program: str, *arguments: object, behind: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
         command = [*behind, sys.executable, "-c", program, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

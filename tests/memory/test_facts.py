@@ -43,7 +43,9 @@ def test_same_value_again_changes_nothing(path: Path) -> None:
         assert len(memory.fact_history()) == 1
 
 
-@pytest.mark.parametrize("asked", ["favorite_color", "favoriteColor", "FAVORITE-COLOR", "Favorite color", "favorite.color"])
+@pytest.mark.parametrize(
+    "asked", ["favorite_color", "favoriteColor", "FAVORITE-COLOR", "Favorite color", "favorite.color"]
+)
 def test_fact_is_found_whatever_the_spelling_of_its_key(memory: Memory, asked: str) -> None:
     memory.set_fact("favoriteColor", "blue")
 

@@ -211,7 +211,9 @@ def test_ten_megabytes_are_stored_and_found(memory: Memory) -> None:
     assert [result.id for result in memory.search("ipsum")] == [memory_id]
 
 
-@pytest.mark.parametrize("user_id", ["a", "Ünïcode 日本", "o'brien; DROP TABLE context", "a\x00b", "x" * 10_000])
+@pytest.mark.parametrize(
+    "user_id", ["a", "Ünïcode 日本", "o'brien; DROP TABLE context", "a\x00b", "x" * 10_000]
+)
 def test_any_user_id_has_memories_of_its_own(memory: Memory, user_id: str) -> None:
     memory.store_memory("q", f"of {user_id[:9]}", user_id)
 

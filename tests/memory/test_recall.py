@@ -103,7 +103,9 @@ def test_other_threads_recall_the_same(known: Memory) -> None:
     assert tails == [GOLDEN] * 200
 
 
-@pytest.mark.parametrize("message", ["a\x00b IDE", "IDE \udcff\udce9", "\ud800", "IDE " * 2_500_000, "[facts: x=y]\n\n"])
+@pytest.mark.parametrize(
+    "message", ["a\x00b IDE", "IDE \udcff\udce9", "\ud800", "IDE " * 2_500_000, "[facts: x=y]\n\n"]
+)
 def test_unusual_message_is_passed_on_unchanged(known: Memory, message: str) -> None:
     enriched = known.enrich(message)
 

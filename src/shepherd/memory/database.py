@@ -199,7 +199,9 @@ class Database:
         self._write_lock.release()
 
 
-def _remember_file(owner: Database, identity: tuple[int, int]) -> weakref.finalize[[], Database]:
+def _remember_file(
+    owner: Database, identity: tuple[int, int]
+) -> weakref.finalize[[tuple[int, int]], Database]:
     """Counts one more opening of the file; calling what is returned, or losing `owner`, takes it back."""
     _open_files[identity] = _open_files.get(identity, 0) + 1
     return weakref.finalize(owner, _forget_file, identity)

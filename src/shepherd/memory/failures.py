@@ -43,6 +43,8 @@ def from_sqlite_error(path: str, error: SQLiteError) -> ShepherdError:
 
 def from_os_error(path: str, error: OSError) -> ShepherdError:
     """The error to raise when the operating system refused `path`."""
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        return StoreError(f"{path}: what should be its folder is not a folder", hint="name another path")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return read_only(path)
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -105,8 +107,9 @@ def _has_no_room(path: str) -> bool:
     try:
         if shutil.disk_usage(os.path.dirname(path)).free < _NEARLY_FULL_BYTES:
             return True
-        return os.path.getsize(path) + _NEARLY_FULL_BYTES > _file_size_limit()
-    except OSError:
+        largest = max(os.path.getsize(file) for file in (path, path + "-wal") if os.path.exists(file))
+        return largest + _NEARLY_FULL_BYTES > _file_size_limit()
+    except (OSError, ValueError):  # gone, or never made
         return False
 
 

@@ -203,7 +203,10 @@ def page(connection: Connection, tenant: int, after: int) -> list[tuple[int, New
         f" WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}",
         (max(first, after), last),
     )
-    return [(row[0], NewMemory(*row[1:6], bool(row[6]))) for row in rows]
+    return [
+        (memory_id, NewMemory(question, answer, timestamp, source, session, bool(pinned)))
+        for memory_id, question, answer, timestamp, source, session, pinned in rows
+    ]
 
 
 def with_question(connection: Connection, tenant: int, question: str) -> Iterator[int]:

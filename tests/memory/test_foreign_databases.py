@@ -1,0 +1,239 @@
+"""What is not ours is refused with a clear message, and every byte of it is as it was."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from shepherd._native.store import Connection
+
+from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreError, UsageError
+from shepherd.memory import Memory
+
+RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# The original's first and last schema, as its databases have them.
+CONVERSATIONS = """
+    CREATE TABLE conversations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, user_message TEXT NOT NULL, assistant_response TEXT NOT NULL,
+        timestamp INTEGER NOT NULL, content_hash TEXT UNIQUE NOT NULL);
+    CREATE VIRTUAL TABLE conversations_fts USING fts5(
+        user_message, assistant_response, content='conversations', content_rowid='id');
+"""
+CONTEXT = """
+    CREATE TABLE IF NOT EXISTS context (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, user_message TEXT NOT NULL, assistant_response TEXT NOT NULL,
+        timestamp INTEGER NOT NULL, content_hash TEXT UNIQUE NOT NULL, user_id TEXT NOT NULL DEFAULT 'local');
+    CREATE TABLE facts (
+        user_id TEXT NOT NULL DEFAULT 'local', key TEXT NOT NULL, value TEXT NOT NULL,
+        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (user_id, key));
+    INSERT INTO context VALUES (1, 'q', 'a', 0, 'hash', 'local');
+"""
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def make(path: Path, script: str) -> None:
+    with Connection(str(path)) as connection:
+        connection.script(script)
+
+
+def refusal(path: Path, *, read_only: bool = False) -> ShepherdError:
+    """The error of opening `path`, after making sure that nothing in its folder has changed."""
+    before = files(path.parent)
+    with pytest.raises(ShepherdError) as caught:
+        Memory(path, read_only=read_only)
+    assert files(path.parent) == before
+    assert str(path) in str(caught.value)
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE TABLE notes(text)",
+        "PRAGMA journal_mode = WAL; CREATE TABLE notes(text)",
+        "PRAGMA application_id = 42",
+        "PRAGMA application_id = 42; CREATE TABLE context(id)",
+        "PRAGMA user_version = 3",
+        "CREATE TABLE context(id)",
+        "PRAGMA page_size = 512;" + "".join(f"CREATE TABLE t{n}(a, b, c);" for n in range(200)),
+    ],
+)
+def test_database_of_another_program_is_refused(path: Path, script: str, read_only: bool) -> None:
+    make(path, script)
+
+    error = refusal(path, read_only=read_only)
+
+    assert isinstance(error, ForeignDatabaseError)
+    assert "another program" in str(error)
+
+
+@pytest.mark.parametrize("script", [CONVERSATIONS, CONTEXT, "PRAGMA journal_mode = WAL;" + CONTEXT])
+def test_older_shepherd_database_is_recognised_and_kept(path: Path, script: str) -> None:
+    make(path, script)
+
+    error = refusal(path)
+
+    assert isinstance(error, ForeignDatabaseError)
+    assert "an older Shepherd database; this build cannot migrate it yet" in str(error)
+
+
+def test_older_shepherd_database_that_is_still_in_its_log_is_recognised(
+    path: Path, run_python: RunPython
+) -> None:
+    # Its writer was killed: everything is in the log, and the file itself has no table yet.
+    program = (
+        "import os, sys; from shepherd._native.store import Connection; c = Connection(sys.argv[1]);"
+        "c.execute('PRAGMA journal_mode = WAL'); c.script(sys.argv[2]); os._exit(0)"
+    )
+    assert run_python(program, path, CONTEXT).returncode == 0
+    assert Path(f"{path}-wal").stat().st_size > 0
+
+    assert "an older Shepherd database" in str(refusal(path))
+
+
+@pytest.mark.parametrize("version", [2, 1000, 2**31 - 1])
+def test_newer_shepherd_database_is_refused(path: Path, version: int) -> None:
+    Memory(path).close()
+    make(path, f"PRAGMA user_version = {version}")
+
+    error = refusal(path)
+
+    assert isinstance(error, ForeignDatabaseError)
+    assert f"newer Shepherd: format {version}" in str(error)
+
+
+def test_newer_version_that_is_still_in_the_log_is_refused(path: Path, run_python: RunPython) -> None:
+    Memory(path).close()
+    program = (
+        "import os, sys; from shepherd._native.store import Connection;"
+        "c = Connection(sys.argv[1]); c.execute('PRAGMA user_version = 9'); os._exit(0)"
+    )
+    assert run_python(program, path).returncode == 0
+    kept = {name: path.with_name(name).read_bytes() for name in ("memory.db", "memory.db-wal")}
+
+    with pytest.raises(ForeignDatabaseError, match="newer Shepherd: format 9"):
+        Memory(path)
+
+    assert {name: path.with_name(name).read_bytes() for name in kept} == kept
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x",
+        b"hello, this is a letter, not a database. " * 10,
+        b"SQLite format 3\0",
+        b"\0" * 4096,
+        b"GGUF" * 999,
+    ],
+)
+def test_file_that_is_no_database_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    error = refusal(path)
+
+    assert isinstance(error, ForeignDatabaseError)
+    assert "not a database" in str(error)
+
+
+def test_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    error = refusal(folder)
+
+    assert isinstance(error, StoreError)
+    assert "folder" in str(error)
+
+
+def test_path_through_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(StoreError, match="not a folder"):
+        Memory(tmp_path / "file" / "memory.db")
+
+
+def test_pipe_is_refused_without_waiting_for_it(path: Path) -> None:
+    os.mkfifo(path)
+
+    with pytest.raises(StoreError, match="not a regular file"):
+        Memory(path)
+
+
+def test_empty_file_becomes_a_database(path: Path) -> None:
+    path.touch()
+
+    with Memory(path) as memory:
+        assert memory.store_memory("q", "a")
+
+
+def test_empty_database_becomes_ours(path: Path) -> None:
+    make(path, "CREATE TABLE gone(x); DROP TABLE gone")
+
+    with Memory(path) as memory:
+        assert memory.store_memory("q", "a")
+
+
+def test_missing_folders_are_made_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "memory.db"
+
+    Memory(path).close()
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_log_is_as_private_as_the_database(path: Path) -> None:
+    with Memory(path) as memory:
+        memory.store_memory("q", "a")
+
+        assert stat.S_IMODE(Path(f"{path}-wal").stat().st_mode) == 0o600
+
+
+def test_missing_database_cannot_be_opened_for_reading(path: Path) -> None:
+    with pytest.raises(StoreError, match="no such database"):
+        Memory(path, read_only=True)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("database", "message"), [("postgresql://host/db", "PostgreSQL"), (":memory:", "needs a file")]
+)
+def test_databases_that_this_build_cannot_open_are_named(database: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Memory(database)
+
+
+def test_empty_path_is_the_default_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+    Memory("").close()
+
+    assert (tmp_path / "shepherd" / "memory.db").exists()
+
+
+def test_second_memory_of_a_process_does_not_drop_the_locks_of_the_first(
+    path: Path, run_python: RunPython
+) -> None:
+    # Looking at the header of a file that is open would release the first one's locks; another process would
+    # then take itself for the last, move the log away, and lose what is written after.
+    last = "import sys; from shepherd.memory import Memory; Memory(sys.argv[1]).close()"
+    with Memory(path) as first:
+        first.store_memory("before", "a")
+        Memory(path).close()
+        assert run_python(last, path).returncode == 0
+        assert Path(f"{path}-wal").exists()
+        first.store_memory("after", "a")
+
+    with Memory(path) as memory:
+        assert [record.question for record in memory.list_memories()] == ["after", "before"]
