@@ -22,6 +22,7 @@ NATIVE = sorted(Path(store.__file__).parent.glob("*.so"))
 
 # Files that import sqlite3, and why that is safe: each opens a file that no store of its process opens.
 SQLITE3_IMPORTERS = {
+    "tests/native/test_text_scoped.py": "an FTS5 table in RAM shows what any SQLite makes of our tokens",
     "tests/packaging/test_one_sqlite.py": "the two copies work side by side on different files",
 }
 
