@@ -1,12 +1,12 @@
-"""What FTS5 makes of scoped terms. The databases here are in memory: they are not a memory database file."""
+"""What FTS5 makes of scoped terms."""
 
 import re
-import sqlite3
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shepherd._native.store import Connection
 from shepherd._native.text import keywords, match_expression, scoped, terms
 from tests.native import twin_text as twin
 
@@ -15,7 +15,7 @@ TERM = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 @pytest.fixture(scope="module")
 def index():
-    database = sqlite3.connect(":memory:")
+    database = Connection(":memory:")
     database.execute("CREATE VIRTUAL TABLE entries USING fts5(body, tokenize=\"ascii tokenchars '_'\")")
     database.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(entries, 'instance')")
     yield database
@@ -25,7 +25,7 @@ def index():
 def tokens_of(index, column):
     """The tokens that FTS5 cuts the column into, in order."""
     index.execute("DELETE FROM entries")
-    index.execute("INSERT INTO entries VALUES (?)", [column.decode()])
+    index.execute("INSERT INTO entries(rowid, body) VALUES (1, ?)", [column.decode()])
     return [term for (term,) in index.execute('SELECT term FROM vocabulary ORDER BY "offset"')]
 
 
