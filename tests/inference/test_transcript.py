@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests import models
 
 from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
@@ -19,12 +21,11 @@ from shepherd.inference.transcript import Transcript
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.types import Message
 
-from tests import models
-
 # The manners of well-known families, each reduced to what matters here.
 WITH_BOS = "{{ bos_token }}" + CHATML
 TRIMMING = (
-    "{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n\n' + m.content | trim + '<|im_end|>' }}"
+    "{{ bos_token }}{% for m in messages %}"
+    "{{ '<|im_start|>' + m.role + '\n\n' + m.content | trim + '<|im_end|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n\n' }}{% endif %}"
 )
 INSTRUCTION = (
@@ -32,11 +33,13 @@ INSTRUCTION = (
     "{% set rest = messages[1:] %}{% else %}{% set system = '' %}{% set rest = messages %}{% endif %}"
     "{% for m in rest %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('roles must alternate') }}{% endif %}"
-    "{% if m.role == 'user' %}{{ '<|im_start|>[INST] ' + (system if loop.first else '') + m.content + ' [/INST]' }}"
+    "{% if m.role == 'user' %}"
+    "{{ '<|im_start|>[INST] ' + (system if loop.first else '') + m.content + ' [/INST]' }}"
     "{% else %}{{ ' ' + m.content | trim + ' <|im_end|>' }}{% endif %}{% endfor %}"
 )
 NO_SYSTEM = (
-    "{% if messages[0].role == 'system' %}{{ raise_exception('system role not supported') }}{% endif %}" + CHATML
+    "{% if messages[0].role == 'system' %}{{ raise_exception('system role not supported') }}{% endif %}"
+    + CHATML
 )
 THINKING = (
     "{% for m in messages %}{% set c = m.content %}"
@@ -70,7 +73,9 @@ VOCABULARIES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)
-def vocabulary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vocabulary]:
+def vocabulary(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Vocabulary]:
     path = tmp_path_factory.mktemp("vocabulary") / "model.gguf"
     VOCABULARIES[request.param](path)
     model = LoadedModel(path, EngineSettings(n_ctx=256, n_threads=1))
@@ -94,7 +99,8 @@ def whole(vocabulary: Vocabulary, text: str) -> list[int]:
 
 
 texts = st.text(
-    alphabet=st.one_of(st.sampled_from(" \n\ta.,!<|>éñ你😀'"), st.characters(exclude_categories=["Cs"])), max_size=30
+    alphabet=st.one_of(st.sampled_from(" \n\ta.,!<|>éñ你😀'"), st.characters(exclude_categories=["Cs"])),
+    max_size=30,
 )
 CONVERSATION = [
     Message("system", "you are a helpful assistant."),
@@ -176,7 +182,11 @@ def test_own_answer_enters_as_the_ids_that_were_sampled(vocabulary: Vocabulary, 
 def test_edited_answer_loses_its_ids(vocabulary: Vocabulary) -> None:
     make = transcript(vocabulary)
     sampled = tuple(vocabulary.tokenize_after("the dog"))
-    messages = [Message("user", "a"), Message("assistant", "the cat", token_ids=sampled), Message("user", "b")]
+    messages = [
+        Message("user", "a"),
+        Message("assistant", "the cat", token_ids=sampled),
+        Message("user", "b"),
+    ]
 
     prompt = make.prompt(messages)
 
@@ -204,7 +214,9 @@ def test_ids_from_outside_the_vocabulary_are_not_believed(vocabulary: Vocabulary
 
 
 def test_message_without_text_is_rendered(vocabulary: Vocabulary) -> None:
-    prompt = transcript(vocabulary).prompt([Message("user", "a"), Message("assistant", ""), Message("user", "")])
+    prompt = transcript(vocabulary).prompt(
+        [Message("user", "a"), Message("assistant", ""), Message("user", "")]
+    )
 
     assert list(prompt.token_ids) == whole(vocabulary, prompt.text)
     assert prompt.text.count("<|im_start|>") == 4
@@ -213,13 +225,17 @@ def test_message_without_text_is_rendered(vocabulary: Vocabulary) -> None:
 def test_system_message_goes_before_the_users_where_a_template_has_no_place_for_it(
     vocabulary: Vocabulary,
 ) -> None:
-    prompt = transcript(vocabulary, NO_SYSTEM).prompt([Message("system", "be brief"), Message("user", "hello")])
+    prompt = transcript(vocabulary, NO_SYSTEM).prompt(
+        [Message("system", "be brief"), Message("user", "hello")]
+    )
 
     assert prompt.text.startswith("<|im_start|>user\nbe brief\n\nhello<|im_end|>")
     assert len(prompt.tokens_per_message) == 2
 
 
-def test_known_messages_are_not_tokenised_again(vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_messages_are_not_tokenised_again(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make = transcript(vocabulary)
     messages = [Message("user", "one"), Message("assistant", "two")]
     make.prompt([*messages, Message("user", "three")])
@@ -280,7 +296,9 @@ def test_templates_clock_stands_still() -> None:
 
 
 def test_generation_marks_and_json_are_understood() -> None:
-    source = "{% for m in messages %}{% generation %}{{ m | tojson }}{% endgeneration %}{% break %}{% endfor %}"
+    source = (
+        "{% for m in messages %}{% generation %}{{ m | tojson }}{% endgeneration %}{% break %}{% endfor %}"
+    )
 
     text = ChatTemplate(source).render([{"role": "user", "content": "é<"}] * 2, add_generation_prompt=False)
 
@@ -297,8 +315,6 @@ def test_model_without_template_gets_chatml_only_with_its_tokens() -> None:
 def test_ids_agree_with_llama_cpps_own_tokenizer_of_the_whole(vocabulary: Vocabulary) -> None:
     """The helper above against llama_tokenize with its own handling of BOS."""
     text = "<|im_start|>user\nhello<|im_end|>\n"
-    import ctypes
-
     out = (ctypes.c_int32 * 100)()
     n = llama().llama_tokenize(vocabulary._handle, text.encode(), len(text), out, 100, True, True)
 
