@@ -57,19 +57,28 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
 
 @contextmanager
 def opened_assistant(
-    config: Config, *, memory: bool = True, warn: Callable[[str, str], None]
+    config: Config,
+    *,
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Assistant]:
     """An assistant whose memory and engine are closed at the end.
 
     Mistakes are found in the order of their cost: model path, database, then the model is loaded. A database
     that is locked, full or read-only costs a warning and the memory; one that is wrong raises StoreError.
+    `loading` is told what takes its time, and "" when that is over.
     """
     path = model_path(config)
     with ExitStack() as stack:
         opened, is_writable = _memory_in_any_weather(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
-        engine = Engine(path, settings=_engine_settings(config))
+        loading(f"loading {path} …")
+        try:
+            engine = Engine(path, settings=_engine_settings(config))
+        finally:
+            loading("")
         stack.callback(engine.close)
         yield Assistant(engine=engine, memory=opened, config=config, writes_memory=is_writable)
 
