@@ -21,7 +21,7 @@ from shepherd.errors import (
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 
-__all__ = ["model_path", "open_memory", "opened_assistant"]
+__all__ = ["model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
 
 # What may pass by itself, or concerns writing alone. A wrong path or a foreign file is a mistake to correct.
 _WEATHER = (StoreLockedError, StoreFullError, StoreReadOnlyError)
@@ -53,6 +53,14 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         recency_floor=config.rag_recency_floor,
         max_db_size=config.max_db_size,
     )
+
+
+def open_memory_to_read(config: Config) -> Memory:
+    """The memory of these settings, also where it may not be written."""
+    try:
+        return open_memory(config)
+    except StoreReadOnlyError:
+        return open_memory(config, read_only=True)
 
 
 @contextmanager

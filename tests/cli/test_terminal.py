@@ -291,7 +291,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
     ("typed", "shown"),
     [
         ("/memroy", "there is no command /memroy.*did you mean /memory"),
-        ("/etc/fstab", "there is no command /etc/fstab.*// begins a message with a slash"),
+        ("/etc/fstab", "there is no command /etc/fstab.*written with two"),
         ("/forget", r"usage: /forget"),
         ("/forget 12345", "there is no memory 12345"),
         ("/forget nonsense", "no fact of that name and no memory of that question"),
@@ -364,7 +364,7 @@ def test_an_overflow_is_an_error_and_the_conversation_goes_on(terminal, model):
     chat = terminal("-m", model, "--ctx", "512")
 
     chat.type("\x1b[200~" + "many words " * 300 + "\x1b[201~")
-    chat.expect("shepherd: error:.*512")
+    chat.expect("error:.*512")
     chat.prompt()
     chat.type("hello")
 

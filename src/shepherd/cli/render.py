@@ -28,6 +28,7 @@ class Screen:
             # A lone surrogate, or a locale without UTF-8, must not turn output into a crash.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        self.error_label = "shepherd: error:"
         self.out_is_terminal = self.out.isatty()
         self.err_is_terminal = self.err.isatty()
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -59,7 +60,7 @@ class Screen:
 
     def error(self, message: str, hint: str = "") -> None:
         """What went wrong, where, and on the next line what to do."""
-        self._err(f"{self.styled('shepherd: error:', 'red')} {printable(message)}")
+        self._err(f"{self.styled(self.error_label, 'red')} {printable(message)}")
         self._hint(hint)
 
     def transient(self, text: str) -> None:
