@@ -228,7 +228,7 @@ class Assistant:
                 enabled=self.config.injection_enabled and not turn.private,
             ),
         )
-        turn.injection = injection or Injection()
+        turn.injection = Injection() if injection is None else injection
 
     def _generate(self, turn: _Turn, history: list[Message]) -> Generation:
         """Start the answer; where the window is too small, memory gives way before the turn is refused."""

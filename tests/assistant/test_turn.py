@@ -9,7 +9,7 @@ import pytest
 from shepherd.assistant import Delta, Finished, Recalled, Warned, is_statement
 from shepherd.errors import ContextOverflowError, UsageError
 
-ANSWER = "Noted: thank you kindly."
+ANSWER = "Hello, I am a shepherd. Café is open today!"
 
 
 def ask(assistant, text):

@@ -11,11 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import models
-
-SAID = ["Noted:", " thank", " you", " kindly."]
-ANSWER = "".join(SAID)
-
 
 @dataclass
 class Home:
@@ -78,16 +73,6 @@ def shepherd(home) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory) -> Path:
-    """Says ANSWER to everything."""
-    path = tmp_path_factory.mktemp("models") / "scripted.gguf"
-    models.scripted(path, SAID)
-    return path
-
-
-@pytest.fixture(scope="session")
-def endless_model(tmp_path_factory) -> Path:
-    """Says printable nonsense and never ends by itself."""
-    path = tmp_path_factory.mktemp("models") / "endless.gguf"
-    models.llama(path, ascii_only=True, n_ctx=1 << 16)
-    return path
+def model(scripted_model) -> Path:
+    """Says "Hello, I am a shepherd. Café is open today!" to everything."""
+    return scripted_model

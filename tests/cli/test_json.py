@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-ANSWER = "Noted: thank you kindly."
+ANSWER = "Hello, I am a shepherd. Café is open today!"
 
 
 def events_of(done):

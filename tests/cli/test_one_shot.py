@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-ANSWER = "Noted: thank you kindly."
+ANSWER = "Hello, I am a shepherd. Café is open today!"
 
 
 def test_the_answer_alone_is_on_stdout(shepherd, model):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pexpect
 import pytest
 
-ANSWER = "Noted: thank you kindly."
+ANSWER = "Hello, I am a shepherd. Café is open today!"
 CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>78])")
 
@@ -219,7 +219,7 @@ def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, sheph
     chat.type("/why")
     shown = chat.expect(r"/edit 1, /forget 1, /pin 1")
     for expected in ("recall took", "name = Steve", "1  Which IDE does the user prefer?", "VS Code with vim",
-                     "id 1099511627777", "just now", "from user", "score ", "relevance "):  # fmt: skip
+                     "id 1099511627777", "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
         assert expected in shown
 
     chat.prompt()
@@ -282,7 +282,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
 
     shown = chat.expect(r"total [0-9.]+ \S+")
     assert re.search(r"prompt +\d+ tokens: [1-9]\d* reused, \d+ decoded", shown)
-    assert re.search(r"answer +4 tokens generated, [\d.]+ tokens/s, ended by the model", shown)
+    assert re.search(r"answer +6 tokens generated, [\d.]+ tokens/s, ended by the model", shown)
     assert re.search(r"window +4,096 tokens, \d+ % used", shown)
     assert re.search(r"times +recall \S+ .s, prefill \S+ \S+, first token \S+ \S+, total", shown)
 
@@ -291,7 +291,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
     ("typed", "shown"),
     [
         ("/memroy", "there is no command /memroy.*did you mean /memory"),
-        ("/etc/fstab", "there is no command /etc/fstab.*// begins a message with a slash"),
+        ("/etc/fstab", "there is no command /etc/fstab.*written with two"),
         ("/forget", r"usage: /forget"),
         ("/forget 12345", "there is no memory 12345"),
         ("/forget nonsense", "no fact of that name and no memory of that question"),
@@ -305,7 +305,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
 def test_commands_answer_at_the_prompt_and_nothing_reaches_the_model(idle, typed, shown):
     idle.type(typed)
 
-    assert "Noted" not in idle.expect("(?s)" + shown)
+    assert ANSWER not in idle.expect("(?s)" + shown)
     idle.prompt()
 
 
@@ -354,7 +354,7 @@ def test_a_conversation_is_continued_and_then_only_the_new_is_decoded(terminal, 
     decoded = []
     for text in ("and two", "and three"):
         second.type(text)
-        decoded.append(int(re.search(r"read (\d+) tokens? of", second.expect("wrote"))[1]))
+        decoded.append(int(re.search(r"read (\d+) of", second.expect("wrote"))[1]))
         second.prompt()
 
     assert decoded[1] < decoded[0] / 3  # the first turn of a process has everything to read
@@ -364,7 +364,7 @@ def test_an_overflow_is_an_error_and_the_conversation_goes_on(terminal, model):
     chat = terminal("-m", model, "--ctx", "512")
 
     chat.type("\x1b[200~" + "many words " * 300 + "\x1b[201~")
-    chat.expect("shepherd: error:.*512")
+    chat.expect("error:.*512")
     chat.prompt()
     chat.type("hello")
 
