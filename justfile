@@ -6,9 +6,9 @@ build:
 test *arguments:
     tools/test {{arguments}}
 
-# Lint and type-check as the CI does.
-lint: build
-    .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m mypy
+# Lint, types and stubs, as the CI does.
+lint:
+    tools/lint
 
 # Run the benches; arguments are pytest's.
 bench *arguments: build

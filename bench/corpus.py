@@ -18,13 +18,15 @@ NOW = 1_780_000_000
 DAY = 86_400
 VOCABULARY_SIZE = 100_000
 
-STOP_WORDS = (
-    "the of and a to in is you that it he was for on are as with his they i at be this have from or one had by "
-    "but not what all were we when your can said there use an each which she do how their if will up other "
-    "about out many then them these so some her would make like him into has look two more go see no way could "
-    "my than been who its now did get come may over me am us our mine yours just also very really please thanks "
-    "tell know think want need any both few most another does shall should might must"
-).split()
+_STOP_WORDS = """
+    the of and a to in is you that it he was for on are as with his they i at be this have from or
+    one had by but not what all were we when your can said there use an each which she do how their
+    if will up other about out many then them these so some her would make like him into has look
+    two more go see no way could my than been who its now did get come may over me am us our mine
+    yours just also very really please thanks tell know think want need any both few most another
+    does shall should might must
+"""
+STOP_WORDS = _STOP_WORDS.split()
 
 
 @dataclass(frozen=True)

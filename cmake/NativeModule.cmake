@@ -17,7 +17,6 @@ function(shepherd_native_module name)
   python_add_library(${name} MODULE WITH_SOABI "${generated}" ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${_native}")
   set_target_properties(${name} PROPERTIES C_STANDARD 11 C_VISIBILITY_PRESET hidden)
-  target_compile_options(${name} PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-O3>)
   if(UNIX AND NOT APPLE)
     target_link_libraries(${name} PRIVATE m)
     # A static SQLite must not lend its symbols to CPython's own sqlite3.
@@ -29,4 +28,5 @@ endfunction()
 
 install(FILES src/_native/__init__.py DESTINATION shepherd/_native)
 file(GLOB _stubs CONFIGURE_DEPENDS "${_native}/*.pyi")
-install(FILES ${_stubs} DESTINATION shepherd/_native)
+# Its own py.typed: an editable install leaves the one of the package in src/.
+install(FILES ${_stubs} src/_native/py.typed DESTINATION shepherd/_native)

@@ -70,7 +70,7 @@ function(shepherd_add_bundled_sqlite folder)
     SQLITE_OMIT_SHARED_CACHE
     SQLITE_OMIT_DECLTYPE
     SQLITE_TRUSTED_SCHEMA=0
-    # Speed: 15 % on searches and 30 % on point look-ups together with -O3.
+    # Speed: 15 % on searches and 30 % on point look-ups with a release build's -O3.
     SQLITE_DEFAULT_MEMSTATUS=0
     SQLITE_LIKE_DOESNT_MATCH_BLOBS
     SQLITE_MAX_EXPR_DEPTH=0
@@ -78,7 +78,7 @@ function(shepherd_add_bundled_sqlite folder)
     SQLITE_USE_ALLOCA
     $<$<BOOL:${UNIX}>:HAVE_USLEEP=1 HAVE_ISNAN=1 HAVE_LOCALTIME_R=1 HAVE_GMTIME_R=1>
     $<$<PLATFORM_ID:Linux>:HAVE_FDATASYNC=1>)
-  target_compile_options(shepherd_sqlite PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-O3;-w>)
+  target_compile_options(shepherd_sqlite PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-w>)
   target_compile_definitions(shepherd_sqlite INTERFACE "SHEPHERD_SQLITE_KIND=\"bundled\"")
   target_link_libraries(shepherd_sqlite PUBLIC Threads::Threads $<$<PLATFORM_ID:Linux>:m>)
   message(STATUS "SQLite ${version} from ${folder}")

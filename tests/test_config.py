@@ -139,7 +139,7 @@ def test_invalid_json_names_path_line_column_and_remedy(path):
         ('{"temperature": null}', "temperature is null; expected a number"),
         ('{"archive_turns": "auto"}', 'archive_turns is "auto"; expected true or false'),
         ('{"archive_turns": []}', "archive_turns is []; expected true or false"),
-        ('{"kv_type": "q9"}', 'kv_type is "q9"; expected one of f16, q8_0'),
+        ('{"kv_type": "q9"}', 'kv_type is "q9"; expected one of f16, q8_0, f32'),
         ('{"max_db_size": "10"}', 'max_db_size is "10"; expected a size of at least 1M'),
         ('{"model": 5}', "model is 5; expected text"),
     ],

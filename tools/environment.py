@@ -89,13 +89,11 @@ def source_key(*, installed: bool) -> str:
 def missing_packages() -> dict[str, str]:
     """What the machine lacks for a build, as Debian package -> reason."""
     missing = {}
-    for language, variable, names in (
-        ("C", "CC", ("cc", "gcc", "clang")),
-        ("C++", "CXX", ("c++", "g++", "clang++")),
-    ):
-        named = os.environ.get(variable, "").split()
-        if not any(shutil.which(name) for name in named[:1] or names):
-            missing["build-essential"] = f"no {language} compiler ({', '.join(named[:1] or names)})"
+    compilers = (("CC", ("cc", "gcc", "clang")), ("CXX", ("c++", "g++", "clang++")))
+    wanted = [tuple(os.environ.get(variable, "").split()[:1]) or names for variable, names in compilers]
+    absent = [" or ".join(names) for names in wanted if not any(map(shutil.which, names))]
+    if absent:
+        missing["build-essential"] = f"no C and C++ compiler ({' and '.join(absent)} not found)"
     include = Path(sysconfig.get_path("include"))
     if not (include / "Python.h").exists():
         missing["python3-dev"] = f"Python.h is not in {include}"
@@ -151,8 +149,7 @@ def _install(venv: Path, extras: Sequence[str], installed: bool) -> None:
         return
     # Not isolated, or every change of a kernel would compile SQLite again (45 s instead of 5): what the build
     # needs goes in first, with the dependencies.
-    tools = [tool for tool in ("cmake", "ninja") if not shutil.which(tool)]
-    _pip(venv, [*tools, *_requirements(venv, extras)])
+    _pip(venv, ["cmake>=3.20", "ninja>=1.10", *_requirements(venv, extras)])
     _pip(venv, ["--no-build-isolation", "--no-deps", "--editable", str(ROOT)])
 
 

@@ -294,7 +294,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 def _is_writable(folder: Path) -> bool:
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    return os.access(existing, os.W_OK)
+    return existing.is_dir() and os.access(existing, os.W_OK)
 
 
 def _store(found: Path, target: Path) -> None:

@@ -101,13 +101,6 @@ static size_t stop_slot(uint64_t low, uint64_t high) {
     return i;
 }
 
-static int is_stop_word(const uint8_t *word, size_t n) {
-    uint64_t low, high;
-    if (n > 16) return 0;
-    pack_word(word, n, &low, &high);
-    return STOP_LOW[stop_slot(low, high)] != 0;
-}
-
 const char *shp_text_stop_word(size_t i) {
     for (size_t list = 0; list < sizeof SHP_STOP_LISTS / sizeof SHP_STOP_LISTS[0]; list++) {
         if (i < SHP_STOP_LISTS[list].n_words) return SHP_STOP_LISTS[list].words[i];
@@ -239,17 +232,26 @@ static shp_text_status add_term(shp_terms *terms, const uint8_t *term, size_t n)
 
 /* A term in the making. */
 typedef struct {
-    uint8_t bytes[4 * SHP_TERM_CHARACTERS];
-    size_t n;
+    size_t n; /* bytes */
     size_t characters;
-    int is_cut; /* there was more than fits */
+    int is_cut;     /* there was more than fits */
+    int is_english; /* nothing but letters a to z so far */
+    uint8_t bytes[4 * SHP_TERM_CHARACTERS]; /* the first 16 are zero where they are not used */
 } spelling;
+
+static void spell_nothing(spelling *s) {
+    s->n = s->characters = 0;
+    s->is_cut = 0;
+    s->is_english = 1;
+    memset(s->bytes, 0, 16);
+}
 
 /* Appends text[from .. to) in lower case, without apostrophes. */
 static void spell(spelling *s, const uint8_t *text, size_t from, size_t to) {
     while (from < to) {
-        size_t length = character_length(text[from]);
-        if (text[from] == '\'') {
+        uint8_t c = LOWER[text[from]];
+        size_t length = character_length(c);
+        if (c == '\'') {
             from++;
             continue;
         }
@@ -257,25 +259,28 @@ static void spell(spelling *s, const uint8_t *text, size_t from, size_t to) {
             s->is_cut = 1;
             return;
         }
-        s->bytes[s->n] = LOWER[text[from]];
+        s->bytes[s->n] = c;
         for (size_t k = 1; k < length; k++) s->bytes[s->n + k] = text[from + k];
         s->n += length;
         s->characters++;
+        s->is_english &= c >= 'a' && c <= 'z';
         from += length;
     }
 }
 
-static int is_english_letters(const uint8_t *word, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (word[i] < 'a' || word[i] > 'z') return 0;
-    return 1;
+static int is_stop_word(const spelling *word) {
+    uint64_t low, high;
+    if (word->n > 16) return 0;
+    memcpy(&low, word->bytes, 8);
+    memcpy(&high, word->bytes + 8, 8);
+    return STOP_LOW[stop_slot(low, high)] != 0;
 }
 
 /* Adds a plain word: stop words left out, English stemmed, and of a form's parts no single letters. */
 static shp_text_status add_word(shp_terms *terms, spelling *word, int is_part) {
     if (is_part && word->characters == 1 && !(word->bytes[0] >= '0' && word->bytes[0] <= '9')) return SHP_TEXT_OK;
-    if (!terms->all_words && is_stop_word(word->bytes, word->n)) return SHP_TEXT_OK;
-    if (is_english_letters(word->bytes, word->n)) word->n = shp_stem_english((char *)word->bytes, word->n);
+    if (!terms->all_words && is_stop_word(word)) return SHP_TEXT_OK;
+    if (word->is_english) word->n = shp_stem_english((char *)word->bytes, word->n);
     return add_term(terms, word->bytes, word->n);
 }
 
@@ -327,19 +332,17 @@ static size_t without_endings(const uint8_t *text, size_t start, size_t end) {
 /* Adds a unit's words, without its symbol. */
 static shp_text_status add_unit(shp_terms *terms, const uint8_t *text, unit_span unit, int is_part) {
     size_t end = without_endings(text, unit.start, unit.word);
-    shp_text_status status;
-    spelling joined = {.n = 0};
-    spell(&joined, text, unit.start, end);
-    if (memchr(text + unit.start, '\'', end - unit.start) == NULL) return add_word(terms, &joined, is_part);
-    if (is_stop_word(joined.bytes, joined.n) && !terms->all_words) return SHP_TEXT_OK;
-    int only_joined = is_stop_word(joined.bytes, joined.n);
-    status = add_word(terms, &joined, is_part);
-    for (size_t from = unit.start, to; status == SHP_TEXT_OK && from < end && !only_joined; from = to + 1) {
-        spelling part = {.n = 0};
+    spelling word;
+    spell_nothing(&word);
+    spell(&word, text, unit.start, end);
+    int has_parts = memchr(text + unit.start, '\'', end - unit.start) != NULL && !is_stop_word(&word);
+    shp_text_status status = add_word(terms, &word, is_part);
+    for (size_t from = unit.start, to; has_parts && status == SHP_TEXT_OK && from < end; from = to + 1) {
         to = from;
         while (to < end && text[to] != '\'') to++;
-        spell(&part, text, from, to);
-        status = add_word(terms, &part, 1);
+        spell_nothing(&word);
+        spell(&word, text, from, to);
+        status = add_word(terms, &word, 1);
     }
     return status;
 }
@@ -356,10 +359,11 @@ static int next_unit(const uint8_t *text, size_t at, size_t n, unit_span *unit) 
 static shp_text_status add_form(shp_terms *terms, const uint8_t *text, size_t start, size_t end) {
     shp_text_status status = SHP_TEXT_OK;
     size_t first = start + (text[start] == '.'), at = start;
-    spelling whole = {.n = 0};
+    spelling whole, with_symbol;
     unit_span unit = read_unit(text, first, end);
     int is_one_unit = unit.end == end && first == start;
     int more = 1;
+    spell_nothing(&whole);
     for (; more && !whole.is_cut; more = next_unit(text, at, end, &unit)) {
         spell(&whole, text, at, without_endings(text, unit.start, unit.word)); /* from the joiner or the dot */
         spell(&whole, text, unit.word, unit.end);
@@ -370,7 +374,7 @@ static shp_text_status add_form(shp_terms *terms, const uint8_t *text, size_t st
     unit = read_unit(text, first, end);
     for (more = 1; more && status == SHP_TEXT_OK; more = next_unit(text, unit.end, end, &unit)) {
         if (unit.end > unit.word && !is_one_unit) {
-            spelling with_symbol = {.n = 0};
+            spell_nothing(&with_symbol);
             spell(&with_symbol, text, unit.start, without_endings(text, unit.start, unit.word));
             spell(&with_symbol, text, unit.word, unit.end);
             if (!with_symbol.is_cut) status = add_term(terms, with_symbol.bytes, with_symbol.n);

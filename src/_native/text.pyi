@@ -2,6 +2,17 @@
 
 from collections.abc import Sequence
 
+__all__ = [
+    "STOP_WORDS",
+    "TOKENIZER_VERSION",
+    "keywords",
+    "keywords_compat",
+    "match_expression",
+    "scoped",
+    "stem",
+    "terms",
+]
+
 TOKENIZER_VERSION: int
 """Stored in every database; another number means that its index has to be made again."""
 
@@ -11,8 +22,8 @@ STOP_WORDS: frozenset[str]
 def terms(text: str) -> list[str]:
     """Every term of `text` in order, with repeats.
 
-    Folded (NFKC, case, diacritics), technical forms whole and in parts, unspaced scripts as pairs of characters,
-    stop words out, English stemmed. A text of nothing but stop words gives all its words.
+    Folded (NFKC, case, diacritics), technical forms whole and in parts, unspaced scripts as pairs of
+    characters, stop words out, English stemmed. A text of nothing but stop words gives all its words.
     """
 
 def keywords(text: str, cap: int = 64) -> list[str]:
@@ -27,8 +38,8 @@ def keywords(text: str, cap: int = 64) -> list[str]:
 def scoped(text: str, tenant: int) -> tuple[bytes, int]:
     """(UTF-8 text for an FTS5 column, number of terms): every term as `t<tenant>_<term>`, joined by blanks.
 
-    For the tokenizer "ascii tokenchars '_'": in a term, ASCII other than a-z and 0-9 is `_` and two hex digits, so a
-    term is one token, and two terms or two tenants never share one.
+    For the tokenizer "ascii tokenchars '_'": in a term, ASCII other than a-z and 0-9 is `_` and two hex
+    digits, so a term is one token, and two terms or two tenants never share one.
     """
 
 def match_expression(keywords: Sequence[str], tenant: int) -> bytes:

@@ -114,13 +114,53 @@ cdef folded_character* make_block(Py_ssize_t high) except NULL:
     return block
 
 
-cdef Py_ssize_t fold(str piece, uint8_t* out) except -1:
-    """Writes the folded piece as UTF-8, at most 6 bytes a character; returns how many bytes."""
-    cdef str text = unicodedata.normalize("NFKC", piece).casefold()
+# More combining characters than this on one letter are no writing (Unicode's Stream-Safe Text Format, UAX #15, allows
+# 30), and CPython sorts them in quadratic time: 80,000 take 4 s.
+cdef int MOST_MARKS = 30
+
+
+cdef bint may_have_too_many_marks(str text) except -1:
+    """True for every text with more than MOST_MARKS combining characters in a row, and for few others."""
+    cdef Py_UCS4 character
+    cdef uint32_t c
+    cdef uint8_t kind
+    cdef int run = 0
+    for character in text:
+        c = <uint32_t>character
+        if c < 0x0300:
+            run = 0
+            continue
+        kind = (BLOCKS[c >> 8] or make_block(c >> 8))[c & 255].kind
+        # U+FF9E and U+FF9F are letters that become marks.
+        run = run + 1 if kind == KIND_MARK or kind == KIND_DROPPED or c == 0xFF9E or c == 0xFF9F else 0
+        if run > MOST_MARKS:
+            return True
+    return False
+
+
+def _with_fewer_marks(text):
+    """The text without the combining characters after the thirtieth in a row."""
+    kept = []
+    run = 0
+    for character in text:
+        is_mark = unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0
+        run = run + 1 if is_mark else 0
+        if run <= MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
+
+
+cdef str normalised(str text):
+    if may_have_too_many_marks(text):
+        text = _with_fewer_marks(text)
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+cdef Py_ssize_t fold(str text, uint8_t* out) except -1:
+    """Writes a text that is NFKC and casefolded as UTF-8, at most 6 bytes a character; returns how many bytes."""
     cdef Py_ssize_t n = 0
     cdef Py_UCS4 character
     cdef uint32_t c
-    cdef folded_character* block
     cdef folded_character* entry
     cdef bint after_letter = False
     for character in text:
@@ -130,10 +170,7 @@ cdef Py_ssize_t fold(str piece, uint8_t* out) except -1:
             n += 1
             after_letter = (97 <= c <= 122) or (48 <= c <= 57)
             continue
-        block = BLOCKS[c >> 8]
-        if block == NULL:
-            block = make_block(c >> 8)
-        entry = &block[c & 255]
+        entry = &(BLOCKS[c >> 8] or make_block(c >> 8))[c & 255]
         if entry.kind == KIND_DROPPED:
             continue
         if entry.kind == KIND_MARK and not after_letter:
@@ -186,12 +223,11 @@ cdef int read_folded(shp_terms* found, str text) except -1:
     try:
         while start < len(text) and status == SHP_TEXT_OK:
             end = piece_end(text, start)
-            piece = text[start:end]
+            piece = normalised(text[start:end])
             start = end
-            # NFKC makes at most 18 characters of one (U+FDFA), casefold at most 3, of none of them both.
-            if 6 * 18 * len(piece) > capacity:
+            if 6 * len(piece) > capacity:
                 PyMem_Free(folded)
-                capacity = 6 * 18 * len(piece)
+                capacity = 6 * len(piece)
                 folded = <uint8_t*>PyMem_Malloc(capacity)
                 if folded == NULL:
                     raise MemoryError
@@ -256,7 +292,7 @@ def stem(str word not None):
     cdef size_t n
     if not word.isascii():
         return word
-    copy = word.encode()
+    copy = word.encode()  # ours alone, so it may be written to
     letters = copy
     for n in range(len(copy)):
         if not (97 <= letters[n] <= 122 or letters[n] == 39):

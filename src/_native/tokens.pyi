@@ -1,5 +1,10 @@
-"""How many tokens a text has, when nobody counted them: characters per token, learned from the counts that come back."""
+"""Tokens of a text that nobody counted: characters per token, learned from counts that come back."""
 
+from typing import final
+
+__all__ = ["CharsPerToken", "stripped_tokens"]
+
+@final
 class CharsPerToken:
     """An exponential moving average of characters per token, always within 2 to 5.
 
@@ -19,4 +24,4 @@ class CharsPerToken:
         """
 
 def stripped_tokens(chars_before: int, tokens_before: int, chars_after: int) -> int:
-    """Tokens of a message whose tail was taken off, by that message's own characters per token; at least 1."""
+    """Tokens of a message whose tail was taken off, by its own characters per token; at least 1."""

@@ -1,5 +1,6 @@
 # cython: language_level=3
-"""How many tokens a text has, when nobody counted them: characters per token, learned from the counts that come back."""
+"""Tokens of a text that nobody counted: characters per token, learned from counts that come back."""
+cimport cython
 from libc.math cimport ceil, isfinite
 
 __all__ = ["CharsPerToken", "stripped_tokens"]
@@ -19,6 +20,8 @@ cdef double clamped(double value) noexcept:
     return LEAST if value < LEAST else MOST if value > MOST else value
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class CharsPerToken:
     """An exponential moving average of characters per token, always within 2 to 5."""
 

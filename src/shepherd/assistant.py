@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd._native.text import STOP_WORDS, keywords
+from shepherd._native.text import STOP_WORDS, keywords, stem
 from shepherd.config import Config
 from shepherd.context import (
-    Retention,
     SystemPrompt,
     assemble,
     inject,
@@ -24,9 +23,9 @@ from shepherd.context import (
     strip_tails,
     tails_to_strip,
 )
-from shepherd.errors import ContextOverflowError, StoreError, UsageError
+from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
 from shepherd.memory import Memory, Turn
-from shepherd.types import Injection, Message, Sampling, TurnStats
+from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.inference import Engine, Generation
@@ -35,6 +34,8 @@ __all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "W
 
 _T = TypeVar("_T")
 
+# A text of nothing but stop words has them as its keywords, stemmed.
+_FILLER = STOP_WORDS | {stem(word) for word in STOP_WORDS}
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 
 
@@ -95,8 +96,8 @@ class _Turn:
 class Assistant:
     """A conversation of one user with one model.
 
-    One turn at a time; `cancel()` may be called from any thread, everything else from one.
-    The caller closes what it passed in.
+    One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
+    what it passed in. Without `writes_memory` the memory is only read.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class Assistant:
         memory: Memory | None,
         config: Config | None = None,
         user_id: str = "",
+        writes_memory: bool = True,
     ) -> None:
         self.engine = engine
         self.memory = memory
         self.config = config or Config()
         self.user_id = user_id or self.config.effective_user_id
         self.private = False
+        self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
         self.session_id: str | None = None
         self.last: Finished | None = None
         self._exchanges: list[Exchange] = []
@@ -168,7 +171,7 @@ class Assistant:
         self.last = None
         if self.memory is not None:
             if exchange.in_session and self.session_id:
-                self.memory.delete_last_turn(self.session_id)
+                self.memory.delete_last_turn(self.session_id, self.user_id)
             if exchange.memory_id is not None:
                 self.memory.delete_memory(exchange.memory_id, self.user_id)
         return exchange.user.raw
@@ -187,15 +190,15 @@ class Assistant:
                 "there is no conversation to continue without memory", hint="leave out --nomemory"
             )
         self.clear()
-        self.session_id = self.memory.latest_session(self.user_id)
-        if self.session_id is not None:
+        latest = self.memory.list_sessions(self.user_id, limit=1)
+        if latest:
+            self.session_id = latest[0].id
             self._exchanges = _paired(self.memory.load_session(self.session_id, self.user_id))
         return len(self._exchanges)
 
     def _run(self, turn: _Turn) -> Iterator[Event]:
         history = self.history
-        retention: Retention = self.config.injection_retention  # type: ignore[assignment]
-        strip_tails(tails_to_strip(history, retention, self.engine.window_tokens))
+        strip_tails(tails_to_strip(history, self.config.injection_retention, self.engine.window_tokens))
         self._recall(turn, history)
         with self._generate(turn, history) as generation:
             self._generation = generation
@@ -255,7 +258,7 @@ class Assistant:
         return self.engine.generate(
             assemble(self._system, history, turn.message),
             sampling=_sampling(self.config),
-            max_tokens=self.config.max_tokens,
+            max_tokens=self.config.max_tokens or self.engine.window_tokens,
         )
 
     def _record(self, turn: _Turn, history: list[Message], generation: Generation) -> Exchange | None:
@@ -272,22 +275,26 @@ class Assistant:
         return exchange
 
     def _store(self, turn: _Turn, exchange: Exchange, *, archive: bool) -> None:
-        if self.memory is None or turn.private:
+        """Write the exchange down; the first failure ends it: a locked database is waited for once."""
+        if self.memory is None or turn.private or not self._writes_memory:
             return
-        self._attempt(turn, "saving the conversation", lambda: self._store_in_session(exchange))
-        if archive and self.config.archive_turns and is_statement(turn.message.raw):
-            exchange.memory_id = self._attempt(turn, "remembering", lambda: self._archive(exchange))
+        self._attempt(turn, "keeping this turn", lambda: self._write(exchange, archive=archive))
+
+    def _write(self, exchange: Exchange, *, archive: bool) -> None:
+        self._store_in_session(exchange)
+        if archive and self.config.archive_turns and is_statement(exchange.user.raw):
+            exchange.memory_id = self._archive(exchange)
 
     def _store_in_session(self, exchange: Exchange) -> None:
         assert self.memory is not None
         if self.session_id is None:
             self.session_id = self.memory.start_session(self.user_id, self.engine.info.name)
-        self.memory.append_message(self.session_id, exchange.user)
-        self.memory.append_message(self.session_id, exchange.answer)
+        self.memory.append_message(self.session_id, exchange.user, self.user_id)
+        self.memory.append_message(self.session_id, exchange.answer, self.user_id)
         exchange.in_session = True
 
     def _archive(self, exchange: Exchange) -> int | None:
-        """Remember the exchange; gives the id when that made a new memory, so that undo takes back only that."""
+        """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
         assert self.memory is not None
         now = int(time.time())
         told = Turn(exchange.user.raw, exchange.answer.raw, now, self.session_id or "")
@@ -296,10 +303,10 @@ class Assistant:
         return memory_id if record is not None and record.timestamp == now else None
 
     def _attempt(self, turn: _Turn, what: str, action: Callable[[], _T]) -> _T | None:
-        """The result of something that the answer must not depend on; a failure becomes a warning."""
+        """The result of something that the answer does not depend on; a failure becomes a warning."""
         try:
             return action()
-        except StoreError as error:
+        except ShepherdError as error:
             turn.warnings.append(Warned(f"{what} failed: {error}", error.hint))
         return None
 
@@ -311,9 +318,7 @@ class Assistant:
 
 def is_statement(text: str) -> bool:
     """Whether a message tells something: it is no question, and has more than filler words."""
-    return not text.rstrip().endswith(_QUESTION_MARKS) and any(
-        word not in STOP_WORDS for word in keywords(text)
-    )
+    return not text.rstrip().endswith(_QUESTION_MARKS) and any(word not in _FILLER for word in keywords(text))
 
 
 def _drain(warnings: list[Warned]) -> Iterator[Warned]:

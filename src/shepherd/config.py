@@ -79,9 +79,13 @@ class Config:
     gpu_layers: int = _setting(
         -1, "whole number", "layers to put on the GPU; -1 is all of them", least=-1, most=10_000
     )
-    flash_attention: str = _setting("auto", "text", "flash attention", choices=("auto", "on", "off"))
-    kv_type: str = _setting("f16", "text", "type of the KV cache", choices=("f16", "q8_0"))
-    threads: int = _setting(0, "whole number", "CPU threads; 0 lets llama.cpp choose", least=0, most=4096)
+    flash_attention: Literal["auto", "on", "off"] = _setting(
+        "auto", "text", "flash attention", choices=("auto", "on", "off")
+    )
+    kv_type: Literal["f16", "q8_0", "f32"] = _setting(
+        "f16", "text", "type of the KV cache", choices=("f16", "q8_0", "f32")
+    )
+    threads: int = _setting(0, "whole number", "CPU threads; 0 lets llama.cpp choose", least=0, most=512)
     system_prompt: str = _setting("", "text", "base instructions; empty takes the built-in ones")
 
     # How an answer is sampled.
@@ -136,7 +140,7 @@ class Config:
         least=0,
         most=1,
     )
-    injection_retention: str = _setting(
+    injection_retention: Literal["auto", "strip", "keep"] = _setting(
         "auto",
         "text",
         "tails of earlier messages: keep, strip every turn, or keep until they crowd the window",
@@ -215,7 +219,7 @@ class Setting:
     def problem(self, value: object, where: str) -> ConfigError:
         """The error that says that `value`, found in `where`, does not fit this key."""
         return ConfigError(
-            f"{where}: {self.key} is {_shown(value)}; expected {self.expected}",
+            f"{where}{': ' if where else ''}{self.key} is {_shown(value)}; expected {self.expected}",
             hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
         )
 
@@ -291,7 +295,7 @@ class ConfigFile:
 
     def set(self, key: str, text: str) -> Any:
         """Change one setting to what a person wrote as `text`; gives the value back."""
-        value = _parsed(known_setting(key), text, "value")
+        value = _parsed(known_setting(key), text)
         with self._change() as document:
             document[key] = value
         return value
@@ -430,7 +434,7 @@ def _checked(setting: Setting, value: object, where: str) -> Any:
         raise setting.problem(value, where) from None
 
 
-def _parsed(setting: Setting, text: str, where: str) -> Any:
+def _parsed(setting: Setting, text: str, where: str = "") -> Any:
     try:
         text.encode("utf-8")
         return setting.parse(text)

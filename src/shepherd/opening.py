@@ -66,28 +66,29 @@ def opened_assistant(
     """
     path = model_path(config)
     with ExitStack() as stack:
-        opened = _memory_in_any_weather(config, warn) if memory else None
+        opened, is_writable = _memory_in_any_weather(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
         engine = Engine(path, settings=_engine_settings(config))
         stack.callback(engine.close)
-        yield Assistant(engine=engine, memory=opened, config=config)
+        yield Assistant(engine=engine, memory=opened, config=config, writes_memory=is_writable)
 
 
-def _memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> Memory | None:
+def _memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory | None, bool]:
+    """The memory, if it can be had, and whether it can be written."""
     try:
-        return open_memory(config)
+        return open_memory(config), True
     except StoreReadOnlyError as error:
         try:
             opened = open_memory(config, read_only=True)
         except StoreError:
             warn(f"no memory: {error}", error.hint)
-            return None
+            return None, False
         warn(f"memory is only read, nothing new is kept: {error}", error.hint)
-        return opened
+        return opened, False
     except _WEATHER as error:
         warn(f"no memory: {error}", error.hint)
-        return None
+        return None, False
     except StoreError as error:
         error.hint = "; ".join(filter(None, [error.hint, "--nomemory chats without it"]))
         raise

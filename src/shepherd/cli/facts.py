@@ -83,7 +83,13 @@ def _history(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     history = memory.fact_history(arguments.key)
     if not history:
         raise _missing(arguments.key)
-    screen.json(history)
+    if arguments.json:
+        screen.json(history)
+    else:
+        rows = [
+            (_minute(c.changed_at), "(cleared)" if c.value is None else c.value, c.source) for c in history
+        ]
+        screen.table(["when", "value", "from"], rows)
 
 
 _ACTIONS = {"list": _list, "get": _get, "set": _set, "clear": _clear, "history": _history}
@@ -95,3 +101,7 @@ def _missing(key: str) -> ShepherdError:
 
 def _day(timestamp: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(timestamp))
+
+
+def _minute(timestamp: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(timestamp))

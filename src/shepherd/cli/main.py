@@ -47,17 +47,10 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         screen.note("interrupted")
         return INTERRUPTED
-    except InternalError as error:
-        _report_bug(error, screen, verbose=verbose)
-        return error.exit_code
-    except ShepherdError as error:
+    except Exception as error:
         if verbose:
             screen.traceback()
-        screen.error(str(error), error.hint)
-        return error.exit_code
-    except Exception as error:
-        _report_bug(error, screen, verbose=verbose)
-        return 1
+        return _report(error, screen, verbose=verbose)
     return code
 
 
@@ -126,20 +119,24 @@ def _version() -> str:
     return f"shepherd {__version__}"
 
 
-def _report_bug(error: BaseException, screen: Screen, *, verbose: bool) -> None:
-    """One line for the user; the traceback goes to a file, or to stderr with -v."""
-    if verbose:
-        screen.traceback()
-        where = ""
-    else:
-        path = _write_traceback()
-        where = f"the details are in {path}" if path else "run it again with -v to see the details"
-    message = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}"
-    remedy = f"{error.hint}; " if isinstance(error, InternalError) and error.hint else ""
-    screen.error(
-        f"this is a bug in Shepherd: {message}",
-        f"{remedy}{where}{'; ' if where else ''}please report it together with what you did",
-    )
+def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
+    """Say what went wrong, and whose mistake it was; gives the exit code."""
+    if isinstance(error, ShepherdError) and not isinstance(error, InternalError):
+        screen.error(str(error), error.hint)
+        return error.exit_code
+    if isinstance(error, OSError):  # a full disk behind stdout, a folder that vanished: the environment's
+        _silence_stdout()
+        screen.error(
+            f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        )
+        return 1
+    path = "" if verbose else _write_traceback()
+    message = str(error) if isinstance(error, InternalError) else type(error).__name__
+    steps = [error.hint] if isinstance(error, InternalError) and error.hint else []
+    if not verbose:
+        steps.append(f"the details are in {path}" if path else "run it again with -v to see the details")
+    screen.error(f"this is a bug in Shepherd: {message}", "; ".join([*steps, "please report it"]))
+    return 1
 
 
 def _write_traceback() -> str:

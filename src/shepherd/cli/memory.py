@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, loaded_settings
-from shepherd.cli.render import Screen, counted
+from shepherd.cli.render import Screen, counted, size
 from shepherd.errors import ShepherdError, UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def build_parser() -> Parser:
     check.add_argument("--repair", action="store_true", help="rebuild what can be rebuilt")
     backup = actions.add_parser("backup", help="copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
-    audit = actions.add_parser("audit", help="look for memories that are broken, duplicate or unsafe")
+    audit = actions.add_parser("audit", help="find memories that are duplicate, empty or otherwise odd")
     every = (listing, search, show, add, edit, pin, forget, export, importing, stats, check, backup, audit)
     for action in every:
         add_memory_options(action)
@@ -178,22 +178,48 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     source = nullcontext(sys.stdin.buffer) if arguments.file == "-" else _opened(arguments.file, "rb")
     with source as file:
         counts = memory.import_memories(file)
-    screen.json(counts) if arguments.json else screen.note(str(counts))
+    if arguments.json:
+        screen.json(counts)
+        return
+    screen.note(
+        f"{counted(counts.memories, 'memory', 'memories')} and {counted(counts.facts, 'fact')} imported, "
+        f"{counts.duplicates:,} known already, {counts.skipped:,} skipped"
+    )
+    for problem in counts.problems:
+        screen.warn(problem)
 
 
 def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    _print_fields(screen, memory.stats(), as_json=arguments.json)
+    stats = memory.stats()
+    if arguments.json:
+        screen.json(stats)
+        return
+    limit = f" of {size(stats.limit_bytes)}" if stats.limit_bytes else ""
+    rows = [
+        ("memories", f"{stats.memories:,} ({stats.pinned:,} pinned)"),
+        ("facts", f"{stats.facts:,}"),
+        ("conversations", f"{stats.sessions:,}"),
+        ("from", _day(stats.oldest_timestamp) if stats.memories else "-"),
+        ("to", _day(stats.newest_timestamp) if stats.memories else "-"),
+        ("in use", f"{size(stats.used_bytes)}{limit}, all users together"),
+        ("file", f"{size(stats.file_bytes)}, {stats.path}"),
+    ]
+    for name, value in rows:
+        screen.print(f"{name:14} {value}")
 
 
 def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
-    problems = memory.check(repair=arguments.repair)
+    report = memory.check(repair=arguments.repair)
     if arguments.json:
-        screen.json({"problems": problems})
+        screen.json({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})
     else:
-        for problem in problems:
-            screen.print(str(problem))
-        screen.note("no damage found" if not problems else counted(len(problems), "problem"))
-    return 1 if problems else 0
+        for problem in report.problems:
+            screen.print(f"{'repaired' if problem in report.repaired else 'problem'}: {problem}")
+        if not report.problems:
+            screen.note("no damage found")
+        elif not report.ok and not arguments.repair:
+            screen.note("shepherd memory check --repair mends what can be mended")
+    return 0 if report.ok else 1
 
 
 def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -205,8 +231,26 @@ def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    _print_fields(screen, memory.audit(), as_json=arguments.json)
+    findings = memory.audit()
+    if arguments.json:
+        screen.json(findings)
+        return
+    screen.table(
+        ["what", "ids", "why it matters"],
+        [(f.kind, " ".join(map(str, f.ids)), _AUDIT[f.kind]) for f in findings],
+    )
+    if not findings:
+        screen.note("nothing to clean up")
 
+
+# Why a person may want to look at memories of each kind of finding.
+_AUDIT = {
+    "duplicate": "the same twice: one can go",
+    "near-duplicate": "nearly the same: one can go",
+    "echo": "the answer only repeats the question",
+    "empty": "nothing in it can be found",
+    "tail": "holds injected text, and would be injected again",
+}
 
 _ACTIONS = {
     "list": _list,
@@ -239,14 +283,6 @@ def _opened(path: str, mode: str) -> Any:
         raise UsageError(f"{path}: exists already", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-
-
-def _print_fields(screen: Screen, fields: Any, *, as_json: bool) -> None:
-    if as_json:
-        screen.json(fields)
-    else:
-        for name, value in dict(fields).items():
-            screen.print(f"{name:20} {value:,}" if isinstance(value, int) else f"{name:20} {value}")
 
 
 def _row(record: MemoryRecord) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-__all__ = ["Screen", "age_in_words", "counted", "duration", "printable"]
+__all__ = ["Screen", "age_in_words", "counted", "duration", "printable", "size"]
 
 # Answers and memories are foreign text: on a terminal their control characters must not move the cursor,
 # change the title or answer for the keyboard. Line feed and tab are harmless.
@@ -133,6 +133,16 @@ def duration(milliseconds: float) -> str:
     if milliseconds < 1:
         return f"{milliseconds * 1000:.0f} µs"
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def size(n_bytes: int) -> str:
+    """A number of bytes in the unit that suits it: `512 bytes`, `1.5 MiB`."""
+    if n_bytes < 1024:
+        return counted(n_bytes, "byte")
+    for unit, length in (("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)):
+        if n_bytes < 1024 * length or unit == "TiB":
+            return f"{n_bytes / length:,.1f} {unit}"
+    raise AssertionError(n_bytes)
 
 
 def _cell(text: str) -> str:

@@ -47,8 +47,8 @@ class Chat:
     def message_of(self, line: str) -> str | None:
         """The message that a line is; None when it was a command, which has then been run.
 
-        `/` begins a command, `//` a message that begins with one slash; a line with a blank before the slash is
-        a message as it is. An unknown command is an error, not a message.
+        `/` begins a command, `//` a message that begins with one slash; a line with a blank before the slash
+        is a message as it is. An unknown command is an error, not a message.
         """
         if not line.startswith("/"):
             return line

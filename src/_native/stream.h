@@ -1,0 +1,64 @@
+/* One answer on its way from the engine thread to its reader: clean UTF-8 text, token ids, an ending.
+   See stream.c for the layout, the costs and the rules of what is held back. */
+#ifndef SHP_STREAM_H
+#define SHP_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    SHP_OK = 0,
+    SHP_STOPPED = 1,   /* a stop string is complete; the text ends before it */
+    SHP_CANCELLED = 2, /* the reader asked for the end */
+    SHP_NO_MEMORY = 3,
+} shp_status;
+
+typedef enum {
+    SHP_RUNNING = 0,
+    SHP_END_STOP = 1,      /* end-of-generation token or stop string */
+    SHP_END_LENGTH = 2,    /* max_tokens, or the window is full */
+    SHP_END_CANCELLED = 3,
+    SHP_END_FAILED = 4,    /* llama_decode failed; `code` says how */
+} shp_ending;
+
+/* What one run cost, filled in by the engine thread before the stream ends. Times in nanoseconds. */
+typedef struct {
+    int64_t prompt_tokens, reused_tokens, decoded_tokens, sampled_tokens;
+    int64_t prefill_ns, first_token_ns, decode_ns, total_ns;
+    int32_t code;          /* what llama_decode last returned when the run failed, else 0 */
+} shp_counters;
+
+typedef struct shp_stream shp_stream;
+
+shp_stream *shp_stream_new(void);
+void shp_stream_free(shp_stream *stream);
+shp_status shp_stream_add_stop(shp_stream *stream, const char *text, size_t length);
+
+/* Engine thread. */
+shp_status shp_stream_write(shp_stream *stream, int32_t token, const char *piece, size_t length);
+void shp_stream_end(shp_stream *stream, shp_ending ending, const shp_counters *counters);
+int shp_stream_is_cancelled(const shp_stream *stream);
+
+/* Reader; cancel is for any thread. */
+void shp_stream_cancel(shp_stream *stream);
+size_t shp_stream_wait(shp_stream *stream, int timeout_ms);
+size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
+shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);
+size_t shp_stream_tokens(shp_stream *stream, const int32_t **tokens, const int64_t **ends);
+int64_t shp_stream_text_length(shp_stream *stream);
+
+/* A box for one command to the engine thread: posted, taken, done, or closed for good. */
+typedef struct shp_mailbox shp_mailbox;
+
+shp_mailbox *shp_mailbox_new(void);
+void shp_mailbox_free(shp_mailbox *box);
+int shp_mailbox_begin(shp_mailbox *box);              /* 1: empty and ours to fill; 0: busy; -1: closed */
+void shp_mailbox_post(shp_mailbox *box);
+int shp_mailbox_take(shp_mailbox *box);               /* waits; 1: a command, 0: closed */
+void shp_mailbox_done(shp_mailbox *box);
+void shp_mailbox_close(shp_mailbox *box);
+int shp_mailbox_wait_idle(shp_mailbox *box, int timeout_ms);
+
+int64_t shp_now_ns(void);
+
+#endif

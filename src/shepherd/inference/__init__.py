@@ -1,0 +1,13 @@
+"""The local model: GGUF files, llama.cpp, chat templates, and the engine that answers.
+
+It knows messages, token ids and settings; nothing of memories, terminals or configuration files.
+Importing it does not load llama.cpp; making an Engine does.
+"""
+
+from __future__ import annotations
+
+from shepherd.inference.engine import Engine, EngineSettings, Generation
+from shepherd.inference.gguf import GGUFHeader, TensorInfo, read_header
+from shepherd.inference.model import ModelInfo
+
+__all__ = ["Engine", "EngineSettings", "GGUFHeader", "Generation", "ModelInfo", "TensorInfo", "read_header"]

@@ -1,0 +1,114 @@
+"""llama-cpp-python's llama.cpp: loaded on first use, checked, and quiet.
+
+Its ctypes declarations make models, contexts and samplers (those structs change with almost every release);
+the loop in shepherd._native.engine takes plain function addresses from the same library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from shepherd._native import engine as native
+from shepherd.errors import ModelLoadError
+
+__all__ = ["devices", "drain_log", "last_error", "llama"]
+
+# The range whose structs and behaviour the tests have seen.
+TESTED_FROM, TESTED_BELOW = (0, 3, 36), (0, 4, 0)
+
+_log = logging.getLogger("shepherd.llama")
+_WARNING, _ERROR = 3, 4  # ggml_log_level
+_errors: deque[str] = deque(maxlen=16)
+_drain_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def llama() -> Any:
+    """The module of ctypes declarations, its library bound to our loop. Cost: 0.2 s the first time.
+
+    Raises ModelLoadError when llama-cpp-python is missing or its llama_batch is another one.
+    """
+    try:
+        import llama_cpp  # noqa: PLC0415 (0.2 s; only those who load a model pay)
+        from llama_cpp import llama_cpp as declarations  # noqa: PLC0415
+    except (ImportError, RuntimeError, OSError) as error:
+        raise ModelLoadError(
+            f"llama-cpp-python cannot be loaded: {error}", hint="pip install 'llama-cpp-python>=0.3.36,<0.4'"
+        ) from error
+    _check_version(llama_cpp.__version__)
+    try:
+        native.bind(declarations._lib, declarations.llama_batch)
+    except (ImportError, AttributeError) as error:
+        raise ModelLoadError(
+            f"llama-cpp-python {llama_cpp.__version__} does not fit this build: {error}",
+            hint="pip install 'llama-cpp-python>=0.3.36,<0.4'",
+        ) from error
+    native.set_log_level(2 if _log.isEnabledFor(logging.DEBUG) else _WARNING)
+    declarations.llama_backend_init()
+    return declarations
+
+
+def _check_version(version: str) -> None:
+    parts = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+    if not TESTED_FROM <= parts < TESTED_BELOW:
+        warnings.warn(
+            f"llama-cpp-python {version} is outside the tested range, 0.3.36 to below 0.4",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def drain_log() -> None:
+    """Pass on what llama.cpp said since the last call to the logger `shepherd.llama`, at debug level."""
+    with _drain_lock:
+        for record in native.take_log().decode("utf-8", "replace").split("\x1e"):
+            level, line = record[:1], record[1:].strip()
+            if not line:
+                continue
+            if level.isdigit() and int(level) >= _ERROR:
+                _errors.append(line)
+            _log.debug("%s", line)
+
+
+def last_error() -> str:
+    """llama.cpp's last error line that says more than that it failed, and forgets it; empty without one."""
+    drain_log()
+    lines = list(_errors)
+    _errors.clear()
+    telling = [
+        line for line in lines if not line.endswith(("failed to load model", "failed to load model\n"))
+    ]
+    line = (telling or lines or [""])[-1]
+    # "llama_model_load: error loading model: ..." -> what comes after the function's name
+    return re.sub(r"^[a-z_0-9]+: ", "", line)
+
+
+def devices() -> list[tuple[str, str]]:
+    """`(kind, description)` of each device ggml can compute on, kind "cpu", "gpu", "igpu" or "accel"."""
+    library = llama()._lib
+    try:
+        count = _function(library, "ggml_backend_dev_count", ctypes.c_size_t)
+        get = _function(library, "ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
+        kind = _function(library, "ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
+        describe = _function(library, "ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
+    except AttributeError:
+        # Windows looks up names in one DLL only, and these are ggml's.
+        return []
+    names = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
+    found = [get(i) for i in range(count())]
+    return [(names.get(kind(d), "other"), (describe(d) or b"").decode("utf-8", "replace")) for d in found]
+
+
+def _function(library: Any, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    # A fresh prototype: setting argtypes on the library's own attribute would change it for everybody.
+    prototype = ctypes.CFUNCTYPE(result, *arguments)
+    function: Callable[..., Any] = prototype((name, library))
+    return function

@@ -1,0 +1,227 @@
+"""The engine: one model, one conversation in its KV cache, answers as they are sampled."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shepherd._native import engine as native
+from shepherd.errors import ContextOverflowError, UsageError
+from shepherd.inference.generation import Generation
+from shepherd.inference.model import EngineSettings, LoadedModel, ModelInfo
+from shepherd.inference.sampler import SamplerCache
+from shepherd.inference.template import ChatTemplate
+from shepherd.inference.transcript import Prompt, Transcript
+from shepherd.types import Message, Sampling
+
+__all__ = ["Engine", "EngineSettings", "Generation"]
+
+
+class Engine:
+    """A model ready to answer. One answer at a time; close() it, or leave its `with` block.
+
+    The prompt of each answer is compared with what the KV cache holds, and only the rest is decoded. Sampling
+    runs on a thread of its own, without Python.
+
+        with Engine("model.gguf") as engine, engine.generate([Message("user", "Hello")]) as answer:
+            for piece in answer:
+                print(piece, end="", flush=True)
+
+    Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
+    """
+
+    def __init__(self, model_path: str | os.PathLike[str], *, settings: EngineSettings | None = None) -> None:
+        self.settings = settings or EngineSettings()
+        self.model = LoadedModel(model_path, self.settings)
+        try:
+            vocabulary = self.model.vocabulary
+            self.template = ChatTemplate(
+                self.model.info.chat_template,
+                bos=vocabulary.piece(vocabulary.bos),
+                eos=vocabulary.piece(vocabulary.eos),
+                has_chatml_tokens={"<|im_start|>", "<|im_end|>"} <= vocabulary.controls.keys(),
+            )
+            self._transcript = Transcript(vocabulary, self.template)
+            self._samplers = SamplerCache(vocabulary.n_tokens)
+            self.decoder = native.Decoder(
+                self.model.context_address,
+                self.model.memory_address,
+                vocabulary.address,
+                kind=self.model.native_kind(),
+                n_window=self.model.window_tokens,
+                n_swa=self.model.info.n_swa,
+                n_chunk=self.settings.n_ubatch,
+            )
+        except BaseException:
+            self.model.close()
+            raise
+        # Any thread may ask; one is served.
+        self._lock = threading.Lock()
+        self._current: weakref.ref[Generation] | None = None
+        self._thread = threading.Thread(target=self.decoder.serve, name="shepherd-engine", daemon=True)
+        self._thread.start()
+        # Also at interpreter exit: the thread must be out of llama.cpp before its globals are destroyed.
+        self._close = weakref.finalize(
+            self, _shut_down, self.decoder, self._thread, self._samplers, self.model
+        )
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the model is."""
+        return self.model.info
+
+    @property
+    def window_tokens(self) -> int:
+        """Tokens that prompt and answer can have together."""
+        return self.model.window_tokens
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether close() was called."""
+        return not self._close.alive
+
+    def close(self) -> None:
+        """Cancel what runs, end the thread, free the model. May be called twice, from any thread."""
+        self._close()
+
+    def tokenize(self, text: str, special: bool = False) -> list[int]:
+        """The ids of `text`; with `special`, control tokens written in it become those tokens."""
+        self._check_open()
+        return list(self.model.vocabulary.tokenize(text, special=special))
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens `text` has for this model."""
+        self._check_open()
+        return len(self.model.vocabulary.tokenize(text))
+
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """How many tokens a prompt of these messages has, the template's own included."""
+        self._check_open()
+        with self._lock:
+            return len(self._transcript.prompt(messages).token_ids)
+
+    def generate(
+        self,
+        messages: Sequence[Message],
+        *,
+        sampling: Sampling | None = None,
+        max_tokens: int = 1024,
+        stop: Sequence[str] = (),
+    ) -> Generation:
+        """Begin the answer to a conversation.
+
+        Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
+        UsageError while another answer runs, TemplateError when the model's template refuses the messages.
+        An answer that meets the end of the window ends with finish_reason "length".
+        """
+        started = time.perf_counter()
+        self._check_open()
+        self._check_length(sum(len(message.sent.encode("utf-8", "replace")) for message in messages))
+        with self._lock:
+            prompt = self._transcript.prompt(messages)
+            stops = (*stop, *self.template.stops)
+            return self._begin(
+                prompt, sampling or Sampling(), max_tokens=max_tokens, stop=stops, started=started
+            )
+
+    def complete(
+        self,
+        token_ids: Sequence[int],
+        *,
+        sampling: Sampling | None = None,
+        max_tokens: int = 1024,
+        stop: Sequence[str] = (),
+    ) -> Generation:
+        """Like `generate`, below the chat: go on after these ids. No BOS is added."""
+        started = time.perf_counter()
+        self._check_open()
+        if not token_ids:
+            raise UsageError("there are no token ids to go on from", hint="pass at least one, such as BOS")
+        prompt = Prompt(array("i", token_ids), (len(token_ids),), "")
+        with self._lock:
+            return self._begin(
+                prompt, sampling or Sampling(), max_tokens=max_tokens, stop=stop, started=started
+            )
+
+    def _begin(
+        self, prompt: Prompt, sampling: Sampling, *, max_tokens: int, stop: Sequence[str], started: float
+    ) -> Generation:
+        if max_tokens < 0:
+            raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
+        if len(prompt.token_ids) >= self.window_tokens:
+            raise self._overflow(len(prompt.token_ids), "")
+        self._check_idle()
+        if sampling.seed is None and self.settings.seed is not None:
+            sampling = replace(sampling, seed=self.settings.seed)
+        stream = native.Stream([text.encode("utf-8", "replace") for text in stop if text])
+        generation = Generation(
+            stream,
+            self.model.vocabulary,
+            prompt_tokens_per_message=prompt.tokens_per_message,
+            window_tokens=self.window_tokens,
+            started=started,
+            wait_idle=self.decoder.wait_idle,
+        )
+        self.decoder.submit(
+            prompt.token_ids,
+            stream,
+            sampler=self._samplers.address(sampling),
+            max_tokens=max_tokens,
+            penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
+        )
+        self._current = weakref.ref(generation, lambda _: stream.cancel())
+        return generation
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise UsageError("the engine is closed", hint="make a new one")
+
+    def _check_idle(self) -> None:
+        current = self._current() if self._current is not None else None
+        if current is not None and current.is_running:
+            raise UsageError(
+                "another answer is still being generated",
+                hint="iterate it to its end, or close() it, before the next",
+            )
+        # A generation that was dropped unfinished is cancelled; the engine ends it within a micro-batch.
+        self.decoder.wait_idle()
+
+    def _check_length(self, n_bytes: int) -> None:
+        # Tokenising 10 MB takes seconds; that it cannot fit is known without.
+        least = n_bytes // self.model.vocabulary.longest_bytes
+        if least >= self.window_tokens:
+            raise self._overflow(least, "at least ")
+
+    def _overflow(self, prompt_tokens: int, at_least: str) -> ContextOverflowError:
+        window, trained = self.window_tokens, self.info.n_ctx_train
+        ways = ["start anew with /clear", "shorten the message"]
+        if window < trained:
+            ways.insert(0, f"set n_ctx up to {trained} (now {window})")
+        else:
+            ways.append(f"use a model with a window above {window} tokens")
+        return ContextOverflowError(
+            f"the prompt has {at_least}{prompt_tokens} tokens, the window {window}, none left to answer",
+            prompt_tokens=prompt_tokens,
+            window_tokens=window,
+            hint="; ".join(ways),
+        )
+
+
+def _shut_down(
+    decoder: native.Decoder, thread: threading.Thread, samplers: SamplerCache, model: LoadedModel
+) -> None:
+    decoder.close()
+    thread.join()
+    samplers.close()
+    model.close()

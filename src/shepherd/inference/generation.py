@@ -1,0 +1,175 @@
+"""One answer while it is being made: text as it comes, then its ids and what it cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+from shepherd._native import engine as native
+from shepherd.errors import InternalError, ModelError, ShepherdError
+from shepherd.inference.binding import drain_log, last_error
+from shepherd.inference.vocabulary import Vocabulary
+from shepherd.types import FinishReason, TurnStats
+
+__all__ = ["Generation"]
+
+# How long one wait may last before Python looks for signals: the delay of Ctrl-C, nothing else.
+_WAIT_MS = 50
+
+_REASONS: dict[int, FinishReason] = {
+    native.STOP: "stop",
+    native.LENGTH: "length",
+    native.CANCELLED: "cancelled",
+    native.FAILED: "cancelled",
+}
+
+
+class Generation:
+    """Iterate for the text; each step gives all that is there by then. Leaving the `with` block cancels it.
+
+    `text`, `token_ids` and `stats` are there once the iteration has ended. When decoding failed, it raises
+    ModelError after the text that came before.
+    """
+
+    def __init__(
+        self,
+        stream: native.Stream,
+        vocabulary: Vocabulary,
+        *,
+        prompt_tokens_per_message: tuple[int, ...],
+        window_tokens: int,
+        started: float,
+        wait_idle: Callable[[], object],
+    ) -> None:
+        self.prompt_tokens_per_message = prompt_tokens_per_message
+        self._stream = stream
+        self._vocabulary = vocabulary
+        self._window_tokens = window_tokens
+        self._started = started
+        self._wait_idle = wait_idle
+        self._pieces: list[str] = []
+        self._result: tuple[str, tuple[int, ...], TurnStats] | None = None
+        self._first_s: float | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        piece = self._take()
+        if piece is not None:
+            return piece
+        is_new = self._result is None
+        self._finish()
+        if is_new and self._stream.ending == native.FAILED:
+            raise _failure(self._stream.counters()["code"])
+        raise StopIteration
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def cancel(self) -> None:
+        """End the answer at its next token or micro-batch. From any thread; what was said stays said."""
+        self._stream.cancel()
+
+    def close(self) -> None:
+        """Cancel and wait for the end. May be called twice, and after the end."""
+        self._stream.cancel()
+        while self._take() is not None:
+            pass
+        self._finish()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the engine is still at it."""
+        return self._stream.ending == native.RUNNING
+
+    @property
+    def text(self) -> str:
+        """The whole answer, without the stop string that ended it."""
+        return self._ended()[0]
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The ids that say `text`, as sampled; after a stop string, its token's rest is tokenised anew."""
+        return self._ended()[1]
+
+    @property
+    def stats(self) -> TurnStats:
+        """Tokens and times, from the engine's own counters."""
+        return self._ended()[2]
+
+    def _ended(self) -> tuple[str, tuple[int, ...], TurnStats]:
+        if self._result is None:
+            raise RuntimeError("the generation has not ended: iterate it to its end, or close it")
+        return self._result
+
+    def _take(self) -> str | None:
+        while True:
+            data = self._stream.read(_WAIT_MS)
+            if data is None:
+                return None
+            if data:
+                if self._first_s is None:
+                    self._first_s = time.perf_counter() - self._started
+                piece = data.decode("utf-8")
+                self._pieces.append(piece)
+                return piece
+
+    def _finish(self) -> None:
+        if self._result is not None:
+            return
+        # The stream ends a moment before the engine thread is free again.
+        self._wait_idle()
+        text = "".join(self._pieces)
+        self._result = (text, self._ids(text), self._measure())
+        drain_log()
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        data = text.encode("utf-8")
+        tokens = self._stream.tokens()
+        kept = said = 0
+        for i, (_, end) in enumerate(tokens):
+            if end > len(data):
+                break
+            # A token may end inside a character; ids are cut only between characters.
+            if end == len(data) or data[end] & 0xC0 != 0x80:
+                kept, said = i + 1, end
+        else:
+            kept, said = len(tokens), len(data)
+        ids = [token for token, _ in tokens[:kept]]
+        return (*ids, *self._vocabulary.tokenize_after(data[said:].decode("utf-8")))
+
+    def _measure(self) -> TurnStats:
+        counts = self._stream.counters()
+        return TurnStats(
+            prompt_tokens=counts["prompt_tokens"],
+            reused_tokens=counts["reused_tokens"],
+            decoded_tokens=counts["decoded_tokens"],
+            generated_tokens=counts["sampled_tokens"],
+            window_tokens=self._window_tokens,
+            prefill_ms=counts["prefill_ns"] / 1e6,
+            ttft_ms=1e3 * self._first_s if self._first_s is not None else counts["first_token_ns"] / 1e6,
+            decode_ms=counts["decode_ns"] / 1e6,
+            total_ms=1e3 * (time.perf_counter() - self._started),
+            finish_reason=_REASONS[self._stream.ending],
+        )
+
+
+def _failure(code: int) -> ShepherdError:
+    if code == native.NO_MEMORY:
+        return ModelError(
+            "no memory left for the answer", hint="close other programs, or set a smaller n_ctx"
+        )
+    if code in (native.NO_LOGITS, -1):
+        return InternalError(f"llama.cpp took a batch for invalid (code {code}); please report it")
+    reason = last_error()
+    return ModelError(
+        f"llama.cpp could not decode (code {code}){': ' + reason if reason else ''}",
+        hint="if memory is short, set a smaller n_ctx, kv_type q8_0 or fewer gpu_layers",
+    )

@@ -1,0 +1,270 @@
+"""A model and its context in llama.cpp: loaded, described, and freed in the right order."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from shepherd._native import engine as native
+from shepherd.errors import ModelLoadError, UsageError
+from shepherd.inference.binding import devices, last_error, llama
+from shepherd.inference.gguf import GGUFHeader, read_header
+from shepherd.inference.vocabulary import Vocabulary
+
+__all__ = ["CacheKind", "EngineSettings", "LoadedModel", "ModelInfo"]
+
+CacheKind = Literal["plain", "sliding", "recurrent", "hybrid"]
+DEFAULT_WINDOW = 8192
+
+_KINDS: dict[CacheKind, int] = {
+    "plain": native.PLAIN,
+    "sliding": native.SLIDING,
+    "recurrent": native.RECURRENT,
+    "hybrid": native.HYBRID,
+}
+_FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
+_KV_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml_type
+_NO_ROPE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How a model is run. `n_ctx` 0: the model's own window, at most 8,192 tokens; `n_threads` 0: by the CPU.
+
+    `n_gpu_layers` -1: all of them, when the installed llama.cpp has a GPU. `flash_attention` "auto": with a GPU.
+    `seed` is for answers whose Sampling has none. `n_ubatch` is how many prompt tokens are decoded between two
+    looks at the cancel flag.
+    """
+
+    n_ctx: int = 0
+    n_gpu_layers: int = -1
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    kv_type: Literal["f32", "f16", "q8_0"] = "f16"
+    n_threads: int = 0
+    n_batch: int = 512
+    n_ubatch: int = 512
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _in_range("n_ctx", self.n_ctx, 0, 1 << 24)
+        _in_range("n_gpu_layers", self.n_gpu_layers, -1, 1 << 16)
+        _in_range("n_threads", self.n_threads, 0, 512)
+        _in_range("n_batch", self.n_batch, 1, 1 << 16)
+        _in_range("n_ubatch", self.n_ubatch, 1, 1 << 16)
+        if self.flash_attention not in _FLASH_ATTENTION:
+            raise UsageError(f"flash_attention is {self.flash_attention!r}", hint="use auto, on or off")
+        if self.kv_type not in _KV_TYPES:
+            raise UsageError(f"kv_type is {self.kv_type!r}", hint=f"use one of {', '.join(_KV_TYPES)}")
+        if self.kv_type == "q8_0" and self.flash_attention == "off":
+            raise UsageError(
+                "kv_type q8_0 needs flash attention", hint="set flash_attention to auto, or kv_type to f16"
+            )
+
+
+def _in_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise UsageError(f"{name} is {value}", hint=f"use a number from {least} to {most}")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a loaded model is. `device`: where its layers are computed; `n_swa`: its sliding window or 0."""
+
+    name: str
+    architecture: str
+    description: str
+    cache_kind: CacheKind
+    n_ctx_train: int
+    n_vocab: int
+    n_params: int
+    size_bytes: int
+    n_swa: int
+    n_gpu_layers: int
+    device: str
+    chat_template: str
+
+
+class LoadedModel:
+    """llama.cpp's model and context, with what was learned about them. close() frees both.
+
+    Raises ModelFormatError for a damaged file, ModelLoadError when llama.cpp refuses it or memory runs out.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: EngineSettings) -> None:
+        self.path = os.fspath(path)
+        self.settings = settings
+        header = read_header(self.path)
+        self._c = llama()
+        self._model: Any = None
+        self._context: Any = None
+        try:
+            self._model = self._load()
+            self._refuse_what_cannot_chat()
+            self._context = self._make_context()
+            self.vocabulary = Vocabulary(self._model)
+            self.info = self._describe(header)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def context_address(self) -> int:
+        """Of llama.cpp's llama_context."""
+        return _address(self._context)
+
+    @property
+    def memory_address(self) -> int:
+        """Of the context's KV cache or state."""
+        return _address(self._c.llama_get_memory(self._context))
+
+    @property
+    def window_tokens(self) -> int:
+        """Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts."""
+        return int(min(self._window(), self._c.llama_n_ctx(self._context)))
+
+    def native_kind(self) -> int:
+        """The kind of cache, as the native engine names it."""
+        return _KINDS[self.info.cache_kind]
+
+    def close(self) -> None:
+        """Free the context, then the model. May be called twice; nothing may run in them any more."""
+        context, self._context = self._context, None
+        model, self._model = self._model, None
+        if context is not None:
+            self._c.llama_free(context)
+        if model is not None:
+            self._c.llama_model_free(model)
+
+    def _load(self) -> Any:
+        parameters = self._c.llama_model_default_params()
+        parameters.n_gpu_layers = self._gpu_layers()
+        model = self._c.llama_model_load_from_file(self.path.encode("utf-8", "surrogateescape"), parameters)
+        reason = last_error()
+        if not model:
+            raise ModelLoadError(
+                f"model '{self.path}' cannot be loaded: {reason or 'llama.cpp gave no reason'}",
+                hint="if memory is short, take a smaller quantisation or set fewer gpu_layers; "
+                "if the architecture is unknown, upgrade llama-cpp-python",
+            )
+        return model
+
+    def _gpu_layers(self) -> int:
+        if not self._c.llama_supports_gpu_offload():
+            return 0
+        wanted = self.settings.n_gpu_layers
+        # One more than any model has: its output layer counts too.
+        return 1 << 16 if wanted < 0 else wanted
+
+    def _refuse_what_cannot_chat(self) -> None:
+        c = self._c
+        if c.llama_model_has_encoder(self._model) or not c.llama_model_has_decoder(self._model):
+            what = "is an encoder"
+        elif c.llama_model_is_diffusion(self._model):
+            what = "is a diffusion model"
+        elif c.llama_vocab_n_tokens(c.llama_model_get_vocab(self._model)) == 0:
+            what = "has no vocabulary"
+        else:
+            return
+        raise ModelLoadError(
+            f"model '{self.path}' {what}, which cannot continue a conversation",
+            hint="use a text generation model (decoder only)",
+        )
+
+    def _window(self) -> int:
+        trained = int(self._c.llama_model_n_ctx_train(self._model))
+        window = self.settings.n_ctx or min(trained or DEFAULT_WINDOW, DEFAULT_WINDOW)
+        recurrent = self._c.llama_model_is_recurrent(self._model)
+        if trained > 0 and not recurrent and self._c.llama_model_rope_type(self._model) == _NO_ROPE:
+            # Learned positions are a table: an index beyond its end aborts the process.
+            window = min(window, trained)
+        return window
+
+    def _make_context(self) -> Any:
+        parameters = self._c.llama_context_default_params()
+        settings = self.settings
+        parameters.n_ctx = self._window()
+        parameters.n_ubatch = settings.n_ubatch
+        parameters.n_batch = max(settings.n_batch, settings.n_ubatch)
+        parameters.n_seq_max = 1
+        parameters.flash_attn_type = self._flash_attention()
+        parameters.type_k = parameters.type_v = _KV_TYPES[settings.kv_type]
+        parameters.n_threads = parameters.n_threads_batch = settings.n_threads or _default_threads()
+        parameters.swa_full = False
+        parameters.no_perf = False
+        context = self._c.llama_init_from_model(self._model, parameters)
+        reason = last_error()
+        if not context:
+            raise ModelLoadError(
+                f"no context of {self._window()} tokens for model '{self.path}': "
+                f"{reason or 'llama.cpp gave no reason'}",
+                hint=f"set a smaller n_ctx (now {self._window()}), kv_type q8_0, or fewer gpu_layers",
+            )
+        if not self._c.llama_get_memory(context):
+            self._c.llama_free(context)
+            raise ModelLoadError(
+                f"model '{self.path}' makes embeddings; it cannot continue a conversation",
+                hint="use a text generation model (decoder only)",
+            )
+        return context
+
+    def _flash_attention(self) -> int:
+        """What "auto" means: on where a GPU computes; on the CPU only if the KV type needs it.
+
+        There it is slower (175 instead of 100 us a token on a tiny model), and without it the logits do not
+        depend on how a prompt was split.
+        """
+        settings = self.settings
+        if settings.flash_attention == "auto" and self._gpu_layers() == 0:
+            return _FLASH_ATTENTION["on" if settings.kv_type == "q8_0" else "off"]
+        return _FLASH_ATTENTION[settings.flash_attention]
+
+    def _describe(self, header: GGUFHeader) -> ModelInfo:
+        c, model = self._c, self._model
+        buffer = ctypes.create_string_buffer(256)
+        c.llama_model_desc(model, buffer, len(buffer))
+        n_swa = int(c.llama_model_n_swa(model))
+        kind: CacheKind = "plain"
+        if c.llama_model_is_recurrent(model):
+            kind = "recurrent"
+        elif c.llama_model_is_hybrid(model):
+            kind = "hybrid"
+        elif n_swa > 0:
+            kind = "sliding"
+        layers = min(self._gpu_layers(), int(c.llama_model_n_layer(model)) + 1)
+        return ModelInfo(
+            name=str(header.metadata.get("general.name") or os.path.basename(self.path)),
+            architecture=header.architecture,
+            description=buffer.value.decode("utf-8", "replace"),
+            cache_kind=kind,
+            n_ctx_train=int(c.llama_model_n_ctx_train(model)),
+            n_vocab=self.vocabulary.n_tokens,
+            n_params=int(c.llama_model_n_params(model)),
+            size_bytes=int(c.llama_model_size(model)),
+            n_swa=n_swa,
+            n_gpu_layers=layers,
+            device=_device(layers),
+            chat_template=(c.llama_model_chat_template(model, None) or b"").decode("utf-8", "replace"),
+        )
+
+
+def _device(gpu_layers: int) -> str:
+    """The first GPU when layers are on it, else the CPU's name."""
+    found = devices()
+    if gpu_layers > 0:
+        gpus = [description for kind, description in found if kind in ("gpu", "igpu")]
+        return gpus[0] if gpus else "GPU"
+    cpus = [description for kind, description in found if kind == "cpu"]
+    return cpus[0] if cpus else "CPU"
+
+
+def _address(handle: Any) -> int:
+    return int(handle if isinstance(handle, int) else ctypes.cast(handle, ctypes.c_void_p).value or 0)
+
+
+def _default_threads() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    usable = len(affinity(0)) if affinity else os.cpu_count() or 1
+    # The second thread of a core adds nothing to matrix products; small machines are often virtual cores.
+    return int(usable if usable <= 4 else usable // 2)

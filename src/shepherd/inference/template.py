@@ -1,0 +1,107 @@
+"""A model's chat template, rendered in a sandbox: it comes out of an untrusted file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError as JinjaError
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from shepherd.errors import TemplateError
+
+__all__ = ["CHATML", "GENERIC", "ChatTemplate"]
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+# For a model without a template and without ChatML's tokens: a base model goes on with a dialogue.
+GENERIC = (
+    "{% for message in messages %}"
+    "{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
+    "{% else %}{{ message['role'] | capitalize + ': ' + message['content'] + '\\n' }}{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
+)
+GENERIC_STOPS = ("\nUser:",)
+
+
+class _Generation(Extension):
+    """`{% generation %}`: marks an answer for training; renders as what is inside."""
+
+    tags = {"generation"}  # noqa: RUF012 (jinja2 declares it so)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
+
+class ChatTemplate:
+    """Renders messages as the model was trained to see them. Thread-safe.
+
+    `source` is the template of the GGUF; without one, ChatML if `has_chatml_tokens`, else a plain dialogue
+    with the stop string that it needs. The clock that templates may ask for stands still at `now` (unix
+    seconds): a prompt that says another minute each turn would be read anew each turn.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        bos: str = "",
+        eos: str = "",
+        has_chatml_tokens: bool = False,
+        now: float | None = None,
+    ) -> None:
+        self.source = source or (CHATML if has_chatml_tokens else GENERIC)
+        self.stops: tuple[str, ...] = GENERIC_STOPS if self.source == GENERIC else ()
+        self._now = time.localtime(now)
+        self._variables = {"bos_token": bos, "eos_token": eos}
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _raise_exception
+        environment.globals["strftime_now"] = lambda form: time.strftime(form, self._now)
+        try:
+            self._template = environment.from_string(self.source)
+        except JinjaError as error:
+            raise TemplateError(
+                f"the model's chat template is no Jinja: {error}",
+                hint="use a GGUF with a working tokenizer.chat_template",
+            ) from error
+
+    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool) -> str:
+        """The prompt's text. TemplateError with the template's own words when it refuses the messages."""
+        try:
+            return self._template.render(
+                messages=[dict(message) for message in messages],
+                add_generation_prompt=add_generation_prompt,
+                tools=None,
+                **self._variables,
+            )
+        except JinjaError as error:
+            raise TemplateError(f"the model's chat template refused the messages: {error}") from error
+        except Exception as error:
+            # Foreign code: whatever it does wrong (a missing key, a division by zero) is its own failure.
+            raise TemplateError(
+                f"the model's chat template failed: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _raise_exception(message: str) -> None:
+    raise JinjaError(message)
+
+
+def _to_json(value: Any, indent: int | None = None, ensure_ascii: bool = False, **_: Any) -> str:
+    # Jinja's own tojson escapes for HTML; templates were written for this one.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)

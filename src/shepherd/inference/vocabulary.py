@@ -1,0 +1,114 @@
+"""Text to token ids and back, by the model's own tokenizer."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from array import array
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from shepherd._native import engine as native
+from shepherd.inference.binding import llama
+
+__all__ = ["Vocabulary"]
+
+# Tokenizers keep most texts apart from one of these; see tokenize_after.
+_SENTINELS = ("\n", "a", "0", ".")
+# llama_token_attr
+_UNKNOWN, _CONTROL, _LSTRIP, _RSTRIP = 1, 8, 128, 256
+
+
+class Vocabulary:
+    """The tokenizer of a loaded model. Thread-safe: nothing is written after it is made.
+
+    `controls` maps the text of every token that only a template may say (such as `<|im_end|>`) to its id.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._c = llama()
+        self._handle = self._c.llama_model_get_vocab(model)
+        self.n_tokens: int = self._c.llama_vocab_n_tokens(self._handle)
+        self.bos: int = self._c.llama_vocab_bos(self._handle)
+        self.eos: int = self._c.llama_vocab_eos(self._handle)
+        self.adds_bos = bool(self._c.llama_vocab_get_add_bos(self._handle)) and self.bos >= 0
+        self.controls: dict[str, int] = {}
+        self._strips: dict[int, tuple[bool, bool]] = {}
+        for token, attributes, raw in native.special_tokens(self.address, _CONTROL | _UNKNOWN):
+            if text := raw.decode("utf-8", "replace"):
+                self.controls.setdefault(text, token)
+                self._strips[token] = (bool(attributes & _LSTRIP), bool(attributes & _RSTRIP))
+
+    @property
+    def address(self) -> int:
+        """Of llama.cpp's llama_vocab."""
+        handle = self._handle
+        return int(handle if isinstance(handle, int) else ctypes.cast(handle, ctypes.c_void_p).value or 0)
+
+    @cached_property
+    def control_pattern(self) -> re.Pattern[str]:
+        """Matches the text of any control token, the longest first, as llama.cpp does."""
+        texts = sorted(self.controls, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    @cached_property
+    def longest_bytes(self) -> int:
+        """No token stands for more bytes than this, so n bytes are at least n / longest tokens."""
+        return max((len(raw) for _, _, raw in native.special_tokens(self.address, -1)), default=1) or 1
+
+    @cached_property
+    def prefixes_space(self) -> bool:
+        """Whether text after a control token gets a blank put before it (SentencePiece)."""
+        return self.detokenize(self.tokenize("a")) == b" a"
+
+    def strips(self, token: int) -> tuple[bool, bool]:
+        """Whether a control token swallows the blanks before and after it."""
+        return self._strips.get(token, (False, False))
+
+    def is_end(self, token: int) -> bool:
+        """Whether the model ends its turn with this token."""
+        return bool(self._c.llama_vocab_is_eog(self._handle, token))
+
+    def piece(self, token: int) -> str:
+        """The text of one token as the vocabulary writes it, control tokens included; empty for -1."""
+        if token < 0:
+            return ""
+        return (self._c.llama_vocab_get_text(self._handle, token) or b"").decode("utf-8", "replace")
+
+    def tokenize(self, text: str, *, special: bool = False) -> array[int]:
+        """The ids of `text`, without BOS. With `special`, the text of a control token becomes that token."""
+        data = text.encode("utf-8", "replace")
+        if not data:
+            return array("i")
+        # No token is empty and SentencePiece may put one blank before: no more ids than bytes + 1.
+        # Normalising tokenizers may exceed it; they answer with the number that they need.
+        capacity = len(data) + 2
+        while True:
+            out = (ctypes.c_int32 * capacity)()
+            n = self._c.llama_tokenize(self._handle, data, len(data), out, capacity, False, special)
+            if n >= 0:
+                return array("i", ctypes.string_at(out, 4 * n))
+            capacity = -n
+
+    def tokenize_after(self, text: str) -> array[int]:
+        """The ids of `text` where it goes on after other ids: without SentencePiece's blank before it."""
+        if text and self.prefixes_space:
+            for sentinel in _SENTINELS:
+                head = self.tokenize(sentinel)
+                both = self.tokenize(sentinel + text)
+                if both[: len(head)] == head:
+                    return both[len(head) :]
+        return self.tokenize(text)
+
+    def detokenize(self, tokens: Iterable[int]) -> bytes:
+        """The bytes that these tokens stand for, one after the other; control tokens stand for none."""
+        out = bytearray()
+        buffer = ctypes.create_string_buffer(256)
+        for token in tokens:
+            n = self._c.llama_token_to_piece(self._handle, token, buffer, len(buffer), 0, False)
+            if n < 0:
+                buffer = ctypes.create_string_buffer(-n)
+                n = self._c.llama_token_to_piece(self._handle, token, buffer, len(buffer), 0, False)
+            out += buffer.raw[:n]
+        return bytes(out)

@@ -1,0 +1,201 @@
+"""A conversation over turns and processes: undo, clear, continue, and a memory that fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shepherd.assistant import Finished, Warned
+from shepherd.errors import UsageError
+from shepherd.memory import Memory
+
+ANSWER = "Noted: thank you kindly."
+
+
+def ask(assistant, text):
+    events = list(assistant.ask(text))
+    assert isinstance(events[-1], Finished)
+    return events
+
+
+def raws(messages):
+    return [message.raw for message in messages]
+
+
+def test_undo_takes_the_exchange_back_everywhere(new_assistant, memory):
+    assistant = new_assistant()
+    ask(assistant, "first thing")
+    ask(assistant, "My favourite editor is Helix")
+
+    assert assistant.undo() == "My favourite editor is Helix"
+
+    assert raws(assistant.history) == ["first thing", ANSWER]
+    assert raws(memory.load_session()) == ["first thing", ANSWER]
+    assert [record.question for record in memory.list_memories()] == ["first thing"]
+
+
+def test_undo_leaves_a_memory_that_was_there_before(new_assistant, memory):
+    memory.store_memory("My favourite editor is Helix", ANSWER, timestamp=1_000_000_000)
+    assistant = new_assistant()
+    ask(assistant, "My favourite editor is Helix")
+
+    assistant.undo()
+
+    assert memory.count_memories() == 1
+
+
+def test_undo_of_nothing_is_nothing(new_assistant):
+    assert new_assistant().undo() is None
+
+
+def test_clear_begins_a_new_conversation_and_keeps_what_is_remembered(new_assistant, memory):
+    assistant = new_assistant()
+    ask(assistant, "My favourite editor is Helix")
+    first = assistant.session_id
+
+    assistant.clear()
+    ask(assistant, "hello")
+
+    assert raws(assistant.history) == ["hello", ANSWER]
+    assert assistant.session_id != first
+    assert memory.count_memories() >= 1
+    assert raws(memory.load_session(first)) == ["My favourite editor is Helix", ANSWER]
+
+
+def test_a_conversation_goes_on_in_another_process(new_assistant, memory, tmp_path):
+    memory.set_fact("name", "Steve")
+    first = new_assistant()
+    ask(first, "one")
+    ask(first, "two")
+
+    with Memory(tmp_path / "memory.db", user_id="steve") as reopened:
+        second = new_assistant(memory=reopened)
+        assert second.resume() == 2
+        ask(second, "three")
+
+    assert raws(second.history) == ["one", ANSWER, "two", ANSWER, "three", ANSWER]
+    assert [m.sent for m in second.history[:4]] == [m.sent for m in first.history]
+    assert [m.token_ids for m in second.history[:4]] == [m.token_ids for m in first.history]
+    assert [bool(m.injected) for m in second.history] == [True, False, True, False, True, False]
+    assert raws(memory.load_session()) == raws(second.history)
+
+
+def test_a_continued_conversation_has_the_very_same_prompt(new_assistant, engine, memory):
+    first = new_assistant(archive_turns=False)
+    ask(first, "one")
+    second = new_assistant(archive_turns=False)
+    second.resume()
+
+    stats_of_first = ask(first, "two")[-1].stats
+    second_stats = ask(second, "two")[-1].stats
+
+    assert second_stats.prompt_tokens == stats_of_first.prompt_tokens
+    assert second_stats.decoded_tokens <= 1  # one token is always decoded, for its logits
+
+
+def test_nobody_continues_the_conversation_of_another_user(new_assistant):
+    ask(new_assistant(), "My secret is 42")
+
+    assert new_assistant(user_id="mallory").resume() == 0
+
+
+def test_a_question_without_its_answer_is_not_continued(new_assistant, memory):
+    """The process died between the two writes."""
+    assistant = new_assistant()
+    ask(assistant, "one")
+    memory.append_message(assistant.session_id, assistant.history[0])
+
+    second = new_assistant()
+
+    assert second.resume() == 1
+    assert raws(second.history) == ["one", ANSWER]
+
+
+def test_there_is_nothing_to_continue_without_memory(new_assistant):
+    with pytest.raises(UsageError, match="without memory"):
+        new_assistant(memory=None).resume()
+
+
+def test_private_turns_are_left_out_when_the_conversation_is_continued(new_assistant):
+    assistant = new_assistant()
+    ask(assistant, "one")
+    assistant.private = True
+    ask(assistant, "secret")
+    assistant.private = False
+    ask(assistant, "three")
+
+    second = new_assistant()
+    second.resume()
+
+    assert raws(second.history) == ["one", ANSWER, "three", ANSWER]
+
+
+def test_undo_of_a_private_turn_leaves_the_stored_conversation_alone(new_assistant, memory):
+    assistant = new_assistant()
+    ask(assistant, "one")
+    assistant.private = True
+    ask(assistant, "secret")
+
+    assert assistant.undo() == "secret"
+
+    assert raws(memory.load_session()) == ["one", ANSWER]
+
+
+# -- a memory that fails ----
+
+_HOLD_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_locked_database_costs_a_warning_and_not_the_answer(new_assistant, memory, tmp_path):
+    memory.set_fact("name", "Steve")
+    assistant = new_assistant()
+    path = str(tmp_path / "memory.db")
+    command = [sys.executable, "-c", _HOLD_LOCK, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+
+        events = ask(assistant, "My favourite editor is Helix")
+        other.communicate()
+
+    warnings = [event for event in events if isinstance(event, Warned)]
+    assert events[-1].answer == ANSWER
+    assert events[-1].injection.facts  # reading goes on beside a writer
+    assert len(warnings) == 1
+    assert path in warnings[0].message
+    assert warnings[0].hint
+    assert raws(assistant.history) == ["My favourite editor is Helix", ANSWER]
+
+    ask(assistant, "My dog is called Rex")
+    assert memory.count_memories() == 1
+
+
+def test_a_closed_memory_costs_warnings_and_not_the_answer(new_assistant, tmp_path):
+    memory = Memory(tmp_path / "other.db", user_id="steve")
+    assistant = new_assistant(memory=memory)
+    ask(assistant, "one")
+    memory.close()
+
+    events = ask(assistant, "My favourite editor is Helix")
+
+    assert events[-1].answer == ANSWER
+    assert any(isinstance(event, Warned) for event in events)
+
+
+def test_a_memory_that_is_only_read_is_not_written_and_does_not_warn(new_assistant, memory, tmp_path):
+    memory.set_fact("name", "Steve")
+    memory.close()
+
+    with Memory(tmp_path / "memory.db", user_id="steve", read_only=True) as opened:
+        events = ask(new_assistant(memory=opened, writes_memory=False), "My favourite editor is Helix")
+
+        assert events[-1].injection.facts
+        assert not [event for event in events if isinstance(event, Warned)]
+        assert opened.count_memories() == 0

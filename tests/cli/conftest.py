@@ -1,0 +1,93 @@
+"""The command line as its users meet it: processes in a home of their own, with tiny real models."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import models
+
+SAID = ["Noted:", " thank", " you", " kindly."]
+ANSWER = "".join(SAID)
+
+
+@dataclass
+class Home:
+    """An empty home folder and the environment of a process that lives in it."""
+
+    path: Path
+    environment: dict[str, str]
+
+    @property
+    def config(self) -> Path:
+        return self.path / ".config" / "shepherd" / "config.json"
+
+    @property
+    def database(self) -> Path:
+        return self.path / ".local" / "share" / "shepherd" / "memory.db"
+
+    @property
+    def history(self) -> Path:
+        return self.path / ".local" / "state" / "shepherd" / "history"
+
+
+@pytest.fixture(scope="session")
+def new_home() -> Callable[[Path], Home]:
+    """Makes an empty home folder for user steve."""
+
+    def make(path: Path) -> Home:
+        path.mkdir()
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("SHEPHERD_", "XDG_"))
+        }
+        inherited.pop("NO_COLOR", None)
+        own = {"HOME": str(path), "SHEPHERD_USER_ID": "steve", "PYTHONUTF8": "1", "TERM": "xterm"}
+        return Home(path, {**inherited, **own})
+
+    return make
+
+
+@pytest.fixture
+def home(new_home, tmp_path) -> Home:
+    return new_home(tmp_path / "home")
+
+
+@pytest.fixture
+def shepherd(home) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `shepherd` with arguments; `input` is its stdin, other keywords are environment variables."""
+
+    def run(*arguments: str, input: str | bytes = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "shepherd", *map(str, arguments)],
+            input=input.encode() if isinstance(input, str) else input,
+            capture_output=True,
+            env={**home.environment, **variables},
+            timeout=120,
+            check=False,
+        )
+        out, err = done.stdout.decode(), done.stderr.decode()
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory) -> Path:
+    """Says ANSWER to everything."""
+    path = tmp_path_factory.mktemp("models") / "scripted.gguf"
+    models.scripted(path, SAID)
+    return path
+
+
+@pytest.fixture(scope="session")
+def endless_model(tmp_path_factory) -> Path:
+    """Says printable nonsense and never ends by itself."""
+    path = tmp_path_factory.mktemp("models") / "endless.gguf"
+    models.llama(path, ascii_only=True, n_ctx=1 << 16)
+    return path

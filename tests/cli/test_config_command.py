@@ -1,0 +1,95 @@
+"""`shepherd config`, as a process."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+
+import pytest
+
+from shepherd.config import SETTINGS
+
+
+def test_show_lists_every_setting_with_value_and_source(shepherd, home):
+    shepherd("config", "set", "top_k", "7")
+
+    shown = shepherd("config", "show", SHEPHERD_SEED="3")
+
+    rows = dict(line.split("\t", 1) for line in shown.stdout.splitlines())
+    assert list(rows) == list(SETTINGS)
+    assert rows["top_k"] == "7\tfile"
+    assert rows["seed"] == "3\tenvironment"
+    assert rows["user_id"] == "steve\tenvironment"
+    assert rows["top_p"] == "0.95\tdefault"
+
+
+def test_show_as_json_has_values_of_their_types(shepherd):
+    shown = json.loads(shepherd("config", "show", "--json").stdout)
+
+    assert shown["archive_turns"] == {"value": True, "source": "default"}
+    assert shown["temperature"]["value"] == 0.7
+
+
+def test_explain_says_what_each_setting_does(shepherd):
+    shown = shepherd("config", "show", "--explain").stdout
+
+    assert all(setting.help in shown for setting in SETTINGS.values())
+
+
+def test_set_then_get_then_unset(shepherd, home):
+    done = shepherd("config", "set", "rag_context_injection", "off")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "rag_context_injection = false\n")
+    assert shepherd("config", "get", "rag_context_injection").stdout == "false\n"
+    assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
+
+    done = shepherd("config", "unset", "rag_context_injection")
+    assert done.stderr == "rag_context_injection is back at auto\n"
+    again = shepherd("config", "unset", "rag_context_injection")
+    assert again.stderr == "rag_context_injection was not set\n"
+
+
+def test_unknown_keys_stay_in_the_file_and_are_mentioned(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"from_the_future": [1, {"a": null}]}')
+
+    shepherd("config", "set", "top_k", "7")
+
+    assert json.loads(home.config.read_text()) == {"from_the_future": [1, {"a": None}], "top_k": 7}
+    assert "from_the_future" in shepherd("config", "show").stderr
+
+
+def test_a_setting_that_the_environment_overrides_is_pointed_out(shepherd):
+    done = shepherd("config", "set", "top_k", "7", SHEPHERD_TOP_K="8")
+
+    assert "SHEPHERD_TOP_K is set and wins over the file" in done.stderr
+
+
+def test_path_names_the_file(shepherd, home):
+    assert shepherd("config", "path").stdout == f"{home.config}\n"
+    assert json.loads(shepherd("config", "path", "--json").stdout) == str(home.config)
+
+
+@pytest.mark.parametrize("command", [["config", "show"], ["memory", "list"], ["-m", "x.gguf", "-e", "hello"]])
+def test_invalid_json_stops_every_command_with_line_and_column(shepherd, home, command):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{\n  "top_k": 7,\n}')
+
+    done = shepherd(*command)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    # Python 3.13 points at the comma, older ones at what follows it.
+    assert re.search(rf"{re.escape(str(home.config))}: line (3, column 1|2, column 13): ", done.stderr)
+    assert "correct it in an editor" in done.stderr
+
+
+def test_a_bad_value_is_repaired_by_the_command_that_the_message_names(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"top_k": "many"}')
+    failed = shepherd("config", "show")
+
+    remedy = failed.stderr.splitlines()[1].split("(")[0].split()
+
+    assert failed.returncode == 2
+    assert shepherd(*remedy[1:]).returncode == 0
+    assert shepherd("config", "get", "top_k").stdout == "40\n"

@@ -1,0 +1,167 @@
+"""What can be found out without a model: help, versions, mistakes on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from shepherd.cli.main import COMMANDS, main, parser_of
+from shepherd.cli.slash import COMMANDS as SLASH_COMMANDS
+
+
+def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """The parser itself and those of its actions, at any depth."""
+    found = [parser]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                found += leaves(child)
+    return found
+
+
+ALL_PARSERS = [leaf for command in COMMANDS for leaf in leaves(parser_of(command))]
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shepherd", *arguments]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False, **options)
+
+
+def test_help_goes_to_stdout_and_names_every_command():
+    done = run("--help")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"\n  {command} " in done.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("parser", ALL_PARSERS, ids=lambda parser: parser.prog.replace(" ", "-"))
+def test_every_option_is_documented(parser):
+    undocumented = [
+        action.dest
+        for action in parser._actions
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+
+    assert undocumented == []
+    assert all(name in parser.format_help() for action in parser._actions for name in action.option_strings)
+
+
+@pytest.mark.parametrize("parser", ALL_PARSERS, ids=lambda parser: parser.prog.replace(" ", "-"))
+def test_every_command_that_does_something_can_print_json(parser):
+    has_actions = any(isinstance(action, argparse._SubParsersAction) for action in parser._actions)
+
+    assert has_actions or "--json" in parser._option_string_actions
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_on_stdout(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+
+    assert ended.value.code == 0
+    assert f"usage: shepherd {command}" in capsys.readouterr().out
+
+
+def test_every_slash_command_is_explained():
+    for name, command in SLASH_COMMANDS.items():
+        assert command.usage.split()[0] == f"/{name}"
+        assert command.help
+
+
+def test_help_loads_neither_model_nor_terminal_libraries():
+    code = (
+        "import sys; from shepherd.cli.main import main; main(['--help']);"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    loaded = set(done.stderr.split())
+
+    assert not loaded & {"llama_cpp", "numpy", "jinja2", "prompt_toolkit", "rich", "pyroaring", "asyncio"}
+
+
+def test_the_version_is_the_packages():
+    import shepherd
+
+    assert run("--version").stdout == f"shepherd {shepherd.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["memroy"], "there is no command 'memroy'", "did you mean memory?"),
+        (["frobnicate"], "there is no command 'frobnicate'", "commands: chat, memory"),
+        (["chat", "--tempreature", "1"], "unrecognized arguments: --tempreature 1", "shepherd chat --help"),
+        (["chat", "--temp", "1"], "unrecognized arguments: --temp 1", "shepherd chat --help"),
+        (["--top-k", "many"], "argument --top-k: expected a whole number from 0", "shepherd chat --help"),
+        (["memory"], "the following arguments are required: ACTION", "shepherd memory --help"),
+        (["memory", "show", "first"], "argument ID: invalid int value", "shepherd memory show --help"),
+        (["config", "get", "top_kk"], 'there is no setting "top_kk"', "did you mean top_k"),
+        (["config", "set", "top_k", "-1"], 'top_k is "-1"; expected a whole number', "config set"),
+        (["chat", "-e", "hello"], "no model is set", "shepherd -m model.gguf"),
+        (["-m", "nowhere.gguf", "-e", "hello"], "nowhere.gguf: there is no such file", "-m or the setting"),
+        (["-m", "x.gguf", "-e", " "], "nothing was asked", "-e"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_on_stderr_with_its_remedy_and_exit_code_2(arguments, message, hint, home):
+    done = run(*arguments, stdin=subprocess.DEVNULL, env=home.environment)
+
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert lines[0].startswith(f"shepherd: error: {message}")
+    assert hint in lines[1]
+    assert len(lines) == 2
+
+
+def test_text_on_stdin_that_is_not_utf8_is_refused_with_its_place(home):
+    done = subprocess.run(
+        [sys.executable, "-m", "shepherd", "-m", "x.gguf"],
+        input=b"caf\xe9", capture_output=True, env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert b"stdin: byte 3 of 4 bytes is not UTF-8" in done.stderr
+    assert b"iconv" in done.stderr
+
+
+def test_an_argument_that_is_not_utf8_is_refused(home):
+    done = subprocess.run(
+        [sys.executable, "-m", "shepherd", "-m", "x.gguf", "-e", b"caf\xe9"],
+        stdin=subprocess.DEVNULL, capture_output=True, env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert b"-e: character 3 is not valid text" in done.stderr
+
+
+def test_a_reader_that_has_had_enough_is_no_error(home):
+    done = subprocess.run(
+        f"{sys.executable} -m shepherd config show --explain | head -1",
+        shell=True, capture_output=True, encoding="utf-8", env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert done.stdout.startswith("model\t")
+    assert done.stderr == ""
+
+
+def test_a_closed_stdout_is_no_crash(home):
+    done = subprocess.run(
+        f"{sys.executable} -m shepherd config path >&-",
+        shell=True, capture_output=True, encoding="utf-8", env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_device_behind_stdout_is_a_failure_and_no_crash(home):
+    done = subprocess.run(
+        f"{sys.executable} -m shepherd config show --explain > /dev/full",
+        shell=True, capture_output=True, encoding="utf-8", env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr

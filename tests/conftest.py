@@ -1,0 +1,57 @@
+"""Tiny real models for the tests, built once per run into a temporary folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests import models
+
+SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")
+
+BUILDERS: dict[str, Callable[[Path], None]] = {
+    "plain": models.llama,
+    "spm": partial(models.llama, spm=True),
+    "sliding": models.gemma3,
+    "recurrent": models.mamba,
+    "hybrid": models.qwen35,
+    # Says printable ASCII and never ends by itself.
+    "endless": partial(models.llama, ascii_only=True),
+    # Says SCRIPT to everything.
+    "scripted": partial(models.scripted, script=SCRIPT),
+}
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The path of a tiny model by name, see BUILDERS."""
+    folder = tmp_path_factory.mktemp("models")
+
+    def build(name: str) -> Path:
+        path = folder / f"{name}.gguf"
+        if not path.exists():
+            BUILDERS[name](path)
+        return path
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def plain_model(model_file: Callable[[str], Path]) -> Path:
+    """A tiny model with plain attention."""
+    return model_file("plain")
+
+
+@pytest.fixture(scope="session")
+def scripted_model(model_file: Callable[[str], Path]) -> Path:
+    """A tiny model that answers everything with SCRIPT."""
+    return model_file("scripted")
+
+
+@pytest.fixture(scope="session")
+def endless_model(model_file: Callable[[str], Path]) -> Path:
+    """A tiny model that goes on until it is stopped."""
+    return model_file("endless")

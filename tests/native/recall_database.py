@@ -1,0 +1,104 @@
+"""A memory database of the three tables that recall reads, with a plain model of what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from shepherd._native.store import Connection
+from tests.native.twin_rank import Document
+
+# Question words, answer words, timestamp.
+Memory = tuple[Sequence[str], Sequence[str], int]
+
+SEQUENCE_BITS = 40
+SCHEMA = """
+    CREATE TABLE tenants (number INTEGER PRIMARY KEY, user_id TEXT NOT NULL UNIQUE,
+        n INTEGER NOT NULL DEFAULT 0, total_length INTEGER NOT NULL DEFAULT 0,
+        next_sequence INTEGER NOT NULL DEFAULT 1, version INTEGER NOT NULL DEFAULT 0,
+        edits INTEGER NOT NULL DEFAULT 0);
+    CREATE TABLE context (id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, doc_len INTEGER NOT NULL);
+    CREATE INDEX context_docs ON context (id, timestamp, doc_len);
+    CREATE VIRTUAL TABLE context_fts USING fts5 (user_message, assistant_response, content = '',
+        contentless_delete = 1, tokenize = "ascii tokenchars '_'");
+"""
+INSERT_TERMS = "INSERT INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, ?)"
+
+
+def scoped(tenant: int, words: Sequence[str]) -> str:
+    return " ".join(f"t{tenant}_{word}" for word in words)
+
+
+def create(path: Path | str) -> Connection:
+    connection = Connection(path)
+    connection.script("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + SCHEMA)
+    return connection
+
+
+def _begin(connection: Connection) -> bool:
+    if connection.in_transaction:
+        return False
+    connection.execute("BEGIN IMMEDIATE")
+    return True
+
+
+def _count(connection: Connection, tenant: int, n: int, length: int, edits: int = 0) -> None:
+    connection.execute(
+        "UPDATE tenants SET n = n + ?, total_length = total_length + ?, version = version + 1, "
+        "edits = edits + ? WHERE number = ?",
+        (n, length, edits, tenant),
+    )
+
+
+def add(
+    connection: Connection, tenant: int, memories: Sequence[tuple[Sequence[str], Sequence[str], int]]
+) -> list[int]:
+    """Stores them in one transaction; their ids."""
+    own = _begin(connection)
+    connection.execute(
+        "INSERT OR IGNORE INTO tenants (number, user_id) VALUES (?, ?)", (tenant, f"user {tenant}")
+    )
+    [(first,)] = connection.execute("SELECT next_sequence FROM tenants WHERE number = ?", (tenant,))
+    ids = [tenant << SEQUENCE_BITS | (first + i) for i in range(len(memories))]
+    connection.execute_many(
+        "INSERT INTO context VALUES (?, ?, ?)",
+        ((i, when, len(q) + len(a)) for i, (q, a, when) in zip(ids, memories, strict=True)),
+    )
+    connection.execute_many(
+        INSERT_TERMS,
+        ((i, scoped(tenant, q), scoped(tenant, a)) for i, (q, a, _) in zip(ids, memories, strict=True)),
+    )
+    connection.execute(
+        "UPDATE tenants SET next_sequence = next_sequence + ? WHERE number = ?", (len(memories), tenant)
+    )
+    _count(connection, tenant, len(memories), sum(len(q) + len(a) for q, a, _ in memories))
+    if own:
+        connection.execute("COMMIT")
+    return ids
+
+
+def delete(connection: Connection, id: int) -> None:
+    own = _begin(connection)
+    [(doc_len,)] = connection.execute("DELETE FROM context WHERE id = ? RETURNING doc_len", (id,))
+    connection.execute("DELETE FROM context_fts WHERE rowid = ?", (id,))
+    _count(connection, id >> SEQUENCE_BITS, -1, -doc_len)
+    if own:
+        connection.execute("COMMIT")
+
+
+def edit(connection: Connection, id: int, question: Sequence[str], answer: Sequence[str], when: int) -> None:
+    own = _begin(connection)
+    tenant, length = id >> SEQUENCE_BITS, len(question) + len(answer)
+    [(before,)] = connection.execute("SELECT doc_len FROM context WHERE id = ?", (id,))
+    connection.execute("UPDATE context SET timestamp = ?, doc_len = ? WHERE id = ?", (when, length, id))
+    connection.execute(
+        INSERT_TERMS.replace("INSERT", "INSERT OR REPLACE"),
+        (id, scoped(tenant, question), scoped(tenant, answer)),
+    )
+    _count(connection, tenant, 0, length - before, edits=1)
+    if own:
+        connection.execute("COMMIT")
+
+
+def document(id: int, question: Sequence[str], answer: Sequence[str], when: int) -> Document:
+    return Document(id, (*question, *answer), when, len(question) + len(answer))

@@ -1,0 +1,129 @@
+"""What a build says when the machine lacks something: in words, with the command that installs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tools import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def on_path(name: str) -> str:
+    # pip puts cmake and ninja beside python, which need not be on the PATH.
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert found
+    return found
+
+
+def configure(folder: Path, *definitions: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [on_path("cmake"), "-S", str(ROOT), "-B", str(folder / "build"), "-G", "Ninja"]
+    command += [f"-DCMAKE_MAKE_PROGRAM={on_path('ninja')}", f"-DPython_EXECUTABLE={sys.executable}"]
+    command += [f"-D{definition}" for definition in definitions]
+    return subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, check=False, cwd=folder
+    )
+
+
+def systems_sqlite(folder: Path, version: str) -> list[str]:
+    (folder / "sqlite3.h").write_text(f"#define SQLITE_VERSION_NUMBER {version}\n")
+    (folder / "libsqlite3.a").write_bytes(b"!<arch>\n")
+    return [
+        "SHEPHERD_SQLITE=system",
+        f"SHEPHERD_SQLITE_INCLUDE={folder}",
+        f"SHEPHERD_SQLITE_LIBRARY={folder / 'libsqlite3.a'}",
+    ]
+
+
+def test_missing_compiler_is_named_with_its_remedy(tmp_path: Path) -> None:
+    done = configure(tmp_path, CC=str(tmp_path / "no-cc"))
+
+    assert done.returncode != 0
+    assert "No C compiler was found" in done.stderr
+    assert "apt-get install build-essential" in done.stderr
+
+
+def test_missing_headers_are_named_with_their_remedy(tmp_path: Path) -> None:
+    # A Python as Debian's without python3-dev: it runs, and its include folder is not there.
+    python = tmp_path / "python3"
+    answer = f"case \"$*\" in *include*) echo '{tmp_path}/include';; *) exec '{sys.executable}' \"$@\";; esac"
+    python.write_text(f"#!/bin/sh\n{answer}\n")
+    python.chmod(0o755)
+
+    done = configure(tmp_path, f"Python_EXECUTABLE={python}")
+
+    assert done.returncode != 0
+    assert f"Python.h is missing (looked in {tmp_path}/include)" in " ".join(done.stderr.split())
+    assert "apt-get install python3-dev" in done.stderr
+
+
+def test_systems_sqlite_that_cannot_index_is_refused(tmp_path: Path) -> None:
+    done = configure(tmp_path, *systems_sqlite(tmp_path, "3040001"))
+
+    assert done.returncode != 0
+    assert "The machine's SQLite is 3040001" in done.stderr
+    assert "SHEPHERD_SQLITE_DIR" in done.stderr
+
+
+def test_systems_sqlite_with_the_wal_defect_is_warned_about(tmp_path: Path) -> None:
+    done = configure(tmp_path, *systems_sqlite(tmp_path, "3050004"))
+
+    assert done.returncode == 0, done.stderr
+    assert "can corrupt a memory database" in " ".join(done.stderr.split())
+
+
+def test_folder_without_sqlite_is_refused(tmp_path: Path) -> None:
+    done = configure(tmp_path, f"SHEPHERD_SQLITE_DIR={tmp_path}")
+
+    assert done.returncode != 0
+    assert f"no sqlite3.c and sqlite3.h in {tmp_path}" in " ".join(done.stderr.split())
+
+
+def test_setup_stops_before_pip_when_the_machine_cannot_compile(tmp_path: Path) -> None:
+    bare = {**os.environ, "PATH": str(tmp_path)}  # neither a compiler nor apt-get
+    bare.pop("CC", None)
+    bare.pop("CXX", None)
+
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/environment.py"), "--venv", str(tmp_path / "venv")],
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "cc or gcc or clang and c++ or g++ or clang++ not found" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_missing_headers_ask_for_debians_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / name))
+
+    assert environment.missing_packages() == {"python3-dev": f"Python.h is not in {tmp_path}/include"}
+
+
+def test_changed_kernel_asks_for_a_new_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kernel = tmp_path / "src/_native/text.pyx"
+    module = tmp_path / "src/shepherd/types.py"
+    for path in (kernel, module):
+        path.parent.mkdir(parents=True)
+        path.write_text("first")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    before = environment.source_key(installed=False), environment.source_key(installed=True)
+
+    module.write_text("second")
+    after_module = environment.source_key(installed=False), environment.source_key(installed=True)
+    kernel.write_text("second")
+    after_kernel = environment.source_key(installed=False)
+
+    assert after_module[0] == before[0]  # an editable install reads the file itself
+    assert after_module[1] != before[1]
+    assert after_kernel != before[0]

@@ -1,0 +1,109 @@
+"""Imports point downwards only, two rooms of one floor do not know each other, and lazy things stay lazy."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import shepherd
+
+SOURCE = Path(shepherd.__file__).parent
+
+# From the top. A room may import rooms of lower floors, and itself.
+FLOORS = [
+    {"__main__"},
+    {"cli", "tui", "server", "mcp"},
+    {"opening"},
+    {"assistant"},
+    {"context", "extraction"},
+    {"memory", "knowledge", "inference"},
+    {"errors", "types", "paths", "config", "escaping"},
+    {"_native"},
+]
+LEVEL = {room: len(FLOORS) - level for level, rooms in enumerate(FLOORS) for room in rooms}
+# The ground floor's records and errors know each other.
+GROUND = FLOORS[-2]
+
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if "_native" not in path.parts)
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            found.append((node.lineno, node.module or ""))
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_every_room_has_its_floor():
+    assert {room_of(path) for path in MODULES} <= LEVEL.keys() | {"__init__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_downwards(path):
+    room = room_of(path)
+    if room == "__init__":
+        return
+    for line, name in imports_of(parsed(path)):
+        parts = name.split(".")
+        if parts[0] != "shepherd" or len(parts) < 2 or parts[1] not in LEVEL:
+            continue
+        other = parts[1]
+        both_ground = {room, other} <= GROUND
+        assert other == room or both_ground or LEVEL[other] < LEVEL[room], f"{path}:{line} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_the_engine_room_imports_llama_cpp(path):
+    names = {name.split(".")[0] for _, name in imports_of(parsed(path))}
+
+    assert "llama_cpp" not in names or room_of(path) == "inference"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_opens_a_database_through_the_second_sqlite(path):
+    # POSIX locks belong to the process: a second copy of SQLite on one file loses committed rows.
+    assert "sqlite3" not in {name.split(".")[0] for _, name in imports_of(parsed(path))}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_public_names_are_listed_and_exist(path):
+    tree = parsed(path)
+    listed = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+    ]
+    if not listed:
+        return
+    defined = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.ImportFrom, ast.Import))
+        for alias in node.names
+    }
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign):
+            defined |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            defined.add(node.target.id)
+
+    assert set(listed[0]) <= defined
+    assert not any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree))
