@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shepherd._native.store import Connection
 
+from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreError, UsageError
 from shepherd.memory import Memory
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shepherd._native.store import Connection
 
+from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, StoreError, UsageError
 from shepherd.memory import Memory
 from shepherd.types import Message

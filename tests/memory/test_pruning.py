@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shepherd._native.store import Connection
 
+from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 from shepherd.memory.pruning import parse_size
