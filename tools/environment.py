@@ -130,7 +130,7 @@ def _provide_packages() -> None:
         remedy = f"run this, then start again:\n  sudo {command}"
     else:
         remedy = "install a C and a C++ compiler, Python's headers and its venv module, then start again"
-    raise SetupError(f"{'; '.join(missing.values())}\n{remedy}")
+    raise SetupError(remedy)
 
 
 def _create_venv(venv: Path) -> None:
