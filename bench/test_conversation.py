@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from bench import corpus
 
 N_TURNS = 50
@@ -37,9 +38,10 @@ class Turns:
     injected: int = 0
 
     def line(self, name: str, conversation_tokens: int) -> str:
+        """One row of the table."""
         total = sum(self.decoded)
         return (
-            f"  {name:<18} {total:>8,} tokens read, {total / conversation_tokens:5.2f} per token of the whole; "
+            f"  {name:<18} {total:>8,} tokens read, {total / conversation_tokens:5.2f} per token of it all; "
             f"first token after {statistics.median(self.ttft_ms):6.2f} ms (last ten turns "
             f"{statistics.median(self.ttft_ms[-10:]):6.2f}); {self.injected} of {N_TURNS} turns with a tail"
         )

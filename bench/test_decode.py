@@ -1,8 +1,8 @@
 """What does one more token cost beside the model's own work, alone and with a busy Python thread beside it?
 
-Ours is Engine.complete, text and ids streamed to a reader; the peer is llama_cpp.Llama.generate, ids only. The same
-tiny model, prompt, sampling and one compute thread; each measurement in a process of its own, sides taking turns.
-Both sides' greedy ids are compared before anything is timed.
+Ours is Engine.complete, text and ids streamed to a reader; the peer is llama_cpp.Llama.generate, ids only.
+The same tiny model, prompt, sampling and one compute thread; each measurement in a process of its own, sides
+taking turns. Both sides' greedy ids are compared before anything is timed.
 
     python -m pytest bench/test_decode.py --benchmark-only -s
 """
@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.models import llama as build_llama
 
-ROOT = Path(__file__).resolve().parent.parent
 LENGTHS = (200, 1000, 4000)
 ROUNDS = 5
 N_CTX = 8192
@@ -35,8 +35,8 @@ def _prompt() -> list[int]:
 
 
 def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
-    from shepherd.inference import Engine, EngineSettings
-    from shepherd.types import Sampling
+    from shepherd.inference import Engine, EngineSettings  # noqa: PLC0415
+    from shepherd.types import Sampling  # noqa: PLC0415
 
     settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
     sampling = Sampling(temperature=0.0) if greedy else Sampling(seed=1, **SAMPLING)
@@ -51,7 +51,7 @@ def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
 
 
 def _peer(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
-    from llama_cpp import Llama
+    from llama_cpp import Llama  # noqa: PLC0415
 
     llama = Llama(model, n_ctx=N_CTX, n_threads=1, n_threads_batch=1, seed=1, verbose=False)
     options = {
@@ -109,11 +109,13 @@ def _alternate(model: Path, n_tokens: int, mode: str, rounds: int) -> dict[str, 
 
 
 def _line(name: str, figures: list[float]) -> str:
-    return f"  {name:<36} {statistics.median(figures):9.1f} us/token   {min(figures):9.1f} .. {max(figures):.1f}"
+    return (
+        f"  {name:<36} {statistics.median(figures):9.1f} us/token   {min(figures):9.1f} .. {max(figures):.1f}"
+    )
 
 
 def _header() -> str:
-    import llama_cpp
+    import llama_cpp  # noqa: PLC0415
 
     versions = f"Python {platform.python_version()}, llama-cpp-python {llama_cpp.__version__}"
     return f"\n{versions}, {platform.machine()}, {os.cpu_count()} CPUs, 1 compute thread, median of {ROUNDS}"
@@ -121,15 +123,15 @@ def _header() -> str:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.models import llama
-
     path = tmp_path_factory.mktemp("bench") / "ascii.gguf"
-    llama(path, ascii_only=True, n_ctx=N_CTX)
+    build_llama(path, ascii_only=True, n_ctx=N_CTX)
     return path
 
 
 def test_greedy_ids_are_the_same_on_both_sides(model: Path) -> None:
-    assert _run("shepherd", model, 300, "greedy")["ids"] == _run("llama_cpp.Llama", model, 300, "greedy")["ids"]
+    assert (
+        _run("shepherd", model, 300, "greedy")["ids"] == _run("llama_cpp.Llama", model, 300, "greedy")["ids"]
+    )
 
 
 @pytest.mark.parametrize("n_tokens", LENGTHS)

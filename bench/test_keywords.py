@@ -8,8 +8,9 @@ terms stands beside.
 import functools
 
 import pytest
-import twin_text as twin
+
 from shepherd._native import text
+from tests.native import twin_text as twin
 
 QUESTION = "What did I tell you about the Kubernetes project?"
 PARAGRAPH = """\

@@ -124,15 +124,19 @@ class Builder:
         template: str | None = CHATML,
         extra: Sequence[str] = (),
         pad_to: int = 0,
+        extra_is_normal: bool = False,
         add_bos: bool = False,
     ) -> Vocab:
         merges = learn_merges(_MERGES)
         tokens = [*byte_alphabet(), *(a + b for a, b in merges)]
         types = [_Kind.NORMAL] * len(tokens)
-        for text in (*SPECIALS, *extra):
+        for text in SPECIALS:
             tokens.append(text)
-            is_control = text in SPECIALS and "think" not in text
-            types.append(_Kind.CONTROL if is_control else _Kind.USER_DEFINED)
+            types.append(_Kind.USER_DEFINED if "think" in text else _Kind.CONTROL)
+        for text in extra:
+            if text not in tokens:
+                tokens.append(text)
+                types.append(_Kind.NORMAL if extra_is_normal else _Kind.USER_DEFINED)
         while len(tokens) < pad_to:
             tokens.append(f"[PAD{len(tokens)}]")
             types.append(_Kind.UNUSED)
@@ -235,17 +239,24 @@ def _is_ascii_text(token: str) -> bool:
     return set(token) <= printable and token not in SPECIALS and not token.startswith("[PAD")
 
 
-def scripted(path: Path, script: Sequence[str], *, template: str | None = CHATML, n_ctx: int = 4096) -> None:
+def scripted(
+    path: Path,
+    script: Sequence[str],
+    *,
+    template: str | None = CHATML,
+    n_ctx: int = 4096,
+    as_bytes: bool = False,
+) -> None:
     """Says the pieces of `script` in order after a generation prompt, then ends its turn.
 
     Its blocks write nothing, so the next token depends on the current one alone: output row next(t) is the
-    embedding of t. The pieces must differ from each other.
+    embedding of t. The pieces must differ from each other. `as_bytes`: they are spelt in byte_alphabet().
     """
     n_embd, n_head, n_kv, n_ff = 256, 4, 2, 32
     build = Builder(path, "llama", "tiny-scripted", 3)
     build.shape(n_ctx=n_ctx, n_embd=n_embd, n_layer=1, n_ff=n_ff, n_head=n_head, n_kv=n_kv)
     build.writer.add_rope_dimension_count(n_embd // n_head)
-    vocab = build.bpe(template=template, extra=script)
+    vocab = build.bpe(template=template, extra=script, extra_is_normal=as_bytes)
     embedding = build.random.standard_normal((len(vocab.tokens), n_embd), dtype=np.float32)
     embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
     newline = vocab.tokens.index(byte_alphabet()[ord("\n")])

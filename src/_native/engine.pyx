@@ -1,10 +1,12 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False, autotestdict=False, embedsignature=False
 """The decode-and-sample loop of one conversation, without the GIL: token ids in, bytes and token ids out.
 
 It knows ids, positions and addresses. Text, templates, settings and errors' wording live in shepherd.inference.
 """
 
 import ctypes
+
+cimport cython
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, int8_t, uintptr_t
@@ -126,6 +128,7 @@ cdef c_bool is_cancelled(void *stream) noexcept nogil:
     return shp_stream_is_cancelled(<shp_stream *>stream) != 0
 
 
+@cython.final
 cdef class Stream:
     """What one run produces, for one reader; `cancel` may come from any thread."""
 
@@ -188,6 +191,20 @@ cdef class Stream:
         return [(ids[i], ends[i]) for i in range(n)]
 
 
+def feed_stream(Stream stream not None, int token, bytes piece not None):
+    """Write a token's bytes as the loop does; False when a stop string is complete."""
+    cdef shp_status status = shp_stream_write(stream.ptr, token, PyBytes_AS_STRING(piece), len(piece))
+    if status == SHP_NO_MEMORY:
+        raise MemoryError
+    return status == SHP_OK
+
+
+def end_stream(Stream stream not None, int ending=SHP_END_STOP):
+    """End it as the loop does."""
+    shp_stream_end(stream.ptr, <shp_ending>ending, NULL)
+
+
+@cython.final
 cdef class Decoder:
     """One sequence of one context, its mirror and the loop.
 

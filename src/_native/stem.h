@@ -5,7 +5,7 @@
  * and of the regions R1 and R2 are the description's.
  *
  * In place, in a buffer of lower-case ASCII letters (and apostrophes); a stem is never longer than its
- * word.  No table is larger than 25 rows: about 50 ns a word.  Included by text.c alone. */
+ * word.  No table is larger than 25 rows: about 30 ns a word.  Included by text.c alone. */
 #ifndef SHP_STEM_H
 #define SHP_STEM_H
 

@@ -228,7 +228,7 @@ class Assistant:
                 enabled=self.config.injection_enabled and not turn.private,
             ),
         )
-        turn.injection = injection or Injection()
+        turn.injection = Injection() if injection is None else injection
 
     def _generate(self, turn: _Turn, history: list[Message]) -> Generation:
         """Start the answer; where the window is too small, memory gives way before the turn is refused."""
@@ -275,7 +275,7 @@ class Assistant:
         return exchange
 
     def _store(self, turn: _Turn, exchange: Exchange, *, archive: bool) -> None:
-        """Write the exchange down; the first failure ends it, so that a locked database is waited for once."""
+        """Write the exchange down; the first failure ends it: a locked database is waited for once."""
         if self.memory is None or turn.private or not self._writes_memory:
             return
         self._attempt(turn, "keeping this turn", lambda: self._write(exchange, archive=archive))
@@ -303,7 +303,7 @@ class Assistant:
         return memory_id if record is not None and record.timestamp == now else None
 
     def _attempt(self, turn: _Turn, what: str, action: Callable[[], _T]) -> _T | None:
-        """The result of something that the answer must not depend on; a failure becomes a warning."""
+        """The result of something that the answer does not depend on; a failure becomes a warning."""
         try:
             return action()
         except ShepherdError as error:
@@ -318,9 +318,7 @@ class Assistant:
 
 def is_statement(text: str) -> bool:
     """Whether a message tells something: it is no question, and has more than filler words."""
-    return not text.rstrip().endswith(_QUESTION_MARKS) and any(
-        word not in _FILLER for word in keywords(text)
-    )
+    return not text.rstrip().endswith(_QUESTION_MARKS) and any(word not in _FILLER for word in keywords(text))
 
 
 def _drain(warnings: list[Warned]) -> Iterator[Warned]:

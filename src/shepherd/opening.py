@@ -21,7 +21,7 @@ from shepherd.errors import (
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 
-__all__ = ["model_path", "open_memory", "opened_assistant"]
+__all__ = ["model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
 
 # What may pass by itself, or concerns writing alone. A wrong path or a foreign file is a mistake to correct.
 _WEATHER = (StoreLockedError, StoreFullError, StoreReadOnlyError)
@@ -55,21 +55,38 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
     )
 
 
+def open_memory_to_read(config: Config) -> Memory:
+    """The memory of these settings, also where it may not be written."""
+    try:
+        return open_memory(config)
+    except StoreReadOnlyError:
+        return open_memory(config, read_only=True)
+
+
 @contextmanager
 def opened_assistant(
-    config: Config, *, memory: bool = True, warn: Callable[[str, str], None]
+    config: Config,
+    *,
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Assistant]:
     """An assistant whose memory and engine are closed at the end.
 
     Mistakes are found in the order of their cost: model path, database, then the model is loaded. A database
     that is locked, full or read-only costs a warning and the memory; one that is wrong raises StoreError.
+    `loading` is told what takes its time, and "" when that is over.
     """
     path = model_path(config)
     with ExitStack() as stack:
         opened, is_writable = _memory_in_any_weather(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
-        engine = Engine(path, settings=_engine_settings(config))
+        loading(f"loading {path} …")
+        try:
+            engine = Engine(path, settings=_engine_settings(config))
+        finally:
+            loading("")
         stack.callback(engine.close)
         yield Assistant(engine=engine, memory=opened, config=config, writes_memory=is_writable)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import models
 import pytest
 
 from shepherd.assistant import Assistant
@@ -13,35 +11,18 @@ from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 
-SAID = ["Noted:", " thank", " you", " kindly."]
-ANSWER = "".join(SAID)
-
-
-@pytest.fixture(scope="session")
-def scripted_path(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "scripted.gguf"
-    models.scripted(path, SAID)
-    return path
-
-
-@pytest.fixture(scope="session")
-def endless_path(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "endless.gguf"
-    models.llama(path, ascii_only=True, n_ctx=1 << 16)
-    return path
-
 
 @pytest.fixture(scope="module")
-def engine(scripted_path) -> Iterator[Engine]:
-    """Says ANSWER to everything."""
-    with Engine(scripted_path, settings=EngineSettings(n_threads=1)) as engine:
+def engine(scripted_model) -> Iterator[Engine]:
+    """Says "Hello, I am a shepherd. Café is open today!" to everything."""
+    with Engine(scripted_model, settings=EngineSettings(n_threads=1)) as engine:
         yield engine
 
 
 @pytest.fixture(scope="module")
-def endless_engine(endless_path) -> Iterator[Engine]:
+def endless_engine(endless_model) -> Iterator[Engine]:
     """Says printable nonsense until it is stopped."""
-    with Engine(endless_path, settings=EngineSettings(n_ctx=8192, n_threads=1)) as engine:
+    with Engine(endless_model, settings=EngineSettings(n_ctx=8192, n_threads=1)) as engine:
         yield engine
 
 

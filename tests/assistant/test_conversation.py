@@ -11,7 +11,7 @@ from shepherd.assistant import Finished, Warned
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 
-ANSWER = "Noted: thank you kindly."
+ANSWER = "Hello, I am a shepherd. Café is open today!"
 
 
 def ask(assistant, text):

@@ -9,11 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import models
 import pytest
-
-SAID = ["Noted:", " thank", " you", " kindly."]
-ANSWER = "".join(SAID)
 
 
 @dataclass
@@ -36,14 +32,25 @@ class Home:
         return self.path / ".local" / "state" / "shepherd" / "history"
 
 
+@pytest.fixture(scope="session")
+def new_home() -> Callable[[Path], Home]:
+    """Makes an empty home folder for user steve."""
+
+    def make(path: Path) -> Home:
+        path.mkdir()
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("SHEPHERD_", "XDG_"))
+        }
+        inherited.pop("NO_COLOR", None)
+        own = {"HOME": str(path), "SHEPHERD_USER_ID": "steve", "PYTHONUTF8": "1", "TERM": "xterm"}
+        return Home(path, {**inherited, **own})
+
+    return make
+
+
 @pytest.fixture
-def home(tmp_path) -> Home:
-    path = tmp_path / "home"
-    path.mkdir()
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SHEPHERD_", "XDG_"))}
-    inherited.pop("NO_COLOR", None)
-    own = {"HOME": str(path), "SHEPHERD_USER_ID": "steve", "PYTHONUTF8": "1", "TERM": "xterm"}
-    return Home(path, {**inherited, **own})
+def home(new_home, tmp_path) -> Home:
+    return new_home(tmp_path / "home")
 
 
 @pytest.fixture
@@ -59,22 +66,13 @@ def shepherd(home) -> Callable[..., subprocess.CompletedProcess[str]]:
             timeout=120,
             check=False,
         )
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        out, err = done.stdout.decode(), done.stderr.decode()
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     return run
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory) -> Path:
-    """Says ANSWER to everything."""
-    path = tmp_path_factory.mktemp("models") / "scripted.gguf"
-    models.scripted(path, SAID)
-    return path
-
-
-@pytest.fixture(scope="session")
-def endless_model(tmp_path_factory) -> Path:
-    """Says printable nonsense and never ends by itself."""
-    path = tmp_path_factory.mktemp("models") / "endless.gguf"
-    models.llama(path, ascii_only=True, n_ctx=1 << 16)
-    return path
+def model(scripted_model) -> Path:
+    """Says "Hello, I am a shepherd. Café is open today!" to everything."""
+    return scripted_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 
 import pytest
@@ -43,8 +44,9 @@ def test_set_then_get_then_unset(shepherd, home):
     assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
 
     done = shepherd("config", "unset", "rag_context_injection")
-    assert done.stderr == 'rag_context_injection is back at auto\n'
-    assert shepherd("config", "unset", "rag_context_injection").stderr == "rag_context_injection was not set\n"
+    assert done.stderr == "rag_context_injection is back at auto\n"
+    again = shepherd("config", "unset", "rag_context_injection")
+    assert again.stderr == "rag_context_injection was not set\n"
 
 
 def test_unknown_keys_stay_in_the_file_and_are_mentioned(shepherd, home):
@@ -76,7 +78,8 @@ def test_invalid_json_stops_every_command_with_line_and_column(shepherd, home, c
     done = shepherd(*command)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{home.config}: line 3, column 1: " in done.stderr or f"{home.config}: line 2, column 13: " in done.stderr
+    # Python 3.13 points at the comma, older ones at what follows it.
+    assert re.search(rf"{re.escape(str(home.config))}: line (3, column 1|2, column 13): ", done.stderr)
     assert "correct it in an editor" in done.stderr
 
 

@@ -1,10 +1,10 @@
 """The mirror of the cache, against fresh contexts: the same logits after any sequence of operations.
 
-To the bit, with flash attention off on one CPU thread: a prompt may be split anywhere. One thing matters: ggml adds
-up a batch of one token in another order than a larger one (a difference of about 1e-6). So the fresh context gets
-the same tokens one by one as the engine did, and the rest at once. The ring of a sliding window puts the same
-cells into another order, so there the logits, of about 7, may differ by 0.005: five hundred times less than when
-the window is lost, and ten times more than was seen.
+To the bit, with flash attention off on one CPU thread: a prompt may be split anywhere. One thing matters:
+ggml adds up a batch of one token in another order than a larger one (a difference of about 1e-6). So the
+fresh context gets the same tokens one by one as the engine did, and the rest at once. The ring of a sliding
+window puts the same cells into another order, so there the logits, of about 7, may differ by 0.005: five
+hundred times less than when the window is lost, and ten times more than was seen.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-
 from shepherd._native import engine as native
+from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
+
 from shepherd.inference import Engine, Generation
 from shepherd.inference.binding import llama
 from shepherd.types import Message, Sampling
-
-from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 
 WINDOW = 512
 CHUNK = 64
@@ -281,7 +280,7 @@ def test_prompt_is_bounded_by_window_and_vocabulary(plain_model: Path) -> None:
 
 def test_batch_of_another_layout_is_refused() -> None:
     class Fewer(ctypes.Structure):
-        _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.c_void_p)]  # noqa: RUF012
+        _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.c_void_p)]
 
     with pytest.raises(ImportError, match="laid out differently"):
         native.bind(llama()._lib, Fewer)

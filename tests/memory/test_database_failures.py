@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -128,18 +129,18 @@ def check_filled(process: subprocess.CompletedProcess[str], path: Path) -> None:
     assert report["n"][0] == report["n"][1] > 10
 
 
-def can_mount() -> bool:
+def can_mount(folder: Path) -> bool:
     """Whether an ordinary user may mount a file system of his own here."""
     if shutil.which("unshare") is None:
         return False
-    trial = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=1m none /mnt"]
+    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
     return subprocess.run(trial, capture_output=True, check=False).returncode == 0
 
 
 def test_full_disk_is_said_and_loses_nothing(tmp_path: Path, run_python: RunPython) -> None:
     path = tmp_path / "disk" / "memory.db"
     path.parent.mkdir()
-    if can_mount():
+    if can_mount(path.parent):
         mount = f'mount -t tmpfs -o size=2m none "{path.parent}" && exec "$@"'
         behind = ("unshare", "-rm", "sh", "-c", mount, "sh")
         check_filled(run_python(FILL, path, path.with_name("ballast"), 0, behind=behind), path)
@@ -309,3 +310,62 @@ def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(path: Path) -> N
             if any(line[0] == "s" for line in lines):
                 n_messages = sum(1 for line in lines if line[0] == "s")
                 assert len(memory.load_session()) in (n_messages, n_messages + 1)
+
+
+# ---- several writers
+
+WRITE_SOME = """
+import sys
+from shepherd.memory import Memory
+memory = Memory(sys.argv[1], busy_timeout_s=60)
+sys.stdin.readline()
+for n in range(150):
+    memory.store_memory(f"question {n} of {sys.argv[2]}", "answer")
+    memory.set_fact(f"{sys.argv[2]} {n}", "value")
+"""
+
+
+def test_processes_that_create_and_write_at_once_lose_nothing(path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE_SOME, str(path), name], stdin=subprocess.PIPE, text=True
+        )
+        for name in ("one", "two", "three")
+    ]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+        assert writer.returncode == 0
+
+    with Memory(path) as memory:
+        assert memory.count_memories() == 450
+        assert len(memory.get_all_facts()) == 450
+        assert len(memory.search("question", 1000)) == 450
+        assert memory.check().problems == ()
+
+
+def test_threads_that_read_and_write_at_once_lose_nothing(path: Path) -> None:
+    failures: list[BaseException] = []
+
+    def work(memory: Memory, name: str) -> None:
+        try:
+            for n in range(60):
+                memory_id = memory.store_memory(f"question {n} of {name}", "answer")
+                assert memory_id in [result.id for result in memory.search(f"{n} {name}", 60)]
+                memory.recall("question")
+        except BaseException as error:
+            failures.append(error)
+
+    with Memory(path) as memory:
+        threads = [threading.Thread(target=work, args=(memory, f"thread{n}")) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert failures == []
+        assert memory.count_memories() == 240
+        assert memory.check().problems == ()

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shepherd._native.store import Connection
 
+from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreError, UsageError
 from shepherd.memory import Memory
 
@@ -65,7 +65,7 @@ def refusal(path: Path, *, read_only: bool = False) -> ShepherdError:
         "PRAGMA application_id = 42; CREATE TABLE context(id)",
         "PRAGMA user_version = 3",
         "CREATE TABLE context(id)",
-        "PRAGMA page_size = 512;" + "".join(f"CREATE TABLE t{n}(a, b, c);" for n in range(200)),
+        "PRAGMA page_size = 512; BEGIN;" + "".join(f"CREATE TABLE t{n}(x);" for n in range(99)) + "COMMIT",
     ],
 )
 def test_database_of_another_program_is_refused(path: Path, script: str, read_only: bool) -> None:
@@ -225,15 +225,18 @@ def test_empty_path_is_the_default_place(tmp_path: Path, monkeypatch: pytest.Mon
 def test_second_memory_of_a_process_does_not_drop_the_locks_of_the_first(
     path: Path, run_python: RunPython
 ) -> None:
-    # Looking at the header of a file that is open would release the first one's locks; another process would
-    # then take itself for the last, move the log away, and lose what is written after.
-    last = "import sys; from shepherd.memory import Memory; Memory(sys.argv[1]).close()"
+    # POSIX drops all locks of a process on a file when it closes any descriptor of it. Another process could
+    # then take itself for the last, and move away the log that the first one still writes to.
+    shared = (0x40000002, 510)  # the bytes that SQLite locks for shared use (os_unix.c)
+    try_exclusive = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+b');"
+        "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, int(sys.argv[3]), int(sys.argv[2]))"
+    )
     with Memory(path) as first:
-        first.store_memory("before", "a")
-        Memory(path).close()
-        assert run_python(last, path).returncode == 0
-        assert Path(f"{path}-wal").exists()
-        first.store_memory("after", "a")
+        first.store_memory("q", "a")
+        assert "BlockingIOError" in run_python(try_exclusive, path, *shared).stderr
 
-    with Memory(path) as memory:
-        assert [record.question for record in memory.list_memories()] == ["after", "before"]
+        Memory(path).close()
+
+        assert "BlockingIOError" in run_python(try_exclusive, path, *shared).stderr
+    assert run_python(try_exclusive, path, *shared).returncode == 0

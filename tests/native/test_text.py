@@ -4,6 +4,7 @@
 import threading
 
 import pytest
+
 from shepherd._native import text
 from shepherd._native.text import keywords, keywords_compat, terms
 

@@ -8,6 +8,7 @@ import re
 import unicodedata
 
 import snowballstemmer
+
 from shepherd._native.text import STOP_WORDS
 
 TERM_CHARACTERS = 64
@@ -40,7 +41,7 @@ def _unmarked(letter):
     return _respelled.get(base, base) or letter
 
 
-def _fold_character(character, after_letter):  # noqa: PLR0911 - a table of cases
+def _fold_character(character, after_letter):
     """What stands for one character: "" when it is dropped, " " when it is no part of a word."""
     if character.isascii():
         return character

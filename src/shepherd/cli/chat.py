@@ -80,9 +80,9 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
     from shepherd.opening import opened_assistant
 
-    if message is None and not arguments.json and screen.err_is_terminal and config.model:
-        screen.note(f"loading {config.model} …")
-    with opened_assistant(config, memory=not arguments.nomemory, warn=screen.warn) as assistant:
+    with opened_assistant(
+        config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+    ) as assistant:
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")

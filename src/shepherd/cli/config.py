@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from shepherd.cli.parsing import Parser, add_common_options
+from shepherd.cli.parsing import Parser, add_action, add_common_options
 from shepherd.cli.render import Screen
 from shepherd.config import SETTINGS, ConfigFile, known_setting, load
 
@@ -18,18 +18,18 @@ def build_parser() -> Parser:
         prog="shepherd config",
         description="Show and change settings. A later source wins: default, file, SHEPHERD_<KEY>, option.",
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
 
-    show = actions.add_parser("show", help="all settings, and where each value comes from")
+    show = add_action(actions, "show", "all settings, and where each value comes from")
     show.add_argument("--explain", action="store_true", help="add what each setting does and may be")
-    get = actions.add_parser("get", help="the value of one setting")
+    get = add_action(actions, "get", "the value of one setting")
     get.add_argument("key", metavar="KEY", help="name of the setting")
-    put = actions.add_parser("set", help="change a setting in the file")
+    put = add_action(actions, "set", "change a setting in the file")
     put.add_argument("key", metavar="KEY", help="name of the setting")
     put.add_argument("value", metavar="VALUE", help="its new value")
-    unset = actions.add_parser("unset", help="go back to the default of a setting")
+    unset = add_action(actions, "unset", "go back to the default of a setting")
     unset.add_argument("key", metavar="KEY", help="name of the setting")
-    path = actions.add_parser("path", help="where the file is")
+    path = add_action(actions, "path", "where the file is")
     for action in (show, get, put, unset, path):
         add_common_options(action)
     return parser

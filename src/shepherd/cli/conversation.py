@@ -27,6 +27,7 @@ class Conversation:
     def run(self, resumed: int) -> int:
         """Until /quit or Ctrl-D; gives the exit code."""
         self._greet(resumed)
+        self._screen.error_label = "error:"  # who speaks is clear by now
         while not self._chat.done:
             self._editor.private = self._assistant.private
             text = self._editor.read()

@@ -34,7 +34,7 @@ class Editor:
             complete_while_typing=False,
             enable_history_search=True,
             # With stdout in a pipe the answers go there, and the prompt must not.
-            output=create_output(stdout=None if screen.out_is_terminal else sys.stderr),
+            output=None if screen.out_is_terminal else create_output(stdout=sys.stderr),
         )
         self._cleared = False  # the last key was a Ctrl-C that cleared the line
 

@@ -23,7 +23,7 @@ def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult
         screen.print(f"{number:3}  {shortened(memory.question)}")
         if memory.answer:
             screen.print(f"     {shortened(memory.answer)}")
-        screen.print(screen.styled(f"     {_provenance(memory)}", "dim", out=True))
+        screen.print(f"     {_provenance(memory)}", "dim")
 
 
 def list_facts(screen: Screen, facts: Sequence[Fact]) -> None:
@@ -79,6 +79,7 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
     )
 
 
+_SOURCES = {"user": "entered by hand", "turn": "from a conversation", "import": "imported"}
 _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancelled": "Ctrl-C"}
 
 
@@ -92,7 +93,7 @@ def _provenance(memory: MemoryRecord | SearchResult) -> str:
     age = memory.age_days if isinstance(memory, SearchResult) else (time.time() - memory.timestamp) / 86_400
     parts = [f"id {memory.id}", age_in_words(age)]
     if memory.source:
-        parts.append(f"from {memory.source}")
+        parts.append(_SOURCES.get(memory.source, f"from {memory.source}"))
     if isinstance(memory, SearchResult):
         parts.append(f"score {memory.score:.2f}")
         parts.append(f"relevance {memory.relevance:.2f}")

@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
 from shepherd.cli.render import Screen
 from shepherd.errors import ShepherdError
 
@@ -19,17 +19,17 @@ __all__ = ["build_parser", "execute"]
 def build_parser() -> Parser:
     """The options of `shepherd facts`."""
     parser = Parser(prog="shepherd facts", description="Facts about a user: durable, one value per key.")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
 
-    listing = actions.add_parser("list", help="all facts")
-    get = actions.add_parser("get", help="the value of one fact")
+    listing = add_action(actions, "list", "all facts")
+    get = add_action(actions, "get", "the value of one fact")
     get.add_argument("key", metavar="KEY", help="name of the fact; favorite_color finds favoriteColor too")
-    put = actions.add_parser("set", help="set a fact; an older value goes to its history")
+    put = add_action(actions, "set", "set a fact; an older value goes to its history")
     put.add_argument("key", metavar="KEY", help="name of the fact")
     put.add_argument("value", metavar="VALUE", help="its value")
-    clear = actions.add_parser("clear", help="forget a fact")
+    clear = add_action(actions, "clear", "forget a fact")
     clear.add_argument("key", metavar="KEY", help="name of the fact")
-    history = actions.add_parser("history", help="the values that a fact had")
+    history = add_action(actions, "history", "the values that a fact had")
     history.add_argument("key", metavar="KEY", help="name of the fact")
     for action in (listing, get, put, clear, history):
         add_memory_options(action)
@@ -39,9 +39,10 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action."""
-    from shepherd.opening import open_memory
+    from shepherd.opening import open_memory, open_memory_to_read
 
-    with open_memory(loaded_settings(arguments).config) as memory:
+    opened = open_memory if arguments.action in ("set", "clear") else open_memory_to_read
+    with opened(loaded_settings(arguments).config) as memory:
         _ACTIONS[arguments.action](memory, arguments, screen)
     return 0
 

@@ -9,7 +9,7 @@ from argparse import Namespace
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
 from shepherd.cli.render import Screen, counted, size
 from shepherd.errors import ShepherdError, UsageError
 
@@ -25,49 +25,49 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="shepherd memory", description="What is remembered: questions and answers of a user."
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
 
-    listing = actions.add_parser("list", help="the newest memories")
+    listing = add_action(actions, "list", "the newest memories")
     listing.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
     listing.add_argument("--offset", type=int, default=0, metavar="N", help="how many newer ones to skip (0)")
 
-    search = actions.add_parser("search", help="what would be recalled, with scores")
+    search = add_action(actions, "search", "what would be recalled, with scores")
     search.add_argument("query", nargs="+", metavar="WORDS", help="what to look for")
     add_limit = search.add_argument
     add_limit("--limit", type=int, default=10, metavar="N", help="how many (10)")
     add_limit("--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)")
 
-    show = actions.add_parser("show", help="one memory in full")
+    show = add_action(actions, "show", "one memory in full")
     show.add_argument("id", type=int, metavar="ID", help="its number, as list shows it")
 
-    add = actions.add_parser("add", help="remember something")
+    add = add_action(actions, "add", "remember something")
     add.add_argument("question", metavar="QUESTION", help="what it answers, or what was said")
     add.add_argument("answer", metavar="ANSWER", help="what to remember")
 
-    edit = actions.add_parser("edit", help="change a memory")
+    edit = add_action(actions, "edit", "change a memory")
     edit.add_argument("id", type=int, metavar="ID", help="its number")
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
-    pin = actions.add_parser("pin", help="keep a memory when old ones make room")
+    pin = add_action(actions, "pin", "keep a memory when old ones make room")
     pin.add_argument("id", type=int, metavar="ID", help="its number")
     pin.add_argument("--off", action="store_true", help="no longer")
 
-    forget = actions.add_parser("forget", help="delete memories")
+    forget = add_action(actions, "forget", "delete memories")
     forget.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers")
     forget.add_argument("--question", metavar="TEXT", help="all memories of exactly this question")
 
-    export = actions.add_parser("export", help="write all memories and facts as JSON lines")
+    export = add_action(actions, "export", "write all memories and facts as JSON lines")
     export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
-    importing = actions.add_parser("import", help="read what export wrote; what is known already is skipped")
+    importing = add_action(actions, "import", "read what export wrote; what is known already is skipped")
     importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="where from (stdin)")
 
-    stats = actions.add_parser("stats", help="how much is stored")
-    check = actions.add_parser("check", help="check the database for damage")
+    stats = add_action(actions, "stats", "how much is stored")
+    check = add_action(actions, "check", "check the database for damage")
     check.add_argument("--repair", action="store_true", help="rebuild what can be rebuilt")
-    backup = actions.add_parser("backup", help="copy the database while it is in use")
+    backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
-    audit = actions.add_parser("audit", help="find memories that are duplicate, empty or otherwise odd")
+    audit = add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
     every = (listing, search, show, add, edit, pin, forget, export, importing, stats, check, backup, audit)
     for action in every:
         add_memory_options(action)
@@ -77,9 +77,10 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
-    from shepherd.opening import open_memory
+    from shepherd.opening import open_memory, open_memory_to_read
 
-    with open_memory(loaded_settings(arguments).config) as memory:
+    opened = open_memory_to_read if arguments.action in _READING else open_memory
+    with opened(loaded_settings(arguments).config) as memory:
         return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
 
@@ -267,6 +268,9 @@ _ACTIONS = {
     "backup": _backup,
     "audit": _audit,
 }
+
+
+_READING = {"list", "search", "show", "export", "stats", "backup", "audit"}
 
 
 def _existing(memory: Memory, memory_id: int) -> MemoryRecord:

@@ -12,6 +12,7 @@ from shepherd.errors import UsageError
 
 __all__ = [
     "Parser",
+    "add_action",
     "add_common_options",
     "add_memory_options",
     "add_setting_option",
@@ -49,6 +50,12 @@ def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None
     """--json and -v, which every command has."""
     parser.add_argument("--json", action="store_true", help=json_help)
     parser.add_argument("-v", "--verbose", action="store_true", help="show details and tracebacks on stderr")
+
+
+def add_action(actions: Any, name: str, help: str) -> Parser:
+    """A parser for one action of a command; its one line of help is its description, too."""
+    parser: Parser = actions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+    return parser
 
 
 def add_memory_options(parser: Any) -> None:

@@ -28,15 +28,17 @@ class Screen:
             # A lone surrogate, or a locale without UTF-8, must not turn output into a crash.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        self.error_label = "shepherd: error:"
         self.out_is_terminal = self.out.isatty()
         self.err_is_terminal = self.err.isatty()
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         self.out_has_colour = self.out_is_terminal and not plain
         self.err_has_colour = self.err_is_terminal and not plain
 
-    def print(self, text: str = "") -> None:
+    def print(self, text: str = "", style: str = "") -> None:
         """A line of the result."""
-        self.out.write((printable(text) if self.out_is_terminal else text) + "\n")
+        shown = printable(text) if self.out_is_terminal else text
+        self.out.write((self.styled(shown, style, out=True) if style else shown) + "\n")
 
     def write(self, text: str) -> None:
         """A piece of a streamed answer, shown at once; to a pipe it goes unchanged."""
@@ -58,8 +60,14 @@ class Screen:
 
     def error(self, message: str, hint: str = "") -> None:
         """What went wrong, where, and on the next line what to do."""
-        self._err(f"{self.styled('shepherd: error:', 'red')} {printable(message)}")
+        self._err(f"{self.styled(self.error_label, 'red')} {printable(message)}")
         self._hint(hint)
+
+    def transient(self, text: str) -> None:
+        """Something that is only true for now, on a terminal; the next call replaces it, "" takes it away."""
+        if self.err_is_terminal:
+            self.err.write(f"\r\x1b[K{self.styled(printable(text), 'dim')}")
+            self.err.flush()
 
     def traceback(self) -> None:
         """The traceback of the exception being handled."""

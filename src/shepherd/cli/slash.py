@@ -56,10 +56,10 @@ class Chat:
             return line[1:]
         name, _, argument = line[1:].partition(" ")
         if name not in COMMANDS:
-            known = near_miss(name, COMMANDS).replace("mean ", "mean /")
+            known = near_miss(name, COMMANDS).replace("mean ", "mean /") or "/help lists them."
             raise UsageError(
                 f"there is no command /{ascii(name)[1:-1][:40]}",
-                hint=f"{known or '/help lists them'}; // begins a message with a slash",
+                hint=f"{known} A message that begins with a slash is written with two.",
             )
         COMMANDS[name].run(self, argument.strip())
         return None

@@ -72,7 +72,7 @@ def summary(finished: Finished) -> str:
         found = [counted(len(injection.facts), "fact")] if injection.facts else []
         found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
         parts.append(f"remembered {' and '.join(found)} (/why)")
-    parts.append(f"read {counted(stats.decoded_tokens, 'token')} of {stats.prompt_tokens:,}")
+    parts.append(f"read {stats.decoded_tokens:,} of {counted(stats.prompt_tokens, 'token')}")
     parts.append(f"wrote {stats.generated_tokens:,}")
     if stats.tokens_per_second:
         parts.append(f"{stats.tokens_per_second:.0f} tokens/s")

@@ -27,8 +27,8 @@ MAX_NESTING = 4
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 
-# ggml_type: (elements per block, bytes per block). A type that is not here is newer than this table; its
-# tensors are only checked to start inside the file.
+# ggml_type: (elements per block, bytes per block). A type that is not here is newer than this table, or never
+# stored (Q8_1, Q8_K); its tensors are only checked to start inside the file.
 _BLOCKS = {
     0: (1, 4),  # F32
     1: (1, 2),  # F16
@@ -37,13 +37,11 @@ _BLOCKS = {
     6: (32, 22),  # Q5_0
     7: (32, 24),  # Q5_1
     8: (32, 34),  # Q8_0
-    9: (32, 36),  # Q8_1
     10: (256, 84),  # Q2_K
     11: (256, 110),  # Q3_K
     12: (256, 144),  # Q4_K
     13: (256, 176),  # Q5_K
     14: (256, 210),  # Q6_K
-    15: (256, 292),  # Q8_K
     16: (256, 66),  # IQ2_XXS
     17: (256, 74),  # IQ2_XS
     18: (256, 98),  # IQ3_XXS

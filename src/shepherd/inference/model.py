@@ -33,9 +33,9 @@ _NO_ROPE = -1
 class EngineSettings:
     """How a model is run. `n_ctx` 0: the model's own window, at most 8,192 tokens; `n_threads` 0: by the CPU.
 
-    `n_gpu_layers` -1: all of them, when the installed llama.cpp has a GPU. `flash_attention` "auto": with a GPU.
-    `seed` is for answers whose Sampling has none. `n_ubatch` is how many prompt tokens are decoded between two
-    looks at the cancel flag.
+    `n_gpu_layers` -1: all of them, when the installed llama.cpp has a GPU. `flash_attention` "auto": with a
+    GPU. `seed` is for answers whose Sampling has none. `n_ubatch` is how many prompt tokens are decoded
+    between two looks at the cancel flag.
     """
 
     n_ctx: int = 0

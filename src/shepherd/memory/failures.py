@@ -116,7 +116,7 @@ def _has_no_room(path: str) -> bool:
 def _file_size_limit() -> float:
     """Bytes that this process may let a file grow to (ulimit -f)."""
     try:
-        import resource  # noqa: PLC0415  (Unix only)
+        import resource
     except ImportError:
         return float("inf")
     soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)

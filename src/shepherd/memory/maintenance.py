@@ -6,7 +6,7 @@ import os
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.errors import UsageError
+from shepherd.errors import StoreCorruptError, UsageError
 from shepherd.memory import failures, memories, tenants
 from shepherd.memory.database import Database
 from shepherd.memory.pruning import used_bytes
@@ -17,7 +17,7 @@ __all__ = ["backup", "check", "is_index_outdated", "reindex", "stats"]
 
 _TRUE_SUMS = (
     "SELECT t.number, count(c.id), coalesce(sum(c.doc_len), 0),"
-    f" coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0) +"
+    f" coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0),"
     f" coalesce((SELECT sum({tenants.MESSAGE_BYTES_SQL})"
     " FROM messages m JOIN sessions s ON s.id = m.session_id WHERE s.user_id = t.user_id), 0)"
     " FROM tenants t LEFT JOIN context c"
@@ -59,25 +59,17 @@ def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
 
 def check(database: Database, *, repair: bool) -> CheckReport:
     """Looks for damage; with `repair` mends everything that can be made again from the rows."""
-    try:
-        if not repair:
-            with database.read() as connection:
-                return CheckReport(
-                    _damage(connection) or (*_index_problems(connection), *_row_problems(connection))
-                )
-        with database.write() as connection:
-            if damage := _damage(connection):
-                return CheckReport(damage)
-            index_problems, row_problems = _index_problems(connection), _row_problems(connection)
-            if index_problems:
-                reindex(connection)
-            if index_problems or row_problems:
-                _mend_rows(connection)
-            left = (*_index_problems(connection), *_row_problems(connection))
-            found = (*index_problems, *row_problems)
-            return CheckReport(found, tuple(problem for problem in found if problem not in left))
-    except SQLiteError as error:
-        raise database.failure(error) from error
+    damage, index_problems, row_problems = _look(database)
+    found = (*damage, *index_problems, *row_problems)
+    # What SQLite itself calls damaged is not written to: a copy of it may be all that is left.
+    if damage or not found or not repair:
+        return CheckReport(found)
+    with database.write() as connection:
+        if index_problems:
+            reindex(connection)
+        _mend_rows(connection)
+    left = {problem for problems in _look(database) for problem in problems}
+    return CheckReport(found, tuple(problem for problem in found if problem not in left))
 
 
 def is_index_outdated(connection: Connection) -> bool:
@@ -125,9 +117,23 @@ def backup(database: Database, path: str) -> None:
 # ---- what can be wrong
 
 
-def _damage(connection: Connection) -> tuple[str, ...]:
-    lines = [line for (line,) in connection.execute("PRAGMA integrity_check(20)")]
-    return () if lines == ["ok"] else tuple(f"SQLite: {line}" for line in lines)
+def _look(database: Database) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Problems of pages, of the full-text index, and of rows."""
+    # A connection of its own: FTS5's integrity check trusts what a connection has cached of the index, and
+    # calls an index corrupt that another connection has made again meanwhile (seen with SQLite 3.53.4).
+    try:
+        with database.separate_connection() as connection:
+            connection.execute("BEGIN")
+            lines = [line for (line,) in connection.execute("PRAGMA integrity_check(20)") if line != "ok"]
+            if damage := tuple(f"SQLite: {line}" for line in lines if "context_fts" not in line):
+                return damage, (), ()
+            inconsistent = ("the full-text index contradicts itself",) if lines else ()
+            return (), (*inconsistent, *_index_problems(connection)), _row_problems(connection)
+    except SQLiteError as error:
+        failure = database.failure(error)
+        if isinstance(failure, StoreCorruptError):
+            return (f"SQLite: {error.message}",), (), ()
+        raise failure from error
 
 
 def _index_problems(connection: Connection) -> tuple[str, ...]:
@@ -162,17 +168,19 @@ def _row_problems(connection: Connection) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _sums(connection: Connection, tenant: int) -> tuple[int, int, int]:
-    rows = connection.execute("SELECT n, total_length, bytes FROM tenants WHERE number = ?", (tenant,))
-    sums: tuple[int, int, int] = rows[0]
+def _sums(connection: Connection, tenant: int) -> tuple[int, int, int, int]:
+    rows = connection.execute(
+        "SELECT n, total_length, bytes, message_bytes FROM tenants WHERE number = ?", (tenant,)
+    )
+    sums: tuple[int, int, int, int] = rows[0]
     return sums
 
 
 def _mend_rows(connection: Connection) -> None:
     connection.execute("DELETE FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)")
-    for number, n, total_length, size in connection.execute(_TRUE_SUMS):
+    for number, *sums in connection.execute(_TRUE_SUMS):
         connection.execute(
-            "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, version = version + 1, edits = edits + 1"
-            " WHERE number = ?",
-            (n, total_length, size, number),
+            "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, message_bytes = ?,"
+            " version = version + 1, edits = edits + 1 WHERE number = ?",
+            (*sums, number),
         )

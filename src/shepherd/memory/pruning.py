@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import NamedTuple
 
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
@@ -19,7 +20,7 @@ from shepherd.memory import memories, sessions
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS
 
-__all__ = ["MINIMUM_BYTES", "is_over", "parse_size", "prune", "used_bytes"]
+__all__ = ["MINIMUM_BYTES", "parse_size", "prune", "used_bytes"]
 
 MINIMUM_BYTES = 1 << 20
 
@@ -51,11 +52,6 @@ def used_bytes(connection: Connection) -> int:
     return int(pages * page_size)
 
 
-def is_over(connection: Connection, limit: int) -> bool:
-    """Whether there is something to prune."""
-    return used_bytes(connection) > limit
-
-
 def prune(database: Database, limit: int) -> int:
     """Removes what is oldest, in small transactions, until the rest fits; how many memories that were."""
     n_removed = 0
@@ -65,38 +61,60 @@ def prune(database: Database, limit: int) -> int:
             excess = used_bytes(connection) - limit
             if excess <= 0:
                 return n_removed
-            holders = connection.execute(
-                "SELECT number, user_id, n, bytes FROM tenants ORDER BY bytes DESC, number LIMIT ?",
-                (len(exhausted) + 2,),
-            )
-            holders = [holder for holder in holders if holder[0] not in exhausted]
-            if not holders:
-                _log.warning("%s: over max_db_size, and nothing is left that may be removed", database.path)
+            holders = _holders(connection, exhausted)
+            if not holders or _is_in_vain(connection, excess):
+                _log.warning("%s: over max_db_size by what may not be removed", database.path)
                 return n_removed
-            tenant, user_id, n, size = holders[0]
-            runner_up = holders[1][3] if len(holders) > 1 else 0
-            if not sessions.drop_oldest(connection, user_id):
-                n_rows = _rows_to_remove(n, size, min(excess, size - runner_up))
-                removed = memories.delete(connection, tenant, _oldest(connection, tenant, n_rows))
-                n_removed += removed
-                if not removed:
-                    exhausted.add(tenant)
-                    continue
-            if is_over(connection, limit):
+            n_here = _remove_some(connection, holders, excess)
+            if n_here is None:
+                exhausted.add(holders[0].tenant)
+                continue
+            n_removed += n_here
+            if used_bytes(connection) > limit:
                 connection.execute(
                     "INSERT INTO context_fts(context_fts, rank) VALUES('merge', ?)", (_MERGED_PAGES,)
                 )
 
 
-def _rows_to_remove(n: int, size: int, wanted: int) -> int:
-    # Half of what seems to be needed: what a row frees shows only afterwards, and too much would be lost.
-    return min(max(wanted * n // (2 * max(size, 1)), 1), _MOST_ROWS)
+class _Holder(NamedTuple):
+    tenant: int
+    user_id: str
+    n: int
+    memory_bytes: int
+    all_bytes: int
 
 
-def _oldest(connection: Connection, tenant: int, n_rows: int) -> list[int]:
+def _holders(connection: Connection, exhausted: set[int]) -> list[_Holder]:
+    """The two users who hold most and have something to give, the larger first."""
     rows = connection.execute(
+        "SELECT number, user_id, n, bytes, bytes + message_bytes AS held FROM tenants"
+        " ORDER BY held DESC, number LIMIT ?",
+        (len(exhausted) + 2,),
+    )
+    return [holder for holder in map(_Holder._make, rows) if holder.tenant not in exhausted][:2]
+
+
+def _is_in_vain(connection: Connection, excess: int) -> bool:
+    # One huge message can exceed the limit by itself. Text takes at most about its size again in the index;
+    # what all of that cannot cure must not cost every memory.
+    [(old_sessions, memory_bytes)] = connection.execute(
+        "SELECT (SELECT count(*) FROM sessions) - (SELECT count(DISTINCT user_id) FROM sessions), sum(bytes)"
+        " FROM tenants"
+    )
+    return bool(old_sessions == 0 and excess > 2 * memory_bytes)
+
+
+def _remove_some(connection: Connection, holders: list[_Holder], excess: int) -> int | None:
+    """Takes a little from the first holder; how many memories, None when there is nothing to take."""
+    first = holders[0]
+    if sessions.drop_oldest(connection, first.user_id):
+        return 0
+    lead = first.all_bytes - holders[1].all_bytes if len(holders) > 1 else first.all_bytes
+    # Half of what seems to be needed: what a row frees shows only afterwards, and too much would be lost.
+    wanted = min(excess, lead) * first.n // (2 * max(first.memory_bytes, 1))
+    oldest = connection.execute(
         f"SELECT id FROM context WHERE id >> {SEQUENCE_BITS} = ? AND pinned = 0"
         " ORDER BY timestamp, id LIMIT ?",
-        (tenant, n_rows),
+        (first.tenant, min(max(wanted, 1), _MOST_ROWS)),
     )
-    return [memory_id for (memory_id,) in rows]
+    return memories.delete(connection, first.tenant, [memory_id for (memory_id,) in oldest]) or None

@@ -17,7 +17,7 @@ SEQUENCE_BITS = 40
 _TABLES = (
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
     # n: memories; total_length: sum of their doc_len; version: +1 with every change of them; edits: +1 when a
-    # stored row's doc_len or timestamp changed; bytes: about what memories and messages take (fair shares).
+    # stored row's doc_len or timestamp changed; bytes, message_bytes: about what they take (fair shares).
     """CREATE TABLE tenants(
         number INTEGER PRIMARY KEY,
         user_id TEXT NOT NULL UNIQUE,
@@ -26,7 +26,8 @@ _TABLES = (
         next_sequence INTEGER NOT NULL DEFAULT 1,
         version INTEGER NOT NULL DEFAULT 0,
         edits INTEGER NOT NULL DEFAULT 0,
-        bytes INTEGER NOT NULL DEFAULT 0)""",
+        bytes INTEGER NOT NULL DEFAULT 0,
+        message_bytes INTEGER NOT NULL DEFAULT 0)""",
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,

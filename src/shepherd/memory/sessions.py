@@ -71,7 +71,7 @@ def append(connection: Connection, user_id: str, session_id: str, message: Messa
         ),
     )
     connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (now, session_id))
-    tenants.add_bytes(connection, user_id, size)
+    tenants.add_message_bytes(connection, user_id, size)
     return int(message_id)
 
 
@@ -113,7 +113,7 @@ def drop_oldest(connection: Connection, user_id: str) -> bool:
 
 def _delete(connection: Connection, user_id: str, condition: str, session_id: str) -> int:
     sizes = connection.execute(f"DELETE FROM messages WHERE {condition} RETURNING {_SIZE}", (session_id,))
-    tenants.add_bytes(connection, user_id, -sum(size for (size,) in sizes))
+    tenants.add_message_bytes(connection, user_id, -sum(size for (size,) in sizes))
     return len(sizes)
 
 

@@ -263,7 +263,9 @@ class SQLiteStore:
         """A write transaction after which the database may be too large."""
         with self._database.write() as connection:
             yield connection
-            is_over = pruning.is_over(connection, self._limit_bytes)
+        # Not before the commit: that is when the full-text index writes its pages.
+        with self._database.read() as connection:
+            is_over = pruning.used_bytes(connection) > self._limit_bytes
         if is_over:
             # The write itself is stored; what is in the way of pruning now is not its failure.
             with contextlib.suppress(StoreLockedError, StoreFullError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shepherd._native.store import Connection
 
-__all__ = ["MEMORY_BYTES_SQL", "MESSAGE_BYTES_SQL", "ROW_BYTES", "add_bytes", "ensure", "find"]
+__all__ = ["MEMORY_BYTES_SQL", "MESSAGE_BYTES_SQL", "ROW_BYTES", "add_message_bytes", "ensure", "find"]
 
 # What a row takes beside its text, in headers and indexes. Only the shares of users depend on it.
 ROW_BYTES = 256
@@ -36,6 +36,8 @@ def ensure(connection: Connection, user_id: str) -> int:
     return number
 
 
-def add_bytes(connection: Connection, user_id: str, size: int) -> None:
-    """Counts what the user's rows take."""
-    connection.execute("UPDATE tenants SET bytes = bytes + ? WHERE user_id = ?", (size, user_id))
+def add_message_bytes(connection: Connection, user_id: str, size: int) -> None:
+    """Counts what the user's conversations take."""
+    connection.execute(
+        "UPDATE tenants SET message_bytes = message_bytes + ? WHERE user_id = ?", (size, user_id)
+    )

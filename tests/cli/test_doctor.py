@@ -1,0 +1,63 @@
+"""`shepherd doctor`: what is there, what is missing, what to do."""
+
+from __future__ import annotations
+
+import json
+
+
+def states(done):
+    return {finding["name"]: finding for finding in json.loads(done.stdout)}
+
+
+def test_with_everything_in_place_all_is_well(shepherd, model):
+    done = shepherd("doctor", "-m", model)
+
+    assert done.returncode == 0
+    for name in ("Shepherd", "settings", "SQLite", "database", "llama.cpp", "device", "model"):
+        assert f"  {name}  " in done.stdout
+    assert "problem" not in done.stdout
+
+
+def test_nothing_is_made_by_looking(shepherd, model, home):
+    shepherd("doctor", "-m", model)
+
+    assert list(home.path.iterdir()) == []
+
+
+def test_the_database_and_its_counts_are_named(shepherd, model, home):
+    shepherd("facts", "set", "name", "Steve")
+
+    found = states(shepherd("doctor", "-m", model, "--json"))["database"]
+
+    assert found["state"] == "ok"
+    assert found["detail"] == f"{home.database}: 0 memories, 1 fact of steve"
+
+
+def test_a_missing_model_is_a_problem_with_a_remedy(shepherd):
+    done = shepherd("doctor", "--json")
+
+    assert done.returncode == 1
+    assert states(done)["model"]["state"] == "problem"
+    assert "shepherd config set model" in states(done)["model"]["hint"]
+
+
+def test_several_problems_are_all_named_at_once(shepherd, home, tmp_path):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text("{")
+    (tmp_path / "no.gguf").write_bytes(b"x" * 100)
+
+    found = states(shepherd("doctor", "--json"))
+
+    assert found["settings"]["state"] == "problem"
+    assert "line 1, column 2" in found["settings"]["detail"]
+    assert found["model"]["state"] == "problem"
+
+
+def test_a_model_that_is_none_and_a_folder_as_database_are_problems(shepherd, tmp_path):
+    (tmp_path / "no.gguf").write_bytes(b"x" * 100)
+
+    found = states(shepherd("doctor", "--json", "-m", tmp_path / "no.gguf", "--memory-db", tmp_path))
+
+    assert "GGUF" in found["model"]["detail"]
+    assert found["model"]["state"] == found["database"]["state"] == "problem"
+    assert "folder" in found["database"]["detail"]

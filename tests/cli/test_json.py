@@ -1,0 +1,89 @@
+"""`shepherd chat --json`: one object per line, in and out."""
+
+from __future__ import annotations
+
+import json
+
+ANSWER = "Hello, I am a shepherd. Café is open today!"
+
+
+def events_of(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def named(events, name):
+    return [event for event in events if event["event"] == name]
+
+
+def test_every_line_is_an_event_and_nothing_else_is_printed(shepherd, model):
+    done = shepherd("-m", model, "--json", input='{"prompt": "hello"}\n"and again"\n')
+
+    events = events_of(done)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [event["event"] for event in events if event["event"] != "delta"] == [
+        "ready", "recalled", "finished", "recalled", "finished",
+    ]  # fmt: skip
+    assert "".join(event["text"] for event in named(events, "delta")) == ANSWER * 2
+
+
+def test_finished_has_the_answer_and_what_it_cost(shepherd, model):
+    events = events_of(shepherd("-m", model, "--json", input='{"prompt": "one"}\n{"prompt": "two"}\n'))
+
+    first, second = named(events, "finished")
+    assert first["answer"] == ANSWER
+    assert first["finish_reason"] == "stop"
+    assert second["stats"]["reused_tokens"] > 0
+    for stats in (first["stats"], second["stats"]):
+        assert stats["prompt_tokens"] == stats["reused_tokens"] + stats["decoded_tokens"]
+
+
+def test_recalled_has_the_parts_and_the_exact_tail(shepherd, model):
+    shepherd("facts", "set", "name", "Steve")
+
+    events = events_of(shepherd("-m", model, "--json", "-e", "what is my name?"))
+
+    (recalled,) = named(events, "recalled")
+    assert recalled["facts"] == {"name": "Steve"}
+    assert recalled["tail"] == "\n\n[facts: name=Steve]"
+
+
+def test_a_turn_without_memory_neither_reads_nor_writes(shepherd, model):
+    shepherd("facts", "set", "name", "Steve")
+    line = json.dumps({"prompt": "My favourite editor is Helix", "memory": False})
+
+    events = events_of(shepherd("-m", model, "--json", input=f'{line}\n{{"prompt": "hello?"}}\n'))
+
+    private, normal = named(events, "recalled")
+    assert private["tail"] == ""
+    assert normal["tail"] == "\n\n[facts: name=Steve]"
+    assert shepherd("memory", "list").stdout == ""
+
+
+def test_a_bad_line_is_an_error_event_and_the_next_one_is_answered(shepherd, model):
+    bad = [b"nonsense", b'{"prompt": 5}', b"[1]", b'{"prompt": ""}', b'{"prompt": "\\ud800"}', b"caf\xe9"]
+    lines = b"\n".join([*bad, b"", b'{"prompt": "hello"}'])
+
+    done = shepherd("-m", model, "--json", input=lines)
+
+    events = events_of(done)
+    assert done.returncode == 2
+    assert len(named(events, "error")) == 6
+    assert all(event["hint"] and event["exit_code"] == 2 for event in named(events, "error"))
+    assert named(events, "finished")[0]["answer"] == ANSWER
+
+
+def test_an_overflow_is_an_error_event_with_the_numbers(shepherd, model):
+    done = shepherd("-m", model, "--json", "-e", "many words " * 5_000)
+
+    (error,) = named(events_of(done), "error")
+    assert done.returncode == 2
+    assert error["kind"] == "ContextOverflowError"
+
+
+def test_odd_characters_survive_the_round_trip(shepherd, model):
+    text = 'a\0b "quoted" \\ \u202e é 日本 👨\u200d👩\u200d👧 \x1b[31m'
+
+    shepherd("-m", model, "--json", input=json.dumps({"prompt": text}) + "\n")
+
+    records = json.loads(shepherd("memory", "list", "--json").stdout)
+    assert [record["question"] for record in records] == [text]

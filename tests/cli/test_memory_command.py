@@ -1,0 +1,221 @@
+"""`shepherd memory` and `shepherd facts`, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def three(shepherd):
+    """Ids of three memories, oldest first."""
+    pairs = [("Which IDE?", "VS Code"), ("Which dog?", "Rex"), ("Which city?", "Austin, in Texas")]
+    return [shepherd("memory", "add", question, answer).stdout.strip() for question, answer in pairs]
+
+
+def test_list_is_newest_first_with_a_line_per_memory(shepherd, three):
+    rows = [line.split("\t") for line in shepherd("memory", "list").stdout.splitlines()]
+
+    assert [row[0] for row in rows] == three[::-1]
+    assert rows[0][2:] == ["Which city?", "Austin, in Texas"]
+
+
+def test_list_is_paged(shepherd, three):
+    done = shepherd("memory", "list", "--limit", "1", "--offset", "1")
+
+    assert done.stdout.startswith(f"{three[1]}\t")
+    assert "1 of 3 memories" in done.stderr
+
+
+def test_a_line_holds_one_memory_whatever_is_in_it(shepherd):
+    shepherd("memory", "add", "a\tb\nc\\", "d")
+
+    assert shepherd("memory", "list").stdout.endswith("\ta\\tb\\nc\\\\\td\n")
+
+
+def test_search_ranks_and_shows_relevance_and_score(shepherd, three):
+    (row,) = shepherd("memory", "search", "dog").stdout.splitlines()
+    (found,) = json.loads(shepherd("memory", "search", "which", "dog", "--json", "--limit", "1").stdout)
+
+    assert row.split("\t")[0] == three[1]
+    assert (found["id"], found["answer"]) == (int(three[1]), "Rex")
+    assert 0 < found["relevance"] <= 1
+
+
+def test_search_without_a_match_says_so_beside_the_empty_result(shepherd, three):
+    done = shepherd("memory", "search", "submarine")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no memory matches\n")
+
+
+def test_show_prints_one_memory_in_full(shepherd, three):
+    done = shepherd("memory", "show", three[2])
+
+    assert done.stdout == "Which city?\n\nAustin, in Texas\n"
+    assert f"memory {three[2]}" in done.stderr
+
+
+def test_edit_changes_what_is_found(shepherd, three):
+    shepherd("memory", "edit", three[1], "--answer", "Bello")
+
+    assert json.loads(shepherd("memory", "show", three[1], "--json").stdout)["answer"] == "Bello"
+    assert shepherd("memory", "search", "bello").stdout.startswith(three[1])
+    assert shepherd("memory", "search", "rex").stdout == ""
+
+
+def test_pin_and_unpin(shepherd, three):
+    assert json.loads(shepherd("memory", "pin", three[0], "--json").stdout)["pinned"] is True
+    assert json.loads(shepherd("memory", "pin", three[0], "--off", "--json").stdout)["pinned"] is False
+
+
+def test_forget_by_id_and_by_question(shepherd, three):
+    assert shepherd("memory", "forget", three[0], three[1]).stderr == "2 memories forgotten\n"
+    assert shepherd("memory", "forget", "--question", "which  CITY?").stderr == "1 memory forgotten\n"
+    assert shepherd("memory", "list").stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["show", "7"], ["edit", "7", "--answer", "x"], ["pin", "7"], ["forget", "7"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_memory_that_is_not_there_is_a_failure(shepherd, three, arguments):
+    done = shepherd("memory", *arguments)
+
+    assert done.returncode == 1
+    assert "there is no memory 7" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["forget"], ["edit", "7"]], ids=lambda arguments: arguments[0])
+def test_nothing_to_do_is_wrong_use(shepherd, arguments):
+    assert shepherd("memory", *arguments).returncode == 2
+
+
+def test_the_memory_of_another_user_cannot_be_reached_by_its_id(shepherd, three):
+    for arguments in (["show", three[0]], ["forget", three[0]], ["edit", three[0], "--answer", "x"]):
+        assert shepherd("memory", *arguments, "--user", "mallory").returncode == 1
+    assert len(shepherd("memory", "list").stdout.splitlines()) == 3
+
+
+def test_unknown_remembers_nothing_and_is_told_so(shepherd):
+    done = shepherd("memory", "add", "a", "b", "--user", "unknown")
+
+    assert done.returncode == 2
+    assert "nothing is kept for this user" in done.stderr
+
+
+def test_export_and_import_carry_everything_to_another_database(shepherd, three, tmp_path):
+    shepherd("facts", "set", "name", "Steve")
+    shepherd("memory", "pin", three[1])
+    there = ("--memory-db", tmp_path / "other.db")
+
+    exported = shepherd("memory", "export")
+    first = shepherd("memory", "import", *there, input=exported.stdout)
+    second = shepherd("memory", "import", *there, input=exported.stdout)
+
+    assert all(json.loads(line) for line in exported.stdout.splitlines())
+    assert "3 memories and 1 fact imported" in first.stderr
+    assert "0 memories" in second.stderr
+    assert [line.split("\t")[2:] for line in shepherd("memory", "list", *there).stdout.splitlines()] == [
+        line.split("\t")[2:] for line in shepherd("memory", "list").stdout.splitlines()
+    ]
+
+
+def test_export_to_a_file_never_overwrites_one(shepherd, three, tmp_path):
+    assert shepherd("memory", "export", tmp_path / "out.jsonl").returncode == 0
+    before = (tmp_path / "out.jsonl").read_bytes()
+
+    done = shepherd("memory", "export", tmp_path / "out.jsonl")
+
+    assert done.returncode == 2
+    assert "exists already" in done.stderr
+    assert (tmp_path / "out.jsonl").read_bytes() == before
+
+
+def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
+    done = shepherd("memory", "import", input="nonsense\n[1]\n")
+
+    assert "2 skipped" in done.stderr
+
+
+def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
+    stats = json.loads(shepherd("memory", "stats", "--json").stdout)
+    assert stats["memories"] == 3
+    assert "memories       3 (0 pinned)" in shepherd("memory", "stats").stdout
+    assert json.loads(shepherd("memory", "check", "--json").stdout) == {
+        "ok": True,
+        "problems": [],
+        "repaired": [],
+    }
+    assert shepherd("memory", "check").stderr == "no damage found\n"
+    assert shepherd("memory", "audit").stderr == "nothing to clean up\n"
+
+    assert shepherd("memory", "backup", tmp_path / "copy.db").returncode == 0
+    copied = shepherd("memory", "list", "--memory-db", tmp_path / "copy.db")
+    assert copied.stdout == shepherd("memory", "list").stdout
+
+
+def test_a_damaged_database_is_a_failure_that_names_it(shepherd, home):
+    home.database.parent.mkdir(parents=True)
+    home.database.write_bytes(b"SQLite format 3\0" + os.urandom(8000))
+
+    done = shepherd("memory", "list")
+
+    assert done.returncode == 1
+    assert str(home.database) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_had_enough_of_a_long_export_is_no_error(shepherd, home):
+    lines = "".join(json.dumps({"type": "memory", "question": f"question {n}", "answer": "x" * 500}) + "\n"
+                    for n in range(1000))  # fmt: skip
+    imported = shepherd("memory", "import", input=lines)
+    assert "0 skipped" in imported.stderr
+
+    done = subprocess.run(
+        f"{sys.executable} -m shepherd memory export | head -1",
+        shell=True, capture_output=True, encoding="utf-8", env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+# -- facts ----
+
+
+def test_facts_are_set_got_listed_and_cleared(shepherd):
+    shepherd("facts", "set", "favourite_color", "deep blue")
+    shepherd("facts", "set", "name", "Steve")
+
+    assert shepherd("facts", "get", "favouriteColor").stdout == "deep blue\n"
+    assert [line.split("\t")[:2] for line in shepherd("facts", "list").stdout.splitlines()] == [
+        ["favourite_color", "deep blue"], ["name", "Steve"],
+    ]  # fmt: skip
+    assert json.loads(shepherd("facts", "list", "--json").stdout)["name"] == "Steve"
+    assert shepherd("facts", "clear", "name").returncode == 0
+    assert shepherd("facts", "get", "name").returncode == 1
+
+
+def test_the_history_of_a_fact_has_every_value(shepherd):
+    for city in ("Berlin", "Austin"):
+        shepherd("facts", "set", "city", city)
+
+    history = json.loads(shepherd("facts", "history", "city", "--json").stdout)
+
+    assert [change["value"] for change in history] == ["Berlin", "Austin"]
+    assert [line.split("\t")[1] for line in shepherd("facts", "history", "city").stdout.splitlines()] == [
+        "Berlin", "Austin",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("action", ["get", "clear", "history"])
+def test_a_fact_that_is_not_there_is_a_failure(shepherd, action):
+    done = shepherd("facts", action, "nothing")
+
+    assert done.returncode == 1
+    assert "there is no fact 'nothing'" in done.stderr

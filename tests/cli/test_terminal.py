@@ -1,0 +1,411 @@
+"""The conversation at the prompt, in a pseudo-terminal, as a person has it."""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+
+import pexpect
+import pytest
+
+ANSWER = "Hello, I am a shepherd. Café is open today!"
+CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>78])")
+
+
+class Terminal:
+    """A `shepherd` in a terminal: `type` a line, `expect` what is shown, without escape sequences."""
+
+    def __init__(self, child: pexpect.spawn) -> None:
+        self.child = child
+
+    def type(self, text: str, enter: bool = True) -> None:
+        self.child.send(text + ("\r" if enter else ""))
+
+    def expect(self, pattern: str) -> str:
+        """What was shown before the pattern and with it."""
+        self.child.expect(pattern)
+        return _ESCAPES.sub("", self.child.before + self.child.after)
+
+    def prompt(self) -> str:
+        return self.expect(r"(private)?>( |\x08|\x1b\[[0-9;?]*[a-zA-Z])+")
+
+    def end(self) -> int:
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        assert self.child.signalstatus is None
+        return self.child.exitstatus
+
+
+def start(home, *arguments, **variables: str) -> Terminal:
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", *map(str, arguments)],
+        # prompt_toolkit asks the terminal where the cursor is, and nobody would answer.
+        env={**home.environment, "PROMPT_TOOLKIT_NO_CPR": "1", **variables},
+        dimensions=(40, 100),
+        encoding="utf-8",
+        timeout=60,
+        maxread=1 << 16,
+        searchwindowsize=1 << 17,
+    )
+    return Terminal(child)
+
+
+@pytest.fixture
+def terminal(home) -> Iterator[Callable[..., Terminal]]:
+    """Starts `shepherd` in a terminal of 100 columns and waits for its prompt."""
+    started = []
+
+    def begin(*arguments, wait: bool = True, **variables: str) -> Terminal:
+        terminal = start(home, *arguments, **variables)
+        started.append(terminal.child)
+        if wait:
+            terminal.prompt()
+        return terminal
+
+    yield begin
+    for child in started:
+        child.close(force=True)
+
+
+@pytest.fixture(scope="module")
+def idle(new_home, tmp_path_factory, model) -> Iterator[Terminal]:
+    """A conversation in which nothing has been said; for commands that change nothing."""
+    terminal = start(new_home(tmp_path_factory.mktemp("idle") / "home"), "-m", model)
+    terminal.prompt()
+    yield terminal
+    terminal.child.close(force=True)
+
+
+def test_an_answer_is_shown_and_the_prompt_comes_back(terminal, model):
+    chat = terminal("-m", model)
+
+    chat.type("My dog is called Rex")
+
+    assert ANSWER in chat.expect("read .* wrote .*\n")
+    chat.prompt()
+    chat.type(CTRL_D, enter=False)
+    assert chat.end() == 0
+
+
+def test_the_greeting_says_what_is_running(terminal, model, shepherd):
+    shepherd("facts", "set", "name", "Steve")
+
+    chat = terminal("-m", model, wait=False)
+
+    greeting = chat.expect("Ctrl-D quits")
+    assert "tiny-scripted" in greeting
+    assert "window 4,096 tokens" in greeting
+    assert "0 memories and 1 fact of steve" in greeting
+
+
+def test_the_answer_is_streamed(terminal, endless_model):
+    """Its beginning is on the screen while the end, 65,000 tokens later, is not even generated."""
+    chat = terminal("-m", endless_model, "--max-tokens", "0", "--ctx", "65536")
+
+    chat.type("hello")
+    chat.expect(r"(?s)hello.{300}")
+
+    chat.type(CTRL_C, enter=False)
+    chat.expect("stopped")
+
+
+def test_ctrl_c_ends_the_answer_and_not_the_program(terminal, endless_model):
+    chat = terminal("-m", endless_model, "--max-tokens", "0", "--ctx", "65536")
+
+    for _ in range(2):
+        chat.type("hello")
+        chat.expect(r"(?s)hello.{300}")
+        chat.type(CTRL_C, enter=False)
+        assert "Traceback" not in chat.expect("stopped")
+        chat.prompt()
+    chat.type("/stats")
+    assert "ended by Ctrl-C" in chat.expect("times")
+    chat.prompt()
+    chat.type("/quit")
+    assert chat.end() == 0
+
+
+def test_ctrl_c_clears_the_line_and_twice_ends_the_program(terminal, model):
+    chat = terminal("-m", model)
+
+    chat.type("half a message", enter=False)
+    chat.expect("message")
+    chat.type(CTRL_C, enter=False)
+    chat.type("/stats")
+    chat.expect("nothing has been answered yet")
+    chat.prompt()
+    chat.type(CTRL_C, enter=False)
+    chat.expect("Ctrl-C once more")
+    chat.prompt()
+    chat.type(CTRL_C, enter=False)
+
+    assert chat.end() == 0
+
+
+def test_a_backslash_or_alt_enter_begins_a_new_line(terminal, model, shepherd):
+    chat = terminal("-m", model)
+
+    chat.type("first line\\")
+    chat.type("second line" + ALT_ENTER + "third line")
+    chat.expect("wrote")
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    assert "\tfirst line\\nsecond line\\nthird line\t" in shepherd("memory", "list").stdout
+
+
+def test_pasted_lines_are_one_message(terminal, model, shepherd):
+    chat = terminal("-m", model)
+
+    chat.type("\x1b[200~pasted one\rpasted two\x1b[201~")
+    chat.expect("wrote")
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    assert "\tpasted one\\npasted two\t" in shepherd("memory", "list").stdout
+
+
+def test_lines_come_back_in_the_next_process(terminal, model, home):
+    first = terminal("-m", model)
+    first.type("/memory something rare")
+    first.expect("no memory matches")
+    first.prompt()
+    first.type("/quit")
+    first.end()
+
+    second = terminal("-m", model)
+    second.type(UP, enter=False)
+    second.expect("/quit")
+    second.type(UP, enter=False)
+    second.expect("memory something rare")  # the slash is on the screen already
+
+    assert stat.S_IMODE(home.history.stat().st_mode) == 0o600
+
+
+def test_private_lines_are_not_kept_anywhere(terminal, model, home, shepherd):
+    chat = terminal("-m", model)
+
+    chat.type("/private")
+    chat.expect("private: nothing is recalled, nothing is kept")
+    assert "private>" in chat.prompt()
+    chat.type("My secret is 42")
+    chat.expect("wrote")
+    chat.prompt()
+    chat.type("/private off")
+    chat.expect("memory is used again")
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    assert "secret" not in home.history.read_text()
+    assert shepherd("memory", "list").stdout == ""
+    assert b"secret" not in home.database.read_bytes()
+
+
+def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, shepherd):
+    shepherd("facts", "set", "name", "Steve")
+    shepherd("memory", "add", "Which IDE does the user prefer?", "VS Code with vim keys")
+    chat = terminal("-m", model)
+
+    chat.type("which IDE do I prefer?")
+    chat.expect(r"remembered 1 fact and 1 memory \(/why\)")
+    chat.prompt()
+    chat.type("/why")
+    shown = chat.expect(r"/edit 1, /forget 1, /pin 1")
+    for expected in ("recall took", "name = Steve", "1  Which IDE does the user prefer?", "VS Code with vim",
+                     "id 1099511627777", "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
+        assert expected in shown
+
+    chat.prompt()
+    chat.type("/pin 1")
+    chat.expect("pinned")
+    chat.prompt()
+    chat.type("/forget 1")
+    chat.expect("forgotten")
+    chat.prompt()
+    chat.type("/forget name")
+    chat.expect("the fact name is forgotten")
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+    assert shepherd("memory", "list").stdout == ""
+    assert shepherd("facts", "list").stdout == ""
+
+
+def test_a_memory_is_edited_at_the_prompt(terminal, model, shepherd):
+    shepherd("memory", "add", "Which IDE?", "Emacs")
+    chat = terminal("-m", model)
+
+    chat.type("/memory")
+    chat.expect("1  Which IDE")
+    chat.prompt()
+    chat.type("/edit 1")
+    chat.expect("question: .*Which IDE")
+    chat.type("")
+    chat.expect("answer: .*Emacs")
+    chat.type(" with evil mode")
+    chat.expect("changed")
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    assert shepherd("memory", "list").stdout.endswith("\tWhich IDE?\tEmacs with evil mode\n")
+
+
+def test_facts_are_set_shown_and_listed(terminal, model):
+    chat = terminal("-m", model)
+
+    chat.type("/facts favourite_color deep blue")
+    chat.expect("favourite_color is set")
+    chat.prompt()
+    chat.type("/facts favouriteColor")
+    chat.expect("favouriteColor = deep blue")
+    chat.prompt()
+    chat.type("/facts")
+    chat.expect("favourite_color = deep blue")
+
+
+def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
+    chat = terminal("-m", model)
+    for _ in range(2):
+        chat.type("hello")
+        chat.expect("wrote")
+        chat.prompt()
+
+    chat.type("/stats")
+
+    shown = chat.expect(r"total [0-9.]+ \S+")
+    assert re.search(r"prompt +\d+ tokens: [1-9]\d* reused, \d+ decoded", shown)
+    assert re.search(r"answer +6 tokens generated, [\d.]+ tokens/s, ended by the model", shown)
+    assert re.search(r"window +4,096 tokens, \d+ % used", shown)
+    assert re.search(r"times +recall \S+ .s, prefill \S+ \S+, first token \S+ \S+, total", shown)
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("/memroy", "there is no command /memroy.*did you mean /memory"),
+        ("/etc/fstab", "there is no command /etc/fstab.*written with two"),
+        ("/forget", r"usage: /forget"),
+        ("/forget 12345", "there is no memory 12345"),
+        ("/forget nonsense", "no fact of that name and no memory of that question"),
+        ("/pin", "usage: /pin"),
+        ("/facts nothing", "there is no fact 'nothing'"),
+        ("/undo", "there is nothing to undo"),
+        ("/why", "nothing has been answered yet"),
+        ("/help", r"/memory \[WORDS\].*/quit"),
+    ],
+)
+def test_commands_answer_at_the_prompt_and_nothing_reaches_the_model(idle, typed, shown):
+    idle.type(typed)
+
+    assert ANSWER not in idle.expect("(?s)" + shown)
+    idle.prompt()
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"), [("//etc/fstab", "/etc/fstab"), (" /etc/fstab", " /etc/fstab")]
+)
+def test_a_message_may_begin_with_a_slash(terminal, model, typed, message, shepherd):
+    chat = terminal("-m", model)
+
+    chat.type(typed)
+    chat.expect("wrote")
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    assert f"\t{message}\t" in shepherd("memory", "list").stdout
+
+
+def test_undo_and_clear_change_the_conversation(terminal, model):
+    chat = terminal("-m", model)
+    chat.type("hello")
+    chat.expect("wrote")
+    chat.prompt()
+
+    chat.type("/undo")
+    chat.expect("taken back")
+    chat.prompt()
+    chat.type("/clear")
+    chat.expect("a new conversation")
+    chat.prompt()
+    chat.type("/undo")
+    chat.expect("there is nothing to undo")
+
+
+def test_a_conversation_is_continued_and_then_only_the_new_is_decoded(terminal, model):
+    first = terminal("-m", model)
+    first.type("hello one")
+    first.expect("wrote")
+    first.prompt()
+    first.type("/quit")
+    first.end()
+
+    second = terminal("-m", model, "--continue", wait=False)
+    second.expect("continued after 1 exchange")
+    second.prompt()
+    decoded = []
+    for text in ("and two", "and three"):
+        second.type(text)
+        decoded.append(int(re.search(r"read (\d+) of", second.expect("wrote"))[1]))
+        second.prompt()
+
+    assert decoded[1] < decoded[0] / 3  # the first turn of a process has everything to read
+
+
+def test_an_overflow_is_an_error_and_the_conversation_goes_on(terminal, model):
+    chat = terminal("-m", model, "--ctx", "512")
+
+    chat.type("\x1b[200~" + "many words " * 300 + "\x1b[201~")
+    chat.expect("error:.*512")
+    chat.prompt()
+    chat.type("hello")
+
+    assert ANSWER in chat.expect("wrote")
+
+
+def test_control_characters_of_a_memory_do_not_reach_the_terminal(terminal, model, shepherd):
+    shepherd("memory", "add", "which title?", "\x1b]0;owned\x07 \x1b[2J")
+    chat = terminal("-m", model)
+
+    chat.type("/memory title")
+    chat.expect("which title")
+    chat.prompt()
+
+    assert "\x1b]0;owned" not in chat.child.before
+    assert "\x1b[2J" not in chat.child.before
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colours_where_they_are_not_wanted(terminal, model, variables):
+    chat = terminal("-m", model, wait=False, **variables)
+    chat.child.expect("Ctrl-D quits")
+
+    assert "\x1b[2m" not in chat.child.before
+    chat.prompt()
+    chat.type("hello")
+    chat.expect("wrote")
+    assert "\x1b[3" not in chat.child.before
+
+
+def test_answers_go_to_a_pipe_while_the_prompt_stays_on_the_terminal(home, model, tmp_path):
+    out = tmp_path / "answers.txt"
+    child = pexpect.spawn(
+        "/bin/sh",
+        ["-c", f"{sys.executable} -m shepherd -m {model} > {out}"],
+        env={**home.environment, "PROMPT_TOOLKIT_NO_CPR": "1"}, encoding="utf-8", timeout=60,
+    )  # fmt: skip
+    child.expect("> ")
+    child.send("hello\r")
+    child.expect("wrote")
+    child.send(CTRL_D)
+    child.expect(pexpect.EOF)
+
+    assert out.read_text() == f"{ANSWER}\n"

@@ -1,0 +1,202 @@
+"""Bad model files: caught in the header, before llama.cpp could abort the process."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from gguf.constants import GGML_QUANT_SIZES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shepherd.errors import ModelError, ModelFormatError, ModelLoadError
+from shepherd.inference import Engine, read_header
+from shepherd.inference.gguf import _BLOCKS
+
+
+def text(value: str) -> bytes:
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def gguf_file(
+    *,
+    keys: bytes = text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+    n_keys: int = 1,
+    tensors: bytes = b"",
+    n_tensors: int = 0,
+    version: int = 3,
+    magic: bytes = b"GGUF",
+    data: bytes = b"",
+) -> bytes:
+    head = magic + struct.pack("<IQQ", version, n_tensors, n_keys) + keys + tensors
+    return head + bytes(-len(head) % 32) + data
+
+
+def tensor(
+    name: str = "token_embd.weight", shape: tuple[int, ...] = (4, 2), kind: int = 0, offset: int = 0
+) -> bytes:
+    dims = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+    return text(name) + dims + struct.pack("<IQ", kind, offset)
+
+
+def header_of(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    read_header(path)
+
+
+def test_header_says_what_the_file_holds(plain_model: Path) -> None:
+    header = read_header(plain_model)
+
+    assert header.architecture == "llama"
+    assert header.metadata["general.name"] == "tiny-plain"
+    assert header.metadata["llama.block_count"] == 2
+    assert header.array_lengths["tokenizer.ggml.tokens"] == 401
+    assert "token_embd.weight" in {tensor.name for tensor in header.tensors}
+    assert header.file_bytes == plain_model.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "0 bytes long"),
+        (b"GGUF", "4 bytes long"),
+        (b"PK\x03\x04" + bytes(60), "is not a GGUF file"),
+        (gguf_file(magic=b"GGML"), "is not a GGUF file"),
+        (gguf_file(version=1), "has GGUF version 1"),
+        (gguf_file(version=99), "has GGUF version 99"),
+        (gguf_file(version=3 << 24), "big-endian"),
+        (gguf_file(n_tensors=1 << 60), "claims 1152921504606846976 tensors"),
+        (gguf_file(n_keys=1 << 63), "keys; at most"),
+        (gguf_file(keys=struct.pack("<Q", 1 << 40)), "key 0 is 1099511627776 bytes long"),
+        (gguf_file(keys=text("k") + struct.pack("<I", 77)), "unknown type 77"),
+        (gguf_file(keys=text("k") + struct.pack("<IQ", 8, 1 << 50)), "truncated"),
+        (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 8, 1 << 60)), "more than the file has room for"),
+        (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 4, 1 << 62)), "truncated"),
+        (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 9, 1 << 61)), "more than the file has room for"),
+        (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 5000, 1)), "elements of unknown type"),
+        (gguf_file(keys=b"", n_keys=0), "does not say its architecture"),
+        (
+            gguf_file(keys=2 * (text("k") + struct.pack("<IB", 7, 1)), n_keys=2),
+            "is there twice",
+        ),
+        (gguf_file(), "not a language model"),
+        (gguf_file(tensors=tensor(shape=(1, 1, 1, 1, 1)), n_tensors=1), "5 dimensions"),
+        (gguf_file(tensors=tensor(shape=(0, 2)), n_tensors=1), "has the shape"),
+        (gguf_file(tensors=tensor(shape=(1 << 40, 1 << 40)), n_tensors=1), "has the shape"),
+        (gguf_file(tensors=tensor(), n_tensors=1), "truncated: tensor"),
+        (gguf_file(tensors=tensor(offset=1 << 62), n_tensors=1, data=bytes(64)), "truncated: tensor"),
+        (gguf_file(tensors=tensor(offset=8), n_tensors=1, data=bytes(64)), "not a multiple of 32"),
+        (gguf_file(tensors=tensor(shape=(20, 2), kind=8), n_tensors=1, data=bytes(99)), "rows of 20"),
+        (gguf_file(tensors=2 * tensor(), n_tensors=2, data=bytes(64)), "is there twice"),
+    ],
+)
+def test_damaged_header_is_refused_with_its_reason(tmp_path: Path, content: bytes, says: str) -> None:
+    with pytest.raises(ModelFormatError, match=says) as caught:
+        header_of(tmp_path, content)
+
+    assert "model.gguf" in str(caught.value)
+    assert caught.value.hint
+
+
+def test_block_sizes_are_those_of_the_gguf_package() -> None:
+    known = {int(kind): sizes for kind, sizes in GGML_QUANT_SIZES.items()}
+
+    assert {kind: known[kind] for kind in _BLOCKS} == _BLOCKS
+
+
+def test_smallest_whole_file_is_accepted(tmp_path: Path) -> None:
+    header_of(tmp_path, gguf_file(tensors=tensor(), n_tensors=1, data=bytes(32)))
+
+
+def test_truncated_file_is_refused_at_every_length(plain_model: Path, tmp_path: Path) -> None:
+    whole = plain_model.read_bytes()
+    path = tmp_path / "cut.gguf"
+    lengths = {*range(64), *range(64, len(whole), 4999), len(whole) - 1, len(whole) - 33}
+
+    for length in lengths:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ModelFormatError):
+            Engine(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(at=st.integers(0, 400), value=st.integers(0, 255))
+def test_flipped_byte_in_the_head_is_refused_or_harmless(
+    plain_model: Path, tmp_path: Path, at: int, value: int
+) -> None:
+    content = bytearray(plain_model.read_bytes())
+    content[at] = value
+    path = tmp_path / "flipped.gguf"
+    path.write_bytes(content)
+
+    try:
+        read_header(path)
+    except ModelError as error:
+        reason = error.hint
+    else:
+        reason = "harmless"
+    assert reason
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match=r"nothing\.gguf' does not exist"):
+        Engine(tmp_path / "nothing.gguf")
+
+
+def test_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="is a folder"):
+        Engine(tmp_path)
+
+
+def test_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+
+    with pytest.raises(ModelLoadError, match="not a regular file"):
+        Engine(tmp_path / "pipe.gguf")
+
+
+def test_nul_in_the_path_is_refused() -> None:
+    with pytest.raises(ModelLoadError, match="cannot be read"):
+        read_header("model\0.gguf")
+
+
+def test_file_without_permission_is_refused_with_the_remedy(
+    plain_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret.gguf"
+    path.write_bytes(plain_model.read_bytes())
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        # Root may read anything: the kernel's refusal is then the only thing that is not real here.
+        def refuse(*_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr("builtins.open", refuse)
+
+    with pytest.raises(ModelLoadError, match="may not be read") as caught:
+        read_header(path)
+
+    assert "chmod" in caught.value.hint
+
+
+def test_unknown_architecture_is_refused_in_the_words_of_llama_cpp(tmp_path: Path) -> None:
+    keys = text("general.architecture") + struct.pack("<I", 8) + text("unheard-of")
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf_file(keys=keys, tensors=tensor(), n_tensors=1, data=bytes(32)))
+
+    with pytest.raises(ModelLoadError, match="unknown model architecture: 'unheard-of'"):
+        Engine(path)
+
+
+def test_missing_hyperparameter_is_refused_in_the_words_of_llama_cpp(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf_file(tensors=tensor(), n_tensors=1, data=bytes(32)))
+
+    with pytest.raises(ModelLoadError, match=r"key not found in model: llama\.\w+") as caught:
+        Engine(path)
+
+    assert "llama-cpp-python" in caught.value.hint

@@ -1,0 +1,193 @@
+"""max_db_size: the oldest go, no more than needed, from those who hold most; readers do not matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shepherd._native.store import Connection
+from shepherd.errors import UsageError
+from shepherd.memory import Memory
+from shepherd.memory.pruning import parse_size
+from shepherd.types import Message
+
+MIB = 1 << 20
+ANSWER = "answer number {0}, " + "a rather long sentence about all the many things there are " * 12
+
+
+def fill(memory: Memory, n: int, user_id: str = "local", start: int = 0) -> list[int]:
+    """Stores n memories of about a kilobyte, in order of time; their ids."""
+    ids = [
+        memory.store_memory(f"question {i} of {user_id}?", ANSWER.format(i), user_id, timestamp=1_000_000 + i)
+        for i in range(start, start + n)
+    ]
+    return [memory_id for memory_id in ids if memory_id is not None]
+
+
+def kept(memory: Memory, user_id: str = "local") -> list[int]:
+    return sorted(record.id for record in memory.list_memories(user_id, limit=1_000_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("10G", 10 << 30),
+        ("1M", MIB),
+        ("1048576", MIB),
+        ("1048576B", MIB),
+        ("1024k", MIB),
+        ("1.5m", MIB * 3 // 2),
+        (" 2 T ", 2 << 40),
+        ("0.5GiB", MIB * 512),
+        ("2.MB", 2 * MIB),
+    ],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "G", "ten", "-5G", "1e9", "10X", "1M1", "nan", "1023K", "0", "1048575", "9" * 30, "٣G"]
+)
+def test_what_is_no_size_or_too_small_is_refused(text: str, path: Path) -> None:
+    with pytest.raises(UsageError, match="max_db_size"):
+        Memory(path, max_db_size=text)
+    assert not path.exists()
+
+
+def test_oldest_memories_go_and_no_more_than_needed(path: Path) -> None:
+    with Memory(path, max_db_size="1M") as memory:
+        ids = fill(memory, 2000)
+
+        left = kept(memory)
+        used = memory.stats().used_bytes
+
+        assert left == ids[-len(left) :]
+        assert 0.9 * MIB < used <= MIB
+        assert memory.check().problems == ()
+
+
+def test_age_is_by_time_not_by_order_of_storing(path: Path) -> None:
+    with Memory(path, max_db_size="1M") as memory:
+        for i in range(2000):
+            memory.store_memory(f"question {i}?", ANSWER.format(i), timestamp=5_000 - i)
+            if memory.count_memories() < i + 1:
+                break
+
+        # Stored last, but the oldest.
+        assert memory.get_memory(kept(memory)[0]).question == "question 0?"  # type: ignore[union-attr]
+
+
+def test_smaller_limit_is_reached_when_the_next_memory_is_stored(path: Path) -> None:
+    with Memory(path) as memory:
+        ids = fill(memory, 3000)
+        before = memory.stats().used_bytes
+    assert before > 3 * MIB
+
+    with Memory(path, max_db_size="2M") as memory:
+        [last] = fill(memory, 1, start=3000)
+        left = kept(memory)
+
+        assert left == [*ids, last][-len(left) :]
+        assert 1.9 * MIB < memory.stats().used_bytes <= 2 * MIB
+
+
+def test_reader_that_holds_the_file_does_not_make_pruning_empty_the_table(path: Path) -> None:
+    with Memory(path) as memory:
+        fill(memory, 3000)
+    reader = Connection(str(path), read_only=True)
+    reader.execute("BEGIN")
+    [(seen,)] = reader.execute("SELECT count(*) FROM context")
+
+    with Memory(path, max_db_size="2M") as memory:
+        fill(memory, 50, start=3000)
+
+        # The file could not shrink, the log only grew; what counts is what is in use.
+        assert path.stat().st_size > 3 * MIB
+        assert memory.count_memories() > 1200
+        assert 1.9 * MIB < memory.stats().used_bytes <= 2 * MIB
+        assert reader.execute("SELECT count(*) FROM context") == [(seen,)]
+    reader.close()
+
+
+def test_pinned_memories_and_facts_stay(path: Path) -> None:
+    with Memory(path, max_db_size="1M") as memory:
+        first = fill(memory, 20)
+        for memory_id in first:
+            memory.pin_memory(memory_id)
+        for n in range(100):
+            memory.set_fact(f"key{n}", f"value {n}")
+
+        fill(memory, 2000, start=20)
+
+        assert set(first) <= set(kept(memory))
+        assert len(memory.get_all_facts()) == 100
+        assert len(kept(memory)) < 1000
+
+
+def test_limit_that_pinned_memories_exceed_costs_no_pinned_memory(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory(path) as memory:
+        ids = fill(memory, 1500)
+        for memory_id in ids:
+            memory.pin_memory(memory_id)
+
+    with Memory(path, max_db_size="1M") as memory:
+        memory.set_fact("name", "Steve")
+
+        assert kept(memory) == ids
+        assert "max_db_size" in caplog.text
+
+
+def test_huge_message_does_not_cost_every_memory(path: Path) -> None:
+    with Memory(path, max_db_size="1M") as memory:
+        ids = fill(memory, 100)
+
+        memory.append_message(memory.start_session(), Message("user", "x" * 10 * MIB))
+        ids += fill(memory, 1, start=100)
+
+        assert kept(memory) == ids
+
+
+def test_user_who_holds_little_loses_nothing_to_one_who_holds_much(path: Path) -> None:
+    with Memory(path, max_db_size="1M") as memory:
+        small = fill(memory, 50, "anna")
+
+        fill(memory, 3000, "bob", start=1000)
+
+        assert kept(memory, "anna") == small
+        assert 100 < len(kept(memory, "bob")) < 1000
+
+
+def test_users_who_all_hold_much_end_with_equal_shares(path: Path) -> None:
+    with Memory(path, max_db_size="1M") as memory:
+        for start in range(0, 1500, 100):
+            for user in ("anna", "bob", "carl"):
+                fill(memory, 100, user, start=start)
+
+        counts = [len(kept(memory, user)) for user in ("anna", "bob", "carl")]
+
+        assert max(counts) - min(counts) <= 10
+        assert min(counts) > 50
+
+
+def test_old_conversations_go_before_memories_but_never_the_latest(path: Path) -> None:
+    now = [1_000.0]
+    with Memory(path, max_db_size="1M", clock=lambda: now[0]) as memory:
+        ids = fill(memory, 100)
+        for _ in range(60):
+            now[0] += 1
+            session = memory.start_session()
+            for n in range(20):
+                memory.append_message(session, Message("user", f"{n} " + ANSWER))
+
+        sessions = memory.list_sessions(limit=100)
+
+        assert kept(memory) == ids
+        assert 1 < len(sessions) < 60
+        assert sessions[0].id == session
+        assert sessions[0].n_messages == 20
+        assert memory.stats().used_bytes <= MIB
+        assert memory.check().problems == ()
