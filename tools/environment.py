@@ -94,6 +94,9 @@ def missing_packages() -> dict[str, str]:
     absent = [" or ".join(names) for names in wanted if not any(map(shutil.which, names))]
     if absent:
         missing["build-essential"] = f"no C and C++ compiler ({' and '.join(absent)} not found)"
+    fetched = (ROOT / "_sqlite").exists() or os.environ.get("SHEPHERD_SQLITE_DIR")
+    if not fetched and not shutil.which("make") and not shutil.which("npm"):
+        missing["make"] = "neither make nor npm; one of them brings SQLite where sqlite.org does not"
     include = Path(sysconfig.get_path("include"))
     if not (include / "Python.h").exists():
         missing["python3-dev"] = f"Python.h is not in {include}"
@@ -127,7 +130,7 @@ def _provide_packages() -> None:
         remedy = f"run this, then start again:\n  sudo {command}"
     else:
         remedy = "install a C and a C++ compiler, Python's headers and its venv module, then start again"
-    raise SetupError(f"{'; '.join(missing.values())}\n{remedy}")
+    raise SetupError(remedy)
 
 
 def _create_venv(venv: Path) -> None:
