@@ -6,6 +6,7 @@ reader on to a second origin, which serves contents with ETag and Range. Faults 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -55,12 +56,17 @@ class Request:
 
 @dataclass
 class Fault:
-    """An answer to give instead of the right one, `times` times, to requests whose path contains `where`."""
+    """An answer to give instead of the right one, `times` times, to requests whose path contains `where`.
+
+    With a status: that and `body`. Else the contents, but the connection ends after `cut_after` bytes, or
+    pauses after `stall_after` until `hub.release()`.
+    """
 
     where: str
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     cut_after: int = -1
+    stall_after: int = -1
     body: bytes = b""
     times: int = 1
 
@@ -74,6 +80,7 @@ class LoopbackHub:
         self.faults: list[Fault] = []
         self.ranges_supported = True
         self._lock = threading.Lock()
+        self._released = threading.Event()
         self._servers = {name: _Server(name, self) for name in ("hub", "store")}
 
     @property
@@ -92,6 +99,7 @@ class LoopbackHub:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.release()
         for server in self._servers.values():
             server.stop()
 
@@ -108,6 +116,14 @@ class LoopbackHub:
     def fail(self, where: str, **fault: Any) -> None:
         """Answer the next request for a path that contains `where` wrongly; see Fault."""
         self.faults.append(Fault(where, **fault))
+
+    def release(self) -> None:
+        """Let stalled answers go on."""
+        self._released.set()
+
+    def wait_for_release(self) -> None:
+        """Until `release` was called."""
+        self._released.wait()
 
     def asked(self, server: str, method: str = "GET") -> list[Request]:
         """The requests that one of the two servers got, in order."""
@@ -146,6 +162,11 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 10
 
+    def handle(self) -> None:
+        """Serve one connection; a client that hangs up in the middle is no error here."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
     def do_GET(self) -> None:
         self._answer()
 
@@ -164,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and fault.status:
             self._send(fault.status, fault.body, fault.headers)
         elif self.name == "store":
-            self._send_contents(path, fault.cut_after if fault else -1)
+            self._send_contents(path, fault or Fault(""))
         elif match := _API.fullmatch(path):
             self._with_repo(match[1], token, self._send_info)
         elif match := _TREE.fullmatch(path):
@@ -231,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         self._send(302, headers=headers)
 
-    def _send_contents(self, path: str, cut_after: int) -> None:
+    def _send_contents(self, path: str, fault: Fault) -> None:
         user, repo, file = unquote(path).lstrip("/").split("/", 2)
         served = self.hub.repos[f"{user}/{repo}"].files[file]
         start, status, headers = 0, 200, {"ETag": f'"{served.sha256}"'}
@@ -242,26 +263,31 @@ class _Handler(BaseHTTPRequestHandler):
             if start >= len(served.data):
                 self._send(416, headers={"Content-Range": f"bytes */{served.size}"})
                 return
-        self._send(status, served.data[start:], headers, cut_after=cut_after)
+        self._send(status, served.data[start:], headers, fault)
 
     def _send_json(self, value: object) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _send(
-        self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, cut_after: int = -1
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        fault: Fault | None = None,
     ) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
-        if cut_after >= 0:
-            self.close_connection = True  # what was promised does not come any more
-            body = body[:cut_after]
         self.end_headers()
         if self.command == "HEAD":
             return
-        try:
-            for start in range(0, len(body), _PIECE):
-                self.wfile.write(body[start : start + _PIECE])
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True
+        if fault and fault.cut_after >= 0:
+            self.close_connection = True  # what was promised does not come any more
+            body = body[: fault.cut_after]
+        if fault and fault.stall_after >= 0:
+            self.wfile.write(body[: fault.stall_after])
+            self.hub.wait_for_release()
+            body = body[fault.stall_after :]
+        for start in range(0, len(body), _PIECE):
+            self.wfile.write(body[start : start + _PIECE])

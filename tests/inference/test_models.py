@@ -1,4 +1,4 @@
-"""Models by name: fetched from a loopback hub with the real huggingface_hub client, checked, found, removed."""
+"""Models by name: fetched from a loopback hub by the real client, checked, found, described, removed."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def test_an_absurd_size_is_refused_before_anything_is_downloaded(registry, hub, 
         "a//evil-Q8_0.gguf",
     ],
 )
-def test_a_file_name_that_leads_elsewhere_is_refused(registry, hub, cache, tmp_path, model_bytes, path):
+def test_a_file_name_that_leads_elsewhere_is_refused(registry, hub, tmp_path, model_bytes, path):
     hub.add(REPO, path, model_bytes)
 
     with pytest.raises(ModelError, match="leads elsewhere") as caught:
@@ -505,8 +505,11 @@ def test_a_name_has_a_repository_and_perhaps_a_quantisation_or_a_file(text, name
 
 @pytest.mark.parametrize(
     "text",
-    ["hf:", "hf:u", "hf:u/", "hf:/r", "hf:u/r:", "hf:../r", "hf:u/..", "hf:u/a--b", "hf:u/r/", "hf:u/r/x.bin"]
-    + ["hf:u/r/../x.gguf", "hf:u/r/a\\b.gguf", "hf:u/r:q/4", "hf:u/r?x", "hf:u/r\n", "hf:u/" + "r" * 99],
+    [
+        *("hf:", "hf:u", "hf:u/", "hf:/r", "hf:../r", "hf:u/..", "hf:u/a--b", "hf:u/r?x", "hf:u/r\n"),
+        *("hf:u/r:", "hf:u/r:q/4", "hf:u/r/", "hf:u/r/x.bin", "hf:u/r/../x.gguf", "hf:u/r/a\\b.gguf"),
+        "hf:u/" + "r" * 99,
+    ],
 )
 def test_a_malformed_name_says_what_was_expected(text):
     with pytest.raises(UsageError, match="is no name of a model") as caught:
@@ -612,7 +615,7 @@ def test_a_repository_without_gguf_says_so(registry, hub):
 def test_a_split_model_with_a_part_missing_on_the_hub_is_refused(registry, hub, model_bytes):
     hub.add(REPO, "m-Q4_K_M-00001-of-00002.gguf", model_bytes)
 
-    with pytest.raises(UsageError, match="of 2 parts of m-Q4_K_M-00001-of-00002.gguf only 1"):
+    with pytest.raises(UsageError, match=r"of 2 parts of m-Q4_K_M-00001-of-00002\.gguf only 1"):
         registry.pull(f"hf:{REPO}:Q4_K_M")
 
 

@@ -241,15 +241,20 @@ def _checked_listing(repo: str, info: Any) -> Listing:
         raise _nonsense(repo, "names no commit")
     files = {}
     for sibling in info.siblings or ():
-        path, lfs = sibling.rfilename, sibling.lfs
+        path = sibling.rfilename
         if not isinstance(path, str) or not path.lower().endswith(".gguf"):
             continue
         if not is_safe_path(path):
             raise _nonsense(repo, f"has the file name {path[:100]!a}, which leads elsewhere")
-        sha256, size = getattr(lfs, "sha256", None), getattr(lfs, "size", None)
-        known = isinstance(sha256, str) and _SHA256.fullmatch(sha256) and isinstance(size, int) and size > 0
-        files[path] = HubFile(path, size, sha256) if known else HubFile(path)
+        files[path] = HubFile(path, *_size_and_checksum(sibling.lfs))
     return Listing(repo, info.sha, files)
+
+
+def _size_and_checksum(lfs: Any) -> tuple[int, str]:
+    size, sha256 = getattr(lfs, "size", None), getattr(lfs, "sha256", None)
+    if isinstance(size, int) and size > 0 and isinstance(sha256, str) and _SHA256.fullmatch(sha256):
+        return size, sha256
+    return 0, ""
 
 
 def _align(target: Partial, response: Any) -> None:

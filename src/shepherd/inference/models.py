@@ -61,7 +61,7 @@ class StoredModel:
     @property
     def built_in(self) -> bool:
         """Whether it came with the package."""
-        return not self.repo
+        return self.name == BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,35 @@ class ModelRegistry:
             )
         return found[0] if found else None
 
+    def configured(self, spec: str) -> Path | None:
+        """The file that the setting `model` stands for; None when it names nothing that is here."""
+        try:
+            found = self.find(spec or BUILT_IN)
+        except UsageError:
+            return None
+        if found is not None:
+            return found.path
+        path = Path(spec).expanduser()
+        return path if spec and path.is_file() else None
+
+    def at(self, path: Path) -> StoredModel:
+        """The model in the GGUF at `path`, with its other parts when it is one of several."""
+        beside = {file.name: file for file in path.parent.iterdir()}
+        variant = next((v for v in variants(beside) if path.name in v.files), Variant((path.name,)))
+        files = tuple(path.parent / name for name in variant.files)
+        return StoredModel(
+            name=str(path),
+            path=files[0],
+            files=files,
+            size_bytes=sum(file.stat().st_size for file in files),
+            quant=variant.quant,
+            complete=variant.is_complete,
+        )
+
     def stored(self, name: str) -> StoredModel:
-        """Like `find`, and the exact name of an incomplete model fits, too; UsageError when there is none."""
+        """Like `find`; the path of a file and the name of an incomplete model fit, too. Else UsageError."""
+        if (path := Path(name).expanduser()).is_file():
+            return self.at(path)
         exact = next((model for model in self.models() if model.name == name), None)
         model = exact or self.find(name)
         if model is None:
@@ -166,10 +193,16 @@ class ModelRegistry:
         assert model is not None
         return model
 
-    def remove(self, model: StoredModel) -> None:
-        """Delete a downloaded model, or what there is of it; never a file outside the cache."""
+    def require_removable(self, model: StoredModel) -> None:
+        """UsageError when `remove` would refuse."""
         if model.built_in:
             raise UsageError(f"{model.name} is built in", hint="it goes when Shepherd is uninstalled")
+        if not model.repo:
+            raise UsageError(f"{model.name} is a file of yours, not a download", hint="shepherd model list")
+
+    def remove(self, model: StoredModel) -> None:
+        """Delete a downloaded model, or what there is of it; never a file outside the cache."""
+        self.require_removable(model)
         Repository(self.cache, model.repo).remove(model.stem)
 
     def describe(self, files: tuple[Path, ...]) -> ModelDescription:

@@ -87,6 +87,8 @@ def parse_hub_name(text: str) -> HubName:
     user, _, rest = text.removeprefix(HUB_PREFIX).partition("/")
     repo, slash, file = rest.partition("/")
     quant = ""
+    if not text.startswith(HUB_PREFIX):
+        raise _malformed(text)
     if not slash:
         repo, colon, quant = repo.partition(":")
         if colon and not _QUANT.fullmatch(quant):
