@@ -197,6 +197,16 @@ def wait_for_partial(home) -> int:
         time.sleep(0.3)
 
 
+def test_a_hub_that_falls_silent_is_asked_again(model, hub):
+    hub.fail(f"/{REPO}/{FILE}", stall_after=100_000)
+
+    done = model("pull", NAME, HF_HUB_DOWNLOAD_TIMEOUT="1")
+
+    assert done.returncode == 0, done.stderr
+    assert "next attempt in 1 s" in done.stderr
+    assert [request.range for request in hub.asked("store")][1].startswith("bytes=")
+
+
 def test_a_terminal_sees_a_bar_and_the_bar_goes_away(hub, environment):
     hub.fail(f"/{REPO}/{FILE}", stall_after=100_000)
     terminal = pexpect.spawn(

@@ -404,6 +404,16 @@ def test_a_gated_repository_says_where_its_terms_are(registry, hub):
     assert f"{hub.endpoint}/{REPO}" in caught.value.hint
 
 
+def test_a_gate_before_the_files_alone_leaves_nothing_behind(registry, hub):
+    # As on the real hub: everybody may list a gated repository.
+    hub.fail("/resolve/", status=401, headers={"X-Error-Code": "GatedRepo"})
+
+    with pytest.raises(ModelError, match="is gated"):
+        registry.pull(SPEC)
+
+    assert registry.models() == []
+
+
 def test_a_refused_token_is_reported_and_not_shown(hub, cache):
     hub.repos[REPO].token = "hf_right"
 
@@ -650,6 +660,16 @@ def test_the_built_in_model_is_first_and_the_default(registry, cache, hub, model
     with pytest.raises(UsageError, match="is built in"):
         with_it.remove(with_it.stored(BUILT_IN))
     assert path.exists()
+
+
+def test_what_a_setting_stands_for_is_told_without_asking_a_hub(registry, hub, tmp_path):
+    path = registry.pull(SPEC).path
+    hub.requests.clear()
+
+    assert registry.configured(f"hf:{REPO}") == registry.configured("tiny-q8_0") == path
+    assert registry.configured(str(tmp_path / "x.gguf")) == tmp_path / "x.gguf"
+    assert [registry.configured(spec) for spec in ("", "hf:a/b", "hf:bad", "nothing")] == [None] * 4
+    assert hub.requests == []
 
 
 def test_without_a_built_in_model_an_empty_name_is_a_mistake(registry):

@@ -38,6 +38,10 @@ _BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _READ_BYTES = 1 << 20
+_SET_ONE = (
+    "shepherd -m model.gguf or -m hf:user/repo:quant names one for this run, "
+    "shepherd config set model NAME for good"
+)
 _NAMES = "shepherd model list shows what is here; a path or hf:user/repo:quant names another"
 
 
@@ -86,13 +90,18 @@ class ModelRegistry:
     def __init__(
         self, *, cache: Path | None = None, hub: Hub | None = None, built_in: Path = _BUILT_IN_FILE
     ) -> None:
-        if cache is None:
-            from huggingface_hub.constants import HF_HUB_CACHE
-
-            cache = Path(HF_HUB_CACHE)
-        self.cache = cache
+        self._cache = cache
         self._hub = hub
         self._built_in = built_in
+
+    @property
+    def cache(self) -> Path:
+        """The folder that downloads go to."""
+        if self._cache is None:
+            from huggingface_hub.constants import HF_HUB_CACHE
+
+            self._cache = Path(HF_HUB_CACHE)
+        return self._cache
 
     def models(self) -> list[StoredModel]:
         """All models: the built-in one first, then by name; incomplete ones too."""
@@ -116,15 +125,11 @@ class ModelRegistry:
         return found[0] if found else None
 
     def configured(self, spec: str) -> Path | None:
-        """The file that the setting `model` stands for; None when it names nothing that is here."""
+        """The file that the setting `model` stands for now; None when it names nothing that is here."""
         try:
-            found = self.find(spec or BUILT_IN)
+            return self._local(spec)
         except UsageError:
             return None
-        if found is not None:
-            return found.path
-        path = Path(spec).expanduser()
-        return path if spec and path.is_file() else None
 
     def at(self, path: Path) -> StoredModel:
         """The model in the GGUF at `path`, with its other parts when it is one of several."""
@@ -155,17 +160,13 @@ class ModelRegistry:
 
         "" is the built-in model. What looks like a path, or is a file, stays that path.
         """
-        if spec.startswith(HUB_PREFIX):
-            return (self.find(spec) or self.pull(spec, report)).path
-        if not spec and not self._built_in.is_file():
-            raise UsageError("no model is set", hint="-m PATH or -m hf:user/repo names one")
-        path = Path(spec).expanduser()
-        if spec and (path.is_file() or path.name != spec or path.suffix.lower() == ".gguf"):
+        if (path := self._local(spec)) is not None:
             return path
-        model = self.find(spec or BUILT_IN)
-        if model is None:
+        if spec.startswith(HUB_PREFIX):
+            return self.pull(spec, report).path
+        if spec:
             raise UsageError(f"there is no model {spec!a}", hint=_NAMES)
-        return model.path
+        raise UsageError("no model is set", hint=_SET_ONE)
 
     def pull(self, spec: str, report: Report = lambda event: None) -> StoredModel:
         """Fetch what `hf:…` names, as far as it is not here; the model as it is now on this machine.
@@ -231,6 +232,15 @@ class ModelRegistry:
             return read_header(model.path).architecture if model.complete else ""
         except ModelError:
             return ""
+
+    def _local(self, spec: str) -> Path | None:
+        """`resolve` without asking a hub."""
+        path = Path(spec).expanduser()
+        is_path = path.is_file() or path.name != spec or path.suffix.lower() == ".gguf"
+        if spec and is_path and not spec.startswith(HUB_PREFIX):
+            return path
+        model = self.find(spec or BUILT_IN)
+        return model.path if model else None
 
     def _built_in_models(self) -> list[StoredModel]:
         if not self._built_in.is_file():

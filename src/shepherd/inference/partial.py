@@ -48,6 +48,8 @@ class Partial:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stream.close()
+        if self.done_bytes == 0:
+            self.path.unlink(missing_ok=True)  # a refused download leaves nothing behind
 
     def append(self, chunk: bytes) -> None:
         """Write a piece; ModelError when it is more than there should be, or the disk refuses."""
