@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
 from tests import models
 
 SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Sequence
 
 from shepherd._native import engine as native
-
 from shepherd.inference import EngineSettings, Generation
 
 KINDS = ("plain", "sliding", "recurrent", "hybrid")

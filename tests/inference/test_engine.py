@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 from llama_cpp import Llama
-from shepherd._native import engine as native
-from tests import models
-from tests.conftest import SCRIPT
-from tests.inference.engines import KINDS, exact_settings, run_to_end
 
+from shepherd._native import engine as native
 from shepherd.errors import ContextOverflowError, InternalError, UsageError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.binding import llama
 from shepherd.types import Message, Sampling
+from tests import models
+from tests.conftest import SCRIPT
+from tests.inference.engines import KINDS, exact_settings, run_to_end
 
 ANSWER = "".join(SCRIPT)
 GREEDY = Sampling(temperature=0.0)

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from shepherd._native import engine as native
-from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 
+from shepherd._native import engine as native
 from shepherd.inference import Engine, Generation
 from shepherd.inference.binding import llama
 from shepherd.types import Message, Sampling
+from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 
 WINDOW = 512
 CHUNK = 64

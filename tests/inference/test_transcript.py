@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests import models
 
 from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
@@ -20,6 +19,7 @@ from shepherd.inference.template import CHATML, GENERIC, ChatTemplate
 from shepherd.inference.transcript import Transcript
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.types import Message
+from tests import models
 
 # The manners of well-known families, each reduced to what matters here.
 WITH_BOS = "{{ bos_token }}" + CHATML

@@ -37,8 +37,8 @@ def llama() -> Any:
     Raises ModelLoadError when llama-cpp-python is missing or its llama_batch is another one.
     """
     try:
-        import llama_cpp  # noqa: PLC0415 (0.2 s; only those who load a model pay)
-        from llama_cpp import llama_cpp as declarations  # noqa: PLC0415
+        import llama_cpp
+        from llama_cpp import llama_cpp as declarations
     except (ImportError, RuntimeError, OSError) as error:
         raise ModelLoadError(
             f"llama-cpp-python cannot be loaded: {error}", hint="pip install 'llama-cpp-python>=0.3.36,<0.4'"
