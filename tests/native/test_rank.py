@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shepherd._native import rank
 from tests.native import twin_rank
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shepherd._native.store import SQLITE_KIND, SQLITE_VERSION, Connection, SQLiteError
 
 BUSY, INTERRUPTED, CORRUPT_OR_FOREIGN, CANNOT_OPEN, MISUSE = 5, 9, 26, 14, 21

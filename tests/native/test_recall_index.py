@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from shepherd._native import text
 from shepherd._native.store import Connection, Recall, SQLiteError
 from tests.native import recall_database as database
