@@ -24,7 +24,9 @@ import pytest
 from tests.models import llama as build_llama
 
 LENGTHS = (200, 1000, 4000)
+# Processes per side, and answers in each, of which the least disturbed counts.
 ROUNDS = 5
+ANSWERS = 3
 N_CTX = 8192
 PROMPT_TOKENS = 64
 # What Shepherd samples with by default.
@@ -41,14 +43,17 @@ def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
 
     settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
     sampling = Sampling(temperature=0.0) if greedy else Sampling(seed=1, **SAMPLING)
+    best, ids = float("inf"), ()
     with Engine(model, settings=settings) as engine:
-        engine.complete(_prompt(), sampling=sampling, max_tokens=8).close()
-        with engine.complete(_prompt(), sampling=sampling, max_tokens=n_tokens) as generation:
+        for _ in range(ANSWERS):
+            engine.decoder.forget()
             first = time.perf_counter()
-            for _ in generation:
-                pass
-            seconds = time.perf_counter() - first
-        return seconds, list(generation.token_ids)
+            with engine.complete(_prompt(), sampling=sampling, max_tokens=n_tokens) as generation:
+                for _piece in generation:
+                    pass
+            best = min(best, time.perf_counter() - first)
+            ids = generation.token_ids
+    return best, list(ids)
 
 
 def _peer(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
@@ -62,15 +67,17 @@ def _peer(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
         "temp": 0.0 if greedy else SAMPLING["temperature"],
         "repeat_penalty": 1.0,
     }
-    for _, _token in zip(range(8), llama.generate(_prompt(), **options), strict=False):
-        pass
-    ids = []
-    first = time.perf_counter()
-    for token in llama.generate(_prompt(), **options):
-        ids.append(token)
-        if len(ids) == n_tokens:
-            break
-    return time.perf_counter() - first, ids
+    best, ids = float("inf"), []
+    for _ in range(ANSWERS):
+        llama.reset()
+        ids = []
+        first = time.perf_counter()
+        for token in llama.generate(_prompt(), **options):
+            ids.append(token)
+            if len(ids) == n_tokens:
+                break
+        best = min(best, time.perf_counter() - first)
+    return best, ids
 
 
 def _burn(stop: threading.Event) -> None:
@@ -115,11 +122,12 @@ def _line(name: str, figures: list[float]) -> str:
     )
 
 
-def _header() -> str:
+def _header(n_tokens: int) -> str:
     import llama_cpp
 
     versions = f"Python {platform.python_version()}, llama-cpp-python {llama_cpp.__version__}"
-    return f"\n{versions}, {platform.machine()}, {os.cpu_count()} CPUs, 1 compute thread, median of {ROUNDS}"
+    machine = f"\n{versions}, {platform.machine()}, {os.cpu_count()} CPUs, 1 compute thread"
+    return f"{machine}\nmedian of {ROUNDS} processes, each the best of {ANSWERS} answers of {n_tokens} tokens"
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +148,7 @@ def test_token_costs_no_more_than_with_llama_generate(benchmark, model: Path, n_
     figures = benchmark.pedantic(_alternate, args=(model, n_tokens, "idle", ROUNDS), rounds=1)
 
     ours, peer = (statistics.median(values) for values in figures.values())
-    print(_header(), f"answer of {n_tokens} tokens:", *(_line(*item) for item in figures.items()), sep="\n")
+    print(_header(n_tokens), *(_line(*item) for item in figures.items()), sep="\n")
     print(f"  ratio {ours / peer:.2f} (at most 1)")
     assert ours <= peer
 
@@ -149,11 +157,11 @@ def test_busy_python_thread_at_most_doubles_the_cost(benchmark, model: Path) -> 
     n_tokens = 1000
 
     def measure() -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-        return _alternate(model, n_tokens, "idle", ROUNDS), _alternate(model, n_tokens, "busy", 3)
+        return _alternate(model, n_tokens, "idle", ROUNDS), _alternate(model, n_tokens, "busy", ROUNDS)
 
     idle, busy = benchmark.pedantic(measure, rounds=1)
 
-    print(_header(), f"answer of {n_tokens} tokens, one pure-Python thread beside it:", sep="\n")
+    print(_header(n_tokens), "alone, and with one pure-Python thread beside it:", sep="\n")
     ratios = {}
     for side in idle:
         ratios[side] = statistics.median(busy[side]) / statistics.median(idle[side])

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.config import SETTINGS, Config, ConfigFile, default_user_id, load, parse_size
+from shepherd.config import SETTINGS, Config, ConfigFile, default_user_id, load
 from shepherd.errors import ConfigError
 
 
@@ -96,21 +96,6 @@ def test_every_setting_is_documented_and_its_default_is_valid():
         assert setting.help
         assert not setting.help.endswith(".")
         assert setting.check(setting.default) == setting.default
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("1M", 1 << 20), ("1.5G", 3 << 29), ("10 g", 10 << 30), ("2T", 2 << 40), ("1048576", 1 << 20),
-     ("1048576B", 1 << 20), ("2048k", 2 << 20), ("1GiB", 1 << 30)],
-)  # fmt: skip
-def test_sizes_are_read_in_powers_of_1024(text, size):
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "10", "1023K", "-1G", "1e9", "G", "1 PB", "٣G"])
-def test_sizes_below_a_mebibyte_or_without_sense_are_refused(text):
-    with pytest.raises(ValueError, match="at least 1M"):
-        parse_size(text)
 
 
 # -- errors ----

@@ -11,7 +11,7 @@ from shepherd.config import SETTINGS
 INTRODUCTION = """\
 # Settings
 
-They live in `~/.config/shepherd/config.json` (`$XDG_CONFIG_HOME`, or the file that `SHEPHERD_CONFIG` names),
+They live in `~/.config/shepherd/config.json` (below `$XDG_CONFIG_HOME`, or the file that `SHEPHERD_CONFIG` names),
 which is written atomically with mode 0600. Keys that Shepherd does not know are kept. A later source wins:
 default, file, environment, option of the command line.
 

@@ -11,7 +11,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, int8_t, uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, strlen
 
 from llama cimport *
 from stream cimport *
@@ -122,6 +122,21 @@ def special_tokens(uintptr_t vocab, int mask):
             text = llama_vocab_get_text(v, i)
             found.append((i, attributes, <bytes>text if text != NULL else b""))
     return found
+
+
+def longest_token(uintptr_t vocab):
+    """The most bytes that a token's text has in this vocabulary, at least 1."""
+    if not is_bound or vocab == 0:
+        raise ValueError("bind() first, and pass a vocabulary")
+    cdef void *v = <void *>vocab
+    cdef const char *text
+    cdef size_t longest = 1
+    cdef int32_t i
+    for i in range(llama_vocab_n_tokens(v)):
+        text = llama_vocab_get_text(v, i)
+        if text != NULL:
+            longest = max(longest, strlen(text))
+    return longest
 
 
 cdef c_bool is_cancelled(void *stream) noexcept nogil:

@@ -6,6 +6,7 @@ warning, never the answer.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "Warned"]
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 # A text of nothing but stop words has them as its keywords, stemmed.
 _FILLER = STOP_WORDS | {stem(word) for word in STOP_WORDS}
@@ -229,6 +231,8 @@ class Assistant:
             ),
         )
         turn.injection = Injection() if injection is None else injection
+        if turn.injection:
+            _log.debug("[prompt+context] %s", turn.message.sent)
 
     def _generate(self, turn: _Turn, history: list[Message]) -> Generation:
         """Start the answer; where the window is too small, memory gives way before the turn is refused."""

@@ -10,7 +10,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 from shepherd.errors import ConfigError
 from shepherd.paths import config_file
+from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
 
 __all__ = [
     "SETTINGS",
@@ -30,7 +30,6 @@ __all__ = [
     "Source",
     "default_user_id",
     "load",
-    "parse_size",
 ]
 
 Source = Literal["default", "file", "environment", "option"]
@@ -47,9 +46,6 @@ _WORDS = {
     "off": False,
     "0": False,
 }
-_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([BKMGT]?)(?:i?B)?", re.IGNORECASE)
-_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_LEAST_SIZE = 1 << 20
 
 
 def _setting(
@@ -210,8 +206,7 @@ class Setting:
             value = float(value) if good else value  # type: ignore[arg-type]
         else:
             good = isinstance(value, str) and (not self.choices or value in self.choices)
-        if good and self.kind == "size":
-            parse_size(str(value))
+            good = good and (self.kind != "size" or _is_size(str(value)))
         if not good:
             raise ValueError(self.expected)
         return value
@@ -336,13 +331,11 @@ def known_setting(key: str) -> Setting:
     raise ConfigError(f"there is no setting {_shown(key)}", hint=hint)
 
 
-def parse_size(text: str) -> int:
-    """Bytes in a size such as `10G`, `1.5M` or `2097152` (B K M G T, powers of 1024, at least 1 MiB)."""
-    match = _SIZE.fullmatch(text.strip())
-    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
-    if size < _LEAST_SIZE:
-        raise ValueError(SETTINGS["max_db_size"].expected)
-    return size
+def _is_size(text: str) -> bool:
+    try:
+        return parse_size(text, least=LEAST_DATABASE_BYTES) > 0
+    except ValueError:
+        return False
 
 
 def default_user_id() -> str:

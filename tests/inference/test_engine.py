@@ -284,6 +284,34 @@ def test_closing_while_generating_ends_the_answer(endless_model: Path) -> None:
             use()
 
 
+def test_answer_cut_by_a_stop_string_outlives_its_engine(scripted_model: Path) -> None:
+    engine = open_engine(scripted_model)
+    generation = engine.generate(HELLO, sampling=GREEDY, stop=["d. Caf"])
+    while generation.is_running:
+        pass
+    engine.close()
+
+    assert run_to_end(generation) == "Hello, I am a shepher"
+    # The last token's half cannot be tokenised any more, and half the ids would say something else.
+    assert generation.token_ids == ()
+
+
+def test_vocabulary_of_a_closed_engine_is_refused(plain_model: Path) -> None:
+    engine = open_engine(plain_model)
+    vocabulary = engine.model.vocabulary
+    engine.close()
+
+    for use in (
+        lambda: vocabulary.tokenize("a"),
+        lambda: vocabulary.detokenize([1]),
+        lambda: vocabulary.piece(1),
+        lambda: vocabulary.is_end(1),
+    ):
+        with pytest.raises(UsageError, match="closed"):
+            use()
+    assert vocabulary.address == 0
+
+
 def test_forgotten_engine_frees_its_thread(plain_model: Path) -> None:
     before = threading.active_count()
     engine = open_engine(plain_model)

@@ -9,7 +9,6 @@ import pytest
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
-from shepherd.memory.pruning import parse_size
 from shepherd.types import Message
 
 MIB = 1 << 20
@@ -27,24 +26,6 @@ def fill(memory: Memory, n: int, user_id: str = "local", start: int = 0) -> list
 
 def kept(memory: Memory, user_id: str = "local") -> list[int]:
     return sorted(record.id for record in memory.list_memories(user_id, limit=1_000_000))
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("10G", 10 << 30),
-        ("1M", MIB),
-        ("1048576", MIB),
-        ("1048576B", MIB),
-        ("1024k", MIB),
-        ("1.5m", MIB * 3 // 2),
-        (" 2 T ", 2 << 40),
-        ("0.5GiB", MIB * 512),
-        ("2.MB", 2 * MIB),
-    ],
-)
-def test_sizes_are_read(text: str, size: int) -> None:
-    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; gives its exit code and never raises for a user's mistake."""
     screen = Screen()
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
+    if verbose:
+        _log_to_stderr()
     try:
         code = _dispatch(list(arguments), screen)
         screen.flush()
@@ -85,6 +87,13 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     code = import_module(COMMANDS[first][0]).execute(parsed, screen)
     assert isinstance(code, int)
     return code
+
+
+def _log_to_stderr() -> None:
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
+    logging.getLogger("shepherd").setLevel(logging.DEBUG)
 
 
 def _help() -> str:

@@ -49,7 +49,9 @@ class Parser(argparse.ArgumentParser):
 def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None:
     """--json and -v, which every command has."""
     parser.add_argument("--json", action="store_true", help=json_help)
-    parser.add_argument("-v", "--verbose", action="store_true", help="show details and tracebacks on stderr")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="log what happens, and show tracebacks, on stderr"
+    )
 
 
 def add_action(actions: Any, name: str, help: str) -> Parser:

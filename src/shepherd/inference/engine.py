@@ -93,7 +93,9 @@ class Engine:
 
     def close(self) -> None:
         """Cancel what runs, end the thread, free the model. May be called twice, from any thread."""
-        self._close()
+        # Not while a prompt is made: that reads the vocabulary.
+        with self._lock:
+            self._close()
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
         """The ids of `text`; with `special`, control tokens written in it become those tokens."""

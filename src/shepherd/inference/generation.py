@@ -142,8 +142,12 @@ class Generation:
                 kept, said = i + 1, end
         else:
             kept, said = len(tokens), len(data)
-        ids = [token for token, _ in tokens[:kept]]
-        return (*ids, *self._vocabulary.tokenize_after(data[said:].decode("utf-8")))
+        ids = tuple(token for token, _ in tokens[:kept])
+        rest = data[said:].decode("utf-8")
+        if rest and self._vocabulary.is_closed:
+            # Nobody is left to tokenise the rest; ids that say only a part would be wrong.
+            return ()
+        return (*ids, *self._vocabulary.tokenize_after(rest))
 
     def _measure(self) -> TurnStats:
         counts = self._stream.counters()

@@ -99,11 +99,12 @@ class LoadedModel:
         self._c = llama()
         self._model: Any = None
         self._context: Any = None
+        self._vocabulary: Vocabulary | None = None
         try:
             self._model = self._load()
             self._refuse_what_cannot_chat()
             self._context = self._make_context()
-            self.vocabulary = Vocabulary(self._model)
+            self.vocabulary = self._vocabulary = Vocabulary(self._model)
             self.info = self._describe(header)
         except BaseException:
             self.close()
@@ -130,6 +131,8 @@ class LoadedModel:
 
     def close(self) -> None:
         """Free the context, then the model. May be called twice; nothing may run in them any more."""
+        if self._vocabulary is not None:
+            self._vocabulary.close()
         context, self._context = self._context, None
         model, self._model = self._model, None
         if context is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 from shepherd._native import engine as native
+from shepherd.errors import UsageError
 from shepherd.inference.binding import llama
 
 __all__ = ["Vocabulary"]
@@ -21,18 +24,22 @@ _UNKNOWN, _CONTROL, _LSTRIP, _RSTRIP = 1, 8, 128, 256
 
 
 class Vocabulary:
-    """The tokenizer of a loaded model. Thread-safe: nothing is written after it is made.
+    """The tokenizer of a loaded model, until that is closed. Thread-safe.
 
     `controls` maps the text of every token that only a template may say (such as `<|im_end|>`) to its id.
     """
 
     def __init__(self, model: Any) -> None:
         self._c = llama()
-        self._handle = self._c.llama_model_get_vocab(model)
-        self.n_tokens: int = self._c.llama_vocab_n_tokens(self._handle)
-        self.bos: int = self._c.llama_vocab_bos(self._handle)
-        self.eos: int = self._c.llama_vocab_eos(self._handle)
-        self.adds_bos = bool(self._c.llama_vocab_get_add_bos(self._handle)) and self.bos >= 0
+        # Held while llama.cpp reads the vocabulary, so that it is not freed meanwhile.
+        self._lock = threading.RLock()
+        self._handle = handle = self._c.llama_model_get_vocab(model)
+        self.n_tokens: int = self._c.llama_vocab_n_tokens(handle)
+        self.bos: int = self._c.llama_vocab_bos(handle)
+        self.eos: int = self._c.llama_vocab_eos(handle)
+        self.adds_bos = bool(self._c.llama_vocab_get_add_bos(handle)) and self.bos >= 0
+        # No token stands for more bytes than this, so n bytes are at least n / longest tokens.
+        self.longest_bytes = native.longest_token(self.address)
         self.controls: dict[str, int] = {}
         self._strips: dict[int, tuple[bool, bool]] = {}
         for token, attributes, raw in native.special_tokens(self.address, _CONTROL | _UNKNOWN):
@@ -42,20 +49,31 @@ class Vocabulary:
 
     @property
     def address(self) -> int:
-        """Of llama.cpp's llama_vocab."""
-        handle = self._handle
-        return int(handle if isinstance(handle, int) else ctypes.cast(handle, ctypes.c_void_p).value or 0)
+        """Of llama.cpp's llama_vocab; 0 when closed."""
+        return int(ctypes.cast(self._handle, ctypes.c_void_p).value or 0)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the model it belongs to is gone."""
+        return self._handle is None
+
+    def close(self) -> None:
+        """Let go of the model's memory, which is about to be freed."""
+        with self._lock:
+            self._handle = None
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        with self._lock:
+            if self._handle is None:
+                raise UsageError("the engine is closed", hint="make a new one")
+            yield self._handle
 
     @cached_property
     def control_pattern(self) -> re.Pattern[str]:
         """Matches the text of any control token, the longest first, as llama.cpp does."""
         texts = sorted(self.controls, key=len, reverse=True)
         return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
-
-    @cached_property
-    def longest_bytes(self) -> int:
-        """No token stands for more bytes than this, so n bytes are at least n / longest tokens."""
-        return max((len(raw) for _, _, raw in native.special_tokens(self.address, -1)), default=1) or 1
 
     @cached_property
     def prefixes_space(self) -> bool:
@@ -68,13 +86,15 @@ class Vocabulary:
 
     def is_end(self, token: int) -> bool:
         """Whether the model ends its turn with this token."""
-        return bool(self._c.llama_vocab_is_eog(self._handle, token))
+        with self._open() as handle:
+            return bool(self._c.llama_vocab_is_eog(handle, token))
 
     def piece(self, token: int) -> str:
         """The text of one token as the vocabulary writes it, control tokens included; empty for -1."""
         if token < 0:
             return ""
-        return (self._c.llama_vocab_get_text(self._handle, token) or b"").decode("utf-8", "replace")
+        with self._open() as handle:
+            return (self._c.llama_vocab_get_text(handle, token) or b"").decode("utf-8", "replace")
 
     def tokenize(self, text: str, *, special: bool = False) -> array[int]:
         """The ids of `text`, without BOS. With `special`, the text of a control token becomes that token."""
@@ -86,7 +106,8 @@ class Vocabulary:
         capacity = len(data) + 2
         while True:
             out = (ctypes.c_int32 * capacity)()
-            n = self._c.llama_tokenize(self._handle, data, len(data), out, capacity, False, special)
+            with self._open() as handle:
+                n = self._c.llama_tokenize(handle, data, len(data), out, capacity, False, special)
             if n >= 0:
                 return array("i", ctypes.string_at(out, 4 * n))
             capacity = -n
@@ -105,10 +126,11 @@ class Vocabulary:
         """The bytes that these tokens stand for, one after the other; control tokens stand for none."""
         out = bytearray()
         buffer = ctypes.create_string_buffer(256)
-        for token in tokens:
-            n = self._c.llama_token_to_piece(self._handle, token, buffer, len(buffer), 0, False)
-            if n < 0:
-                buffer = ctypes.create_string_buffer(-n)
-                n = self._c.llama_token_to_piece(self._handle, token, buffer, len(buffer), 0, False)
-            out += buffer.raw[:n]
+        with self._open() as handle:
+            for token in tokens:
+                n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, False)
+                if n < 0:
+                    buffer = ctypes.create_string_buffer(-n)
+                    n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, False)
+                out += buffer.raw[:n]
         return bytes(out)

@@ -11,38 +11,21 @@ conversation, never pinned memories, never facts.
 from __future__ import annotations
 
 import logging
-import re
 from typing import NamedTuple
 
 from shepherd._native.store import Connection
-from shepherd.errors import UsageError
 from shepherd.memory import memories, sessions
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS
 
-__all__ = ["MINIMUM_BYTES", "parse_size", "prune", "used_bytes"]
-
-MINIMUM_BYTES = 1 << 20
+__all__ = ["prune", "used_bytes"]
 
 _log = logging.getLogger(__name__)
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([BKMGT]?)(?:I?B)?\s*", re.IGNORECASE | re.ASCII)
-_UNITS = {"": 0, "B": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 # Rows per transaction: a writer beside us waits a few milliseconds at most.
 _MOST_ROWS = 128
 # Pages of the full-text index to merge per transaction: its entries only free their pages when merged.
 _MERGED_PAGES = 64
-
-
-def parse_size(text: str) -> int:
-    """Bytes of "10G", "1.5M", "65536B"; units are powers of 1024; at least 1 MiB."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise UsageError(f"max_db_size: {text[:40]!r} is no size", hint="write it like 500M, 1.5G or 10G")
-    size = int(float(match[1]) * (1 << _UNITS[match[2].upper()]))
-    if not MINIMUM_BYTES <= size < 1 << 63:
-        raise UsageError(f"max_db_size: {text[:40]!r} is out of range", hint="use at least 1M")
-    return size
 
 
 def used_bytes(connection: Connection) -> int:

@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from shepherd._native.store import Connection
-from shepherd.errors import StoreFullError, StoreLockedError
+from shepherd.errors import StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import facts, maintenance, memories, pruning, search, sessions, tenants
 from shepherd.memory.database import Database
 from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
 __all__ = ["SQLiteStore"]
@@ -26,7 +27,7 @@ class SQLiteStore:
     def __init__(
         self, path: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
     ) -> None:
-        self._limit_bytes = pruning.parse_size(max_db_size)
+        self._limit_bytes = _limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self._tenants: dict[str, int] = {}
         self._facts: dict[str, tuple[_FactRows, tuple[Fact, ...]]] = {}
@@ -277,3 +278,13 @@ class SQLiteStore:
         if is_outdated:
             with self._database.write() as connection:
                 maintenance.reindex(connection)
+
+
+def _limit(max_db_size: str) -> int:
+    try:
+        return parse_size(max_db_size, least=LEAST_DATABASE_BYTES)
+    except ValueError:
+        raise UsageError(
+            f"max_db_size: {max_db_size[:40]!r} is no size of at least 1M",
+            hint="write it like 500M, 1.5G or 10G",
+        ) from None
