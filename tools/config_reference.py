@@ -11,9 +11,9 @@ from shepherd.config import SETTINGS
 INTRODUCTION = """\
 # Settings
 
-They live in `~/.config/shepherd/config.json` (below `$XDG_CONFIG_HOME`, or the file that `SHEPHERD_CONFIG` names),
-which is written atomically with mode 0600. Keys that Shepherd does not know are kept. A later source wins:
-default, file, environment, option of the command line.
+They live in `~/.config/shepherd/config.json` (below `$XDG_CONFIG_HOME`, or the file that `SHEPHERD_CONFIG`
+names), which is written atomically with mode 0600. Keys that Shepherd does not know are kept. A later source
+wins: default, file, environment, option of the command line.
 
     shepherd config show               all of them, with where each value comes from
     shepherd config set temperature 0.2
