@@ -68,7 +68,9 @@ class Config:
     """All settings with their values; the field definitions are the documentation's source too."""
 
     # The model and how it runs.
-    model: str = _setting("", "text", "path of the GGUF file to chat with")
+    model: str = _setting(
+        "", "text", "model to chat with: a path, hf:user/repo:quant, or a name of shepherd model list"
+    )
     n_ctx: int = _setting(
         0, "whole number", "window in tokens; 0 takes the model's, up to 8192", least=0, most=1 << 24
     )

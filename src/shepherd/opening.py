@@ -19,6 +19,8 @@ from shepherd.errors import (
     UsageError,
 )
 from shepherd.inference import Engine, EngineSettings
+from shepherd.inference.hub import Report
+from shepherd.inference.models import resolve
 from shepherd.memory import Memory
 
 __all__ = ["model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
@@ -27,14 +29,9 @@ __all__ = ["model_path", "open_memory", "open_memory_to_read", "opened_assistant
 _WEATHER = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 
-def model_path(config: Config) -> Path:
-    """The model file that is configured; UsageError when there is none."""
-    if not config.model:
-        raise UsageError(
-            "no model is set",
-            hint="shepherd -m model.gguf names one for this run, shepherd config set model PATH for good",
-        )
-    path = Path(config.model).expanduser()
+def model_path(config: Config, report: Report = lambda event: None) -> Path:
+    """The file of the configured model; one named hf:… is fetched when it is not here. UsageError without."""
+    path = resolve(config.model, report)
     if not path.exists():
         raise UsageError(f"{path}: there is no such file", hint="-m or the setting 'model' names a GGUF file")
     return path

@@ -16,7 +16,7 @@ _MOST_BYTES = 1 << 63
 
 
 def parse_size(text: str, *, least: int = 0) -> int:
-    """Bytes of "10G", "1.5M", "65536B"; units are powers of 1024. ValueError for none or below `least`."""
+    """Bytes of "10G", "1.5M", "65536B"; powers of 1024. ValueError for none or one below `least`."""
     match = _SIZE.fullmatch(text)
     size = float(match[1]) * (1 << _UNITS[match[2].upper()]) if match else -1.0
     if not least <= size < _MOST_BYTES:

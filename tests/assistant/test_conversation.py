@@ -95,6 +95,21 @@ def test_a_continued_conversation_has_the_very_same_prompt(new_assistant, engine
     assert second_stats.decoded_tokens <= 1  # one token is always decoded, for its logits
 
 
+def test_a_conversation_can_be_continued_with_another_model(new_assistant, endless_engine):
+    """Its token ids mean nothing to the other vocabulary, its text does."""
+    ask(new_assistant(archive_turns=False), "one")
+    second = new_assistant(engine=endless_engine, max_tokens=5, archive_turns=False)
+    second.resume()
+    fresh = new_assistant(engine=endless_engine, max_tokens=5, archive_turns=False)
+    fresh.resume()
+    for exchange in fresh._exchanges:
+        exchange.answer.token_ids = ()
+
+    answers = [ask(assistant, "two")[-1].answer for assistant in (second, fresh)]
+
+    assert answers[0] == answers[1]
+
+
 def test_nobody_continues_the_conversation_of_another_user(new_assistant):
     ask(new_assistant(), "My secret is 42")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import (
@@ -38,7 +39,7 @@ exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
 def build_parser() -> Parser:
     """The options of `shepherd chat`."""
     parser = Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
-    add_setting_option(parser, "--model", "model", "GGUF", short="-m")
+    add_setting_option(parser, "--model", "model", "NAME", short="-m")
     parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this one message and end")
     parser.add_argument(
         "--continue", dest="resume", action="store_true", help="go on with the last conversation"
@@ -78,8 +79,11 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
     )
 
-    from shepherd.opening import opened_assistant
+    from shepherd.cli.progress import downloads
+    from shepherd.opening import model_path, opened_assistant
 
+    with downloads(screen) as report:
+        config = replace(config, model=str(model_path(config, report)))
     with opened_assistant(
         config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
     ) as assistant:

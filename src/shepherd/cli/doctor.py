@@ -45,7 +45,7 @@ def build_parser() -> Parser:
         description="Check the installation, the settings, the database, the model and the GPU.\n"
         "Nothing is changed. Exit code 1 when something is in the way of a conversation.",
     )
-    add_setting_option(parser, "--model", "model", "GGUF", short="-m")
+    add_setting_option(parser, "--model", "model", "NAME", short="-m")
     add_memory_options(parser)
     add_common_options(parser)
     return parser
@@ -188,9 +188,17 @@ def _device(config: Config) -> Finding:
 
 def _model(config: Config) -> Finding:
     from shepherd.inference import read_header
+    from shepherd.inference.models import ModelRegistry
+    from shepherd.inference.names import HUB_PREFIX, parse_hub_name
     from shepherd.opening import model_path
 
-    path = model_path(config)
+    path = ModelRegistry().configured(config.model)
+    if path is None and config.model.startswith(HUB_PREFIX):
+        wanted = parse_hub_name(config.model)
+        return Finding(
+            "model", "note", f"{wanted} is not on this machine yet", f"shepherd model pull {wanted}"
+        )
+    path = path or model_path(config)
     header = read_header(path)
     name = header.metadata.get("general.name", path.stem)
     return Finding("model", "ok", f"{path}: {name}, {header.architecture}, {header.file_bytes / 1e6:,.1f} MB")

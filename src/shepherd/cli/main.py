@@ -22,6 +22,7 @@ COMMANDS = {
     "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
+    "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
     "config": ("shepherd.cli.config", "show and change settings"),
     "doctor": ("shepherd.cli.doctor", "check the installation, the database, the model and the GPU"),
 }

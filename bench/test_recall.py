@@ -1,0 +1,318 @@
+"""How long does it take to find the three best of 100,000 memories, and how fast are they stored?
+
+Ours: Recall.search and the rows of the three. Peer: the stdlib's sqlite3 with the query that one would write,
+`bm25() ... JOIN ... WHERE user ... ORDER BY ... LIMIT 3`, over FTS5 with its porter tokenizer. Each in a
+process of its own with its own file, asked the same keywords in turns; four rounds, of which the first warms
+up. Both must match the same memories before anything is timed; they rank differently (ours by age too).
+
+    python -m pytest bench/test_recall.py --benchmark-only -s
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import corpus
+from bench.corpus import NOW, Corpus
+
+ROOT = Path(__file__).resolve().parent.parent
+N_MEMORIES = 100_000
+ROUNDS = 4
+BATCH = 10_000  # memories per transaction, as an import writes them
+# At most this share of the peer's time, by number of users.
+BARS = {1: 1 / 10, 1000: 1 / 8}
+
+
+INSERT_MEMORY = (
+    "INSERT INTO context (id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+INSERT_TERMS = "INSERT INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, ?)"
+INSERT_TENANT = (
+    "INSERT INTO tenants (number, user_id, n, total_length, next_sequence, version) VALUES (?, ?, ?, ?, ?, 1)"
+)
+BEST_ROWS = "SELECT id, user_message, assistant_response FROM context WHERE id IN (?, ?, ?)"
+
+
+# ---- ours
+
+
+def _store(path: Path, memories: Corpus) -> float:
+    """Seconds that SQLite took for all tables; the terms are made before."""
+    from shepherd._native import text
+    from shepherd._native.store import Connection
+    from shepherd.memory.schema import create_schema
+
+    tenants: dict[int, list[int]] = {}
+    rows, terms = [], []
+    for memory in memories.memories:
+        number = memory.user + 1
+        tenant = tenants.setdefault(number, [0, 0])
+        question, n_question = text.scoped(memory.question, number)
+        answer, n_answer = text.scoped(memory.answer, number)
+        tenant[0] += 1
+        length = n_question + n_answer
+        tenant[1] += length
+        id = number << 40 | tenant[0]
+        rows.append(
+            (id, memory.question, memory.answer, memory.timestamp, f"{id:064x}", f"user{number}", length)
+        )
+        terms.append((id, question, answer))
+    with Connection(path) as connection:
+        connection.script("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN")
+        create_schema(connection)
+        connection.execute("COMMIT")
+        first = time.perf_counter()
+        for start in range(0, N_MEMORIES, BATCH):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute_many(INSERT_MEMORY, rows[start : start + BATCH])
+            connection.execute_many(INSERT_TERMS, terms[start : start + BATCH])
+            connection.execute("COMMIT")
+        seconds = time.perf_counter() - first
+        connection.execute_many(
+            INSERT_TENANT,
+            ((number, f"user{number}", n, length, n + 1) for number, (n, length) in tenants.items()),
+        )
+    return seconds
+
+
+class _Shepherd:
+    """Ids are those of the peer: positions in the corpus, from 1."""
+
+    def __init__(self, path: Path, memories: Corpus) -> None:
+        from shepherd._native.store import SQLITE_VERSION, Connection, Recall
+
+        self.seconds_to_store = _store(path, memories)
+        self.versions = f"SQLite {SQLITE_VERSION}"
+        self.connection = Connection(path, read_only=True, cache_kib=65_536)
+        self.recall = Recall()
+        self.positions: dict[int, int] = {}
+        counts: dict[int, int] = {}
+        for position, memory in enumerate(memories.memories, 1):
+            counts[memory.user] = counts.get(memory.user, 0) + 1
+            self.positions[(memory.user + 1) << 40 | counts[memory.user]] = position
+
+    def search(self, user: int, keywords: list[str], k: int = 3) -> list[int]:
+        from shepherd._native import text
+
+        hits = self.recall.search(self.connection, user + 1, text.keywords(" ".join(keywords)), k, NOW)
+        ids = [hit[0] for hit in hits]
+        if k == 3:
+            self.connection.execute(BEST_ROWS, (*ids, None, None, None)[:3])
+        return ids
+
+    def matches(self, user: int, keywords: list[str]) -> list[int]:
+        return sorted(self.positions[id] for id in self.search(user, keywords, N_MEMORIES))
+
+
+# ---- the peer
+
+
+class _Stdlib:
+    BEST = """
+        SELECT context.id, context.user_message, context.assistant_response, bm25(context_fts) AS score
+        FROM context_fts JOIN context ON context.id = context_fts.rowid
+        WHERE context_fts MATCH ? AND user_id = ? ORDER BY score LIMIT 3
+    """
+
+    def __init__(self, path: Path, memories: Corpus) -> None:
+        self.users = [memory.user for memory in memories.memories]
+        self.versions = f"stdlib sqlite3 {sqlite3.sqlite_version}"
+        self.connection = sqlite3.connect(path, isolation_level=None)
+        self.connection.executescript("""
+            PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;
+            CREATE TABLE context (id INTEGER PRIMARY KEY, user_message TEXT, assistant_response TEXT,
+                timestamp INTEGER, user_id TEXT);
+            CREATE INDEX context_user ON context (user_id);
+            CREATE VIRTUAL TABLE context_fts USING fts5 (user_message, assistant_response,
+                content = 'context', content_rowid = 'id', tokenize = 'porter unicode61');
+        """)
+        first = time.perf_counter()
+        for start in range(0, N_MEMORIES, BATCH):
+            part = list(enumerate(memories.memories[start : start + BATCH], start + 1))
+            self.connection.execute("BEGIN")
+            self.connection.executemany(
+                "INSERT INTO context VALUES (?, ?, ?, ?, ?)",
+                ((i, m.question, m.answer, m.timestamp, f"user{m.user}") for i, m in part),
+            )
+            self.connection.executemany(
+                "INSERT INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, ?)",
+                ((i, m.question, m.answer) for i, m in part),
+            )
+            self.connection.execute("COMMIT")
+        self.seconds_to_store = time.perf_counter() - first
+
+    def _parameters(self, user: int, keywords: list[str]) -> tuple[str, str]:
+        return " OR ".join(f'"{word}"' for word in keywords), f"user{user}"
+
+    def search(self, user: int, keywords: list[str]) -> list[int]:
+        rows = self.connection.execute(self.BEST, self._parameters(user, keywords)).fetchall()
+        return [row[0] for row in rows]
+
+    def matches(self, user: int, keywords: list[str]) -> list[int]:
+        query = "SELECT rowid FROM context_fts WHERE context_fts MATCH ? ORDER BY rowid"
+        rows = self.connection.execute(query, self._parameters(user, keywords)[:1]).fetchall()
+        return [row[0] for row in rows if self.users[row[0] - 1] == user]
+
+
+SIDES: dict[str, Any] = {"shepherd": _Shepherd, "stdlib sqlite3": _Stdlib}
+
+
+# ---- one process per side, a line per question
+
+
+def _serve(side: str, n_users: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        memories = corpus.build(N_MEMORIES, n_users)
+        store = SIDES[side](Path(folder) / "memory.db", memories)
+        about = {"digest": memories.digest, "versions": store.versions, "store_s": store.seconds_to_store}
+        print(json.dumps(about), flush=True)
+        for line in sys.stdin:
+            what, user, keywords = json.loads(line)
+            ask = store.search if what == "search" else store.matches
+            first = time.perf_counter()
+            ids = ask(user, keywords)
+            microseconds = 1e6 * (time.perf_counter() - first)
+            print(json.dumps([microseconds, ids if what == "matches" else len(ids)]), flush=True)
+        store.connection.close()
+
+
+class _Process:
+    def __init__(self, side: str, n_users: int) -> None:
+        command = [sys.executable, "-m", "bench.test_recall", side, str(n_users)]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self) -> dict[str, Any]:
+        return self._read()
+
+    def ask(self, what: str, user: int, keywords: tuple[str, ...]) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([what, user, keywords]) + "\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the measured process ended early; its error is above"
+        return json.loads(line)
+
+    def stop(self) -> None:
+        self.process.communicate()
+
+
+def _spread(times: list[float]) -> tuple[float, float]:
+    ordered = sorted(times)
+    return statistics.median(ordered), ordered[len(ordered) * 99 // 100]
+
+
+def _line(name: str, times: list[float], round_medians: list[float]) -> str:
+    p50, p99 = _spread(times)
+    rounds = f"{min(round_medians):.1f} .. {max(round_medians):.1f}"
+    return f"  {name:<16} p50 {p50:9.1f} us   p99 {p99:9.1f} us   p50 of each round {rounds}"
+
+
+@pytest.fixture(params=list(BARS), ids=lambda n: f"{n}-users")
+def sides(request: pytest.FixtureRequest) -> Iterator[tuple[int, dict[str, _Process]]]:
+    processes = {side: _Process(side, request.param) for side in SIDES}
+    yield request.param, processes
+    for process in processes.values():
+        process.stop()
+
+
+def test_recall_is_a_fraction_of_stdlib_sqlite(
+    benchmark: Any, sides: tuple[int, dict[str, _Process]]
+) -> None:
+    n_users, processes = sides
+    about = {side: process.start() for side, process in processes.items()}
+    memories = corpus.build(N_MEMORIES, n_users)
+    assert {one["digest"] for one in about.values()} == {memories.digest}
+    for user, keywords in memories.questions[:50]:
+        ours, peers = (process.ask("matches", user, keywords)[1] for process in processes.values())
+        assert ours == peers
+
+    def measure() -> dict[str, list[list[float]]]:
+        times: dict[str, list[list[float]]] = {side: [] for side in processes}
+        for number in range(ROUNDS):
+            for side in processes:
+                times[side].append([])
+            for i, (user, keywords) in enumerate(memories.questions):
+                for side in sorted(processes, reverse=(i + number) % 2 == 0):
+                    times[side][-1].append(processes[side].ask("search", user, keywords)[0])
+        return {side: rounds[1:] for side, rounds in times.items()}
+
+    times = benchmark.pedantic(measure, rounds=1)
+
+    flat = {side: [t for one in rounds for t in one] for side, rounds in times.items()}
+    ratio = _spread(flat["shepherd"])[0] / _spread(flat["stdlib sqlite3"])[0]
+    versions = ", ".join(one["versions"] for one in about.values())
+    print(f"\nPython {platform.python_version()}, {versions}, {platform.machine()}, {os.cpu_count()} CPUs")
+    n_questions = len(memories.questions)
+    print(f"{N_MEMORIES} memories of {n_users} users, {n_questions} questions, data {memories.digest}")
+    for side, rounds in times.items():
+        print(_line(side, flat[side], [statistics.median(one) for one in rounds]))
+        print(f"  {'':<16} stored {N_MEMORIES / about[side]['store_s']:,.0f} memories a second")
+    print(f"  ratio 1/{1 / ratio:.1f} (at most 1/{1 / BARS[n_users]:.0f})")
+    assert ratio <= BARS[n_users]
+
+
+# ---- threads
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bench") / "memory.db"
+    _store(path, corpus.build(N_MEMORIES, 1000))
+    return path
+
+
+def test_two_threads_search_more_than_one(benchmark: Any, database: Path) -> None:
+    from shepherd._native.store import Connection, Recall
+
+    questions = corpus.build(N_MEMORIES, 1000).questions
+    recall = Recall()
+
+    def search(n: int) -> None:
+        with Connection(database, read_only=True, cache_kib=65_536) as connection:
+            for i in range(n):
+                user, keywords = questions[i % len(questions)]
+                recall.search(connection, user + 1, keywords, 3, NOW)
+
+    def per_second(n_threads: int, n: int = 4000) -> float:
+        threads = [threading.Thread(target=search, args=(n,)) for _ in range(n_threads)]
+        first = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return n_threads * n / (time.perf_counter() - first)
+
+    def measure() -> list[list[float]]:
+        return [[per_second(1), per_second(2)] for _ in range(3)]
+
+    search(400)
+    rates = benchmark.pedantic(measure, rounds=1)
+    one, two = (statistics.median(column) for column in zip(*rates, strict=True))
+    print(
+        f"\n1,000 users, searches a second: {one:,.0f}, with two threads {two:,.0f} ({two / one:.2f} times)"
+    )
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]))

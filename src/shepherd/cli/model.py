@@ -1,0 +1,186 @@
+"""`shepherd model`: fetch models, look at those on this machine, remove them."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
+from shepherd.cli.progress import downloads
+from shepherd.cli.render import Screen, counted, size
+from shepherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from shepherd.inference.models import ModelDescription, ModelRegistry, StoredModel
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+Fetch models, look at those on this machine, remove them.
+
+Models come from the Hugging Face Hub, or the mirror that HF_ENDPOINT names, into the cache that other
+programs use too (HF_HUB_CACHE). shepherd config set model NAME makes one the default."""
+
+_PULL = """\
+Fetch a GGUF model. What is here already is not fetched again, and an interrupted download goes on
+where it stopped. The model is checked before it counts as installed; its path goes to stdout.
+
+  hf:user/repo:Q5_K_M      by quantisation; capitals do not matter
+  hf:user/repo             the only model there, else Q4_K_M
+  hf:user/repo/file.gguf   by file; a part of a split model stands for all of it"""
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd model`."""
+    parser = Parser(prog="shepherd model", description=_DESCRIPTION)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    pull = actions.add_parser("pull", help="fetch a model from the hub", description=_PULL)
+    pull.add_argument("name", metavar="NAME", help="what to fetch")
+    listing = actions.add_parser("list", help="the models on this machine")
+    show = actions.add_parser("show", help="what is known about a model")
+    show.add_argument("name", metavar="NAME", help="its name, as list shows it, or the path of a GGUF file")
+    remove = actions.add_parser("rm", help="delete a model that was fetched")
+    remove.add_argument("name", metavar="NAME", help="its name, as list shows it")
+    remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    for action in (pull, listing, show, remove):
+        add_common_options(action)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run one action; gives its exit code."""
+    from shepherd.inference.models import ModelRegistry
+
+    configured = loaded_settings(arguments).config.model
+    return _ACTIONS[arguments.action](ModelRegistry(), arguments, screen, configured)
+
+
+def _pull(registry: ModelRegistry, arguments: Namespace, screen: Screen, configured: str) -> int:
+    with downloads(screen) as report:
+        model = registry.pull(arguments.name, report)
+    default = registry.configured(configured)
+    if arguments.json:
+        screen.json(_record(registry, model, default))
+        return 0
+    screen.note(f"{model.name} is here: {size(model.size_bytes)}")
+    if model.path != default:
+        screen.note(f"shepherd -m {model.name} talks with it")
+        screen.note(f"shepherd config set model {model.name} makes it the default")
+    screen.print(str(model.path))
+    return 0
+
+
+def _list(registry: ModelRegistry, arguments: Namespace, screen: Screen, configured: str) -> int:
+    default = registry.configured(configured)
+    records = [_record(registry, model, default) for model in registry.models()]
+    if arguments.json:
+        screen.json(records)
+        return 0
+    rows = [
+        (r["name"], size(r["size_bytes"]), r["quant"], r["architecture"], _state(r), _place(r))
+        for r in records
+    ]
+    screen.table(["model", "size", "quantisation", "architecture", "state", "where"], rows)
+    if not records:
+        screen.note("no models yet; shepherd model pull hf:user/repo:quant fetches one")
+    else:
+        total = sum(record["size_bytes"] for record in records)
+        screen.note(f"{counted(len(records), 'model')}, {size(total)}; downloads are in {registry.cache}")
+    return 0
+
+
+def _show(registry: ModelRegistry, arguments: Namespace, screen: Screen, configured: str) -> int:
+    model = registry.stored(arguments.name)
+    if not model.complete:
+        raise UsageError(f"{model.name} has not come completely", hint=f"shepherd model pull {model.name}")
+    told = registry.describe(model.files)
+    record = _record(registry, model, registry.configured(configured))
+    if arguments.json:
+        screen.json({**record, **_plain(told)})
+        return 0
+    for field, value in _in_words(record, told):
+        screen.print(f"{field:14} {value or 'not stated'}")
+    return 0
+
+
+def _rm(registry: ModelRegistry, arguments: Namespace, screen: Screen, configured: str) -> int:
+    model = registry.stored(arguments.name)
+    registry.require_removable(model)
+    is_default = model.path == registry.configured(configured)
+    if is_default:
+        screen.warn(f"{model.name} is the configured model", "shepherd config set model NAME names another")
+    if not _agreed(f"delete {model.name}, {size(model.size_bytes)}?", arguments, screen):
+        screen.note("nothing was deleted")
+        return 1
+    registry.remove(model)
+    if arguments.json:
+        screen.json({"removed": model.name, "size_bytes": model.size_bytes, "default": is_default})
+    else:
+        screen.note(f"{model.name} is deleted")
+    return 0
+
+
+_ACTIONS = {"pull": _pull, "list": _list, "show": _show, "rm": _rm}
+
+
+def _agreed(question: str, arguments: Namespace, screen: Screen) -> bool:
+    if arguments.yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(question, hint="--yes says yes; without a terminal nobody can be asked")
+    screen.err.write(f"{question} [y/N] ")
+    screen.err.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _record(registry: ModelRegistry, model: StoredModel, default: Path | None) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "size_bytes": model.size_bytes,
+        "quant": model.quant,
+        "architecture": registry.architecture(model),
+        "complete": model.complete,
+        "built_in": model.built_in,
+        "default": model.path == default,
+        "path": str(model.path),
+    }
+
+
+def _plain(told: ModelDescription) -> dict[str, Any]:
+    return {**asdict(told), "files": list(map(str, told.files)), "sha256": list(told.sha256)}
+
+
+def _in_words(record: dict[str, Any], told: ModelDescription) -> list[tuple[str, str]]:
+    return [
+        ("name", record["name"]),
+        ("title", told.title),
+        ("architecture", told.architecture),
+        ("parameters", f"{told.n_params:,}"),
+        ("quantisation", told.quant),
+        ("context", f"{told.n_ctx_train:,} tokens" if told.n_ctx_train else ""),
+        ("chat template", "yes" if told.chat_template else "no"),
+        ("licence", told.licence),
+        ("size", size(told.size_bytes)),
+        ("default", "yes" if record["default"] else "no"),
+        *(("path", str(path)) for path in told.files),
+        *(("SHA-256", sha256) for sha256 in told.sha256),
+    ]
+
+
+def _state(record: dict[str, Any]) -> str:
+    if not record["complete"]:
+        return "incomplete"
+    if not record["architecture"]:
+        return "damaged"
+    return "default" if record["default"] else ""
+
+
+def _place(record: dict[str, Any]) -> str:
+    path, home = Path(record["path"]), Path.home()
+    if record["built_in"]:
+        return "built in"
+    return f"~/{path.relative_to(home)}" if home in path.parents else str(path)

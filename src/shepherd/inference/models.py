@@ -1,0 +1,314 @@
+"""The models on this machine: the built-in one, and those in huggingface_hub's cache.
+
+There is no list of our own that could go stale: a model is installed when its file is in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import shepherd
+from shepherd.errors import ModelError, ModelFormatError, UsageError
+from shepherd.inference.cache import Repository, repositories
+from shepherd.inference.gguf import GGUFHeader, read_header
+from shepherd.inference.hub import Hub, HubFile, Listing, Report
+from shepherd.inference.names import (
+    FILE_TYPES,
+    HUB_PREFIX,
+    HubName,
+    Variant,
+    choose,
+    matching,
+    parse_hub_name,
+    quant_of,
+    shortest_names,
+    stem_of,
+    variants,
+)
+
+__all__ = ["BUILT_IN", "ModelDescription", "ModelRegistry", "StoredModel", "resolve"]
+
+BUILT_IN = "shepherd-mini"
+_BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0.gguf"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_READ_BYTES = 1 << 20
+_SET_ONE = (
+    "shepherd -m model.gguf or -m hf:user/repo:quant names one for this run, "
+    "shepherd config set model NAME for good"
+)
+_NAMES = "shepherd model list shows what is here; a path or hf:user/repo:quant names another"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model on this machine, under the name that -m and the setting `model` take.
+
+    `path` is the file that an engine loads; a split model has more `files`. One that was not fetched to the
+    end is not `complete`. `stem` is its file name in the repository `repo`, without part number and .gguf.
+    """
+
+    name: str
+    path: Path
+    files: tuple[Path, ...]
+    size_bytes: int
+    quant: str
+    repo: str = ""
+    stem: str = ""
+    complete: bool = True
+
+    @property
+    def built_in(self) -> bool:
+        """Whether it came with the package."""
+        return self.name == BUILT_IN
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """What a model's header says. Fields that it does not have are empty or 0; `sha256` has one per file."""
+
+    title: str
+    architecture: str
+    quant: str
+    n_ctx_train: int
+    n_params: int
+    chat_template: bool
+    licence: str
+    size_bytes: int
+    files: tuple[Path, ...]
+    sha256: tuple[str, ...]
+
+
+class ModelRegistry:
+    """Finds, describes, fetches and removes models. `cache`: HF_HUB_CACHE unless another folder is given."""
+
+    def __init__(
+        self, *, cache: Path | None = None, hub: Hub | None = None, built_in: Path = _BUILT_IN_FILE
+    ) -> None:
+        self._cache = cache
+        self._hub = hub
+        self._built_in = built_in
+
+    @property
+    def cache(self) -> Path:
+        """The folder that downloads go to."""
+        if self._cache is None:
+            from huggingface_hub.constants import HF_HUB_CACHE
+
+            self._cache = Path(HF_HUB_CACHE)
+        return self._cache
+
+    def models(self) -> list[StoredModel]:
+        """All models: the built-in one first, then by name; incomplete ones too."""
+        found = [model for repo in repositories(self.cache) for model in self._stored_in(repo).values()]
+        return [*self._built_in_models(), *sorted(found, key=lambda model: model.name)]
+
+    def find(self, name: str) -> StoredModel | None:
+        """The complete model that `name` means, None when there is none here; asks no hub.
+
+        `name` is what `models()` calls it, any other `hf:` name that fits, or the name of its file.
+        Raises UsageError when it is malformed or fits several.
+        """
+        if name.startswith(HUB_PREFIX):
+            return self._find_from_hub(parse_hub_name(name))
+        wanted = name.lower().removesuffix(".gguf")
+        found = [m for m in self.models() if m.complete and wanted in (m.name, m.path.stem.lower())]
+        if len(found) > 1:
+            raise UsageError(
+                f"{name!a} fits several models", hint="there are " + ", ".join(model.name for model in found)
+            )
+        return found[0] if found else None
+
+    def configured(self, spec: str) -> Path | None:
+        """The file that the setting `model` stands for now; None when it names nothing that is here."""
+        try:
+            return self._local(spec)
+        except UsageError:
+            return None
+
+    def at(self, path: Path) -> StoredModel:
+        """The model in the GGUF at `path`, with its other parts when it is one of several."""
+        beside = {file.name: file for file in path.parent.iterdir()}
+        variant = next((v for v in variants(beside) if path.name in v.files), Variant((path.name,)))
+        files = tuple(path.parent / name for name in variant.files)
+        return StoredModel(
+            name=str(path),
+            path=files[0],
+            files=files,
+            size_bytes=sum(file.stat().st_size for file in files),
+            quant=variant.quant,
+            complete=variant.is_complete,
+        )
+
+    def stored(self, name: str) -> StoredModel:
+        """Like `find`; the path of a file and the name of an incomplete model fit, too. Else UsageError."""
+        if (path := Path(name).expanduser()).is_file():
+            return self.at(path)
+        exact = next((model for model in self.models() if model.name == name), None)
+        model = exact or self.find(name)
+        if model is None:
+            raise UsageError(f"there is no model {name!a} on this machine", hint="shepherd model list")
+        return model
+
+    def resolve(self, spec: str, report: Report = lambda event: None) -> Path:
+        """The file to load for what -m or the setting `model` says; fetches an `hf:` model that is not here.
+
+        "" is the built-in model. What looks like a path, or is a file, stays that path.
+        """
+        if (path := self._local(spec)) is not None:
+            return path
+        if spec.startswith(HUB_PREFIX):
+            return self.pull(spec, report).path
+        if spec:
+            raise UsageError(f"there is no model {spec!a}", hint=_NAMES)
+        raise UsageError("no model is set", hint=_SET_ONE)
+
+    def pull(self, spec: str, report: Report = lambda event: None) -> StoredModel:
+        """Fetch what `hf:…` names, as far as it is not here; the model as it is now on this machine.
+
+        It counts as installed when size, SHA-256 and GGUF header were found right. After an interruption, at
+        whatever moment, the next call goes on.
+        Raises UsageError for a name that fits nothing or too much, else ModelError.
+        """
+        name = parse_hub_name(spec)
+        hub = self._hub or Hub()
+        listing = hub.listing(name.repo, report)
+        chosen = choose(name, variants(listing.files))
+        files = [listing.files[path] for path in chosen.files]
+        hub.require_checksums(listing, files)
+        repository = Repository(self.cache, name.repo)
+        repository.require_space(listing, files)
+        for file in files:
+            with repository.locked(file, report):
+                if not repository.has(listing, file):
+                    hub.download(listing, file, repository.partial(file), report)
+                _require_model(repository, listing, file)
+                repository.install(listing, file)
+        repository.set_newest(listing.commit)
+        model = self._find_from_hub(HubName(name.repo, file=chosen.files[0]))
+        assert model is not None
+        return model
+
+    def require_removable(self, model: StoredModel) -> None:
+        """UsageError when `remove` would refuse."""
+        if model.built_in:
+            raise UsageError(f"{model.name} is built in", hint="it goes when Shepherd is uninstalled")
+        if not model.repo:
+            raise UsageError(f"{model.name} is a file of yours, not a download", hint="shepherd model list")
+
+    def remove(self, model: StoredModel) -> None:
+        """Delete a downloaded model, or what there is of it; never a file outside the cache."""
+        self.require_removable(model)
+        Repository(self.cache, model.repo).remove(model.stem)
+
+    def describe(self, files: tuple[Path, ...]) -> ModelDescription:
+        """What the header of a model says, given its file or all its parts in order.
+
+        Raises ModelError for what is no GGUF. A file outside the cache is read once, for its SHA-256.
+        """
+        headers = [read_header(path) for path in files]
+        first = headers[0]
+        return ModelDescription(
+            title=str(first.metadata.get("general.name", "")),
+            architecture=first.architecture,
+            quant=_quant(first, files[0]),
+            n_ctx_train=_whole(first.metadata.get(f"{first.architecture}.context_length")),
+            n_params=sum(map(_elements, headers)),
+            chat_template="tokenizer.chat_template" in first.metadata,
+            licence=str(first.metadata.get("general.license", "")),
+            size_bytes=sum(header.file_bytes for header in headers),
+            files=files,
+            sha256=tuple(map(_sha256, files)),
+        )
+
+    def architecture(self, model: StoredModel) -> str:
+        """Its architecture; "" when its file is damaged or has not come completely."""
+        try:
+            return read_header(model.path).architecture if model.complete else ""
+        except ModelError:
+            return ""
+
+    def _local(self, spec: str) -> Path | None:
+        """`resolve` without asking a hub."""
+        path = Path(spec).expanduser()
+        is_path = path.is_file() or path.name != spec or path.suffix.lower() == ".gguf"
+        if spec and is_path and not spec.startswith(HUB_PREFIX):
+            return path
+        model = self.find(spec or BUILT_IN)
+        return model.path if model else None
+
+    def _built_in_models(self) -> list[StoredModel]:
+        if not self._built_in.is_file():
+            return []
+        path = self._built_in
+        return [StoredModel(BUILT_IN, path, (path,), path.stat().st_size, quant_of(path.name))]
+
+    def _stored_in(self, repo: str) -> dict[Variant, StoredModel]:
+        holdings = Repository(self.cache, repo).holdings()
+        names = shortest_names(repo, [holding.variant for holding in holdings])
+        return {
+            holding.variant: StoredModel(
+                name=str(name),
+                path=holding.paths[0],
+                files=holding.paths,
+                size_bytes=sum(path.stat().st_size for path in holding.paths),
+                quant=holding.variant.quant,
+                repo=repo,
+                stem=stem_of(holding.variant.files[0]),
+                complete=holding.complete,
+            )
+            for name, holding in zip(names, holdings, strict=True)
+        }
+
+    def _find_from_hub(self, name: HubName) -> StoredModel | None:
+        complete = {variant: model for variant, model in self._stored_in(name.repo).items() if model.complete}
+        if not matching(name, list(complete)):
+            return None
+        return complete[choose(name, list(complete))]
+
+
+def resolve(spec: str, report: Report = lambda event: None) -> Path:
+    """The file to load for a path, an installed model's name or `hf:user/repo:quant`; see ModelRegistry."""
+    return ModelRegistry().resolve(spec, report)
+
+
+def _require_model(repository: Repository, listing: Listing, file: HubFile) -> None:
+    """Deletes a download that is no GGUF, whatever its checksum; what another program has put there stays."""
+    path = repository.contents(listing, file)
+    try:
+        read_header(path)
+    except ModelFormatError as error:
+        deleted = path == repository.partial(file)
+        if deleted:
+            path.unlink()
+        what = str(error).replace(f"model '{path}'", f"{HUB_PREFIX}{listing.repo}/{file.path}")
+        raise ModelFormatError(what + "; the download was deleted" * deleted, hint=error.hint) from error
+
+
+def _quant(header: GGUFHeader, path: Path) -> str:
+    named = FILE_TYPES.get(_whole(header.metadata.get("general.file_type"), missing=-1), "")
+    return named or quant_of(path.name)
+
+
+def _whole(value: object, missing: int = 0) -> int:
+    return value if isinstance(value, int) else missing
+
+
+def _elements(header: GGUFHeader) -> int:
+    return sum(math.prod(tensor.shape) for tensor in header.tensors)
+
+
+def _sha256(path: Path) -> str:
+    # In the cache a file is a link to its contents, which are named after their checksum.
+    if path.is_symlink() and _SHA256.fullmatch(name := os.path.basename(os.readlink(path))):
+        return name
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_READ_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
