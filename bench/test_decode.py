@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.models import llama as build_llama
 
 LENGTHS = (200, 1000, 4000)
@@ -37,8 +38,8 @@ def _prompt() -> list[int]:
 
 
 def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
-    from shepherd.inference import Engine, EngineSettings  # noqa: PLC0415
-    from shepherd.types import Sampling  # noqa: PLC0415
+    from shepherd.inference import Engine, EngineSettings
+    from shepherd.types import Sampling
 
     settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
     sampling = Sampling(temperature=0.0) if greedy else Sampling(seed=1, **SAMPLING)
@@ -56,7 +57,7 @@ def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
 
 
 def _peer(model: str, n_tokens: int, greedy: bool) -> tuple[float, list[int]]:
-    from llama_cpp import Llama  # noqa: PLC0415
+    from llama_cpp import Llama
 
     llama = Llama(model, n_ctx=N_CTX, n_threads=1, n_threads_batch=1, seed=1, verbose=False)
     options = {
@@ -122,7 +123,7 @@ def _line(name: str, figures: list[float]) -> str:
 
 
 def _header(n_tokens: int) -> str:
-    import llama_cpp  # noqa: PLC0415
+    import llama_cpp
 
     versions = f"Python {platform.python_version()}, llama-cpp-python {llama_cpp.__version__}"
     machine = f"\n{versions}, {platform.machine()}, {os.cpu_count()} CPUs, 1 compute thread"
