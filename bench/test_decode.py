@@ -63,8 +63,8 @@ def _prompt() -> list[int]:
 
 
 def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[_Watch, list[int]]:
-    from shepherd.inference import Engine, EngineSettings  # noqa: PLC0415
-    from shepherd.types import Sampling  # noqa: PLC0415
+    from shepherd.inference import Engine, EngineSettings
+    from shepherd.types import Sampling
 
     settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
     sampling = Sampling(temperature=0.0) if greedy else Sampling(seed=1, **SAMPLING)
@@ -81,7 +81,7 @@ def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[_Watch, list[int]]:
 
 
 def _peer(model: str, n_tokens: int, greedy: bool) -> tuple[_Watch, list[int]]:
-    from llama_cpp import Llama  # noqa: PLC0415
+    from llama_cpp import Llama
 
     llama = Llama(model, n_ctx=N_CTX, n_threads=1, n_threads_batch=1, seed=1, verbose=False)
     options = {
@@ -151,7 +151,7 @@ def _line(name: str, figures: list[float]) -> str:
 
 
 def _header(n_tokens: int) -> str:
-    import llama_cpp  # noqa: PLC0415
+    import llama_cpp
 
     versions = f"Python {platform.python_version()}, llama-cpp-python {llama_cpp.__version__}"
     machine = f"\n{versions}, {platform.machine()}, {os.cpu_count()} CPUs, 1 compute thread"
@@ -162,7 +162,7 @@ def _header(n_tokens: int) -> str:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.models import llama  # noqa: PLC0415 (the workers run outside pytest, without tests/)
+    from tests.models import llama
 
     path = tmp_path_factory.mktemp("bench") / "ascii.gguf"
     llama(path, ascii_only=True, n_ctx=N_CTX)
