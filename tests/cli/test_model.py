@@ -12,8 +12,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-import models
-from hub import LoopbackHub
+from tests import models
+from tests.hub import LoopbackHub
 
 REPO = "acme/Tiny-GGUF"
 NAME = f"hf:{REPO}:Q8_0"

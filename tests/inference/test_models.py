@@ -13,8 +13,6 @@ from huggingface_hub import hf_hub_download, scan_cache_dir, try_to_load_from_ca
 from hypothesis import given
 from hypothesis import strategies as st
 
-import models
-from hub import LoopbackHub
 from shepherd.errors import ModelError, ModelFormatError, ShepherdError, UsageError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.hub import Hub, Transferred, Waiting
@@ -28,6 +26,8 @@ from shepherd.inference.names import (
     quant_of,
     variants,
 )
+from tests import models
+from tests.hub import LoopbackHub
 
 REPO = "acme/Tiny-GGUF"
 SPEC = f"hf:{REPO}:Q8_0"
