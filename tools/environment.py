@@ -190,14 +190,18 @@ def _pip(venv: Path, arguments: Sequence[str]) -> None:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     with process, open(venv / LOG, "wb") as log:
-        for line in process.stdout or ():
-            log.write(line)
-            seen = STEP.match(line)
-            if seen is None and time.monotonic() - shown > HEARTBEAT_S:
-                seen = COMPILED.match(line)
-            if seen:
-                shown = time.monotonic()
-                _say(f"  {shown - started:4.0f} s  {seen[1].decode()}")
+        try:
+            for line in process.stdout or ():
+                log.write(line)
+                seen = STEP.match(line)
+                if seen is None and time.monotonic() - shown > HEARTBEAT_S:
+                    seen = COMPILED.match(line)
+                if seen:
+                    shown = time.monotonic()
+                    _say(f"  {shown - started:4.0f} s  {seen[1].decode()}")
+        except KeyboardInterrupt as stop:
+            process.terminate()
+            raise SetupError("interrupted; start again to go on") from stop
     if process.returncode:
         last = (venv / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-40:]
         raise SetupError("\n".join([*last, f"pip failed; all of its output is in {_short(venv / LOG)}"]))
@@ -222,7 +226,8 @@ def _runs(python: Path) -> bool:
 
 
 def _short(path: Path) -> str:
-    return os.path.relpath(path)
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def _say(message: str) -> None:
