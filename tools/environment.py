@@ -113,7 +113,7 @@ def _provide_packages() -> None:
         _say(f"missing: {reason}")
     apt = shutil.which("apt-get")
     # apt's headers and ensurepip serve Debian's own Python, not one that was built beside it.
-    serves = sys.base_prefix == "/usr" or set(missing) == {"build-essential"}
+    serves = sys.base_prefix == "/usr" or set(missing) <= {"build-essential", "make"}
     command = f"apt-get install --yes {' '.join(missing)}"
     if apt and serves and os.geteuid() == 0:
         _say(command)
