@@ -386,20 +386,25 @@ int shp_documents_acquire(shp_documents_cache *cache, sqlite3_stmt *load, int64_
 
 int64_t shp_documents_find(const shp_documents *documents, int64_t start, int64_t sequence)
 {
-    if (start >= documents->n || documents->sequence[start] > sequence)
+    const int64_t *sequences = documents->sequence;
+    int64_t low = start, high = documents->n - 1;
+    if (start > high || sequence < sequences[0] || sequence > sequences[high])
         return -1;
+    /* Nothing was ever deleted: no look at the array, which is a cache miss (a tenth of a large search). */
+    if (sequences[high] - sequences[0] == high)
+        return sequence - sequences[0] >= start ? sequence - sequences[0] : -1;
     /* Sequences have gaps but no repeats: the index is at most as far from start as the sequence is. */
-    int64_t low = start, high = documents->n - 1, ahead = sequence - documents->sequence[start];
+    int64_t ahead = sequence - sequences[low];
     if (ahead < high - low)
         high = low + ahead;
     while (low < high) {
-        if (documents->sequence[high] == sequence)
+        if (sequences[high] == sequence)
             return high;
         int64_t middle = low + (high - low) / 2;
-        if (documents->sequence[middle] < sequence)
+        if (sequences[middle] < sequence)
             low = middle + 1;
         else
             high = middle;
     }
-    return documents->sequence[low] == sequence ? low : -1;
+    return high == low && sequences[low] == sequence ? low : -1;
 }

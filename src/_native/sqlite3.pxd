@@ -8,9 +8,8 @@ cdef extern from "sqlite3.h" nogil:
         pass
     ctypedef struct sqlite3_backup:
         pass
-    ctypedef void (*sqlite3_destructor_type)(void*) noexcept
 
-    const int SQLITE_OK, SQLITE_ERROR, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_NOMEM, SQLITE_MISUSE, SQLITE_RANGE
+    const int SQLITE_OK, SQLITE_ERROR, SQLITE_MISUSE
     const int SQLITE_ROW, SQLITE_DONE
     const int SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
     const int SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE
@@ -18,7 +17,6 @@ cdef extern from "sqlite3.h" nogil:
     const unsigned int SQLITE_PREPARE_PERSISTENT
     const int SQLITE_DBCONFIG_ENABLE_FKEY, SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_DEFENSIVE
     const int SQLITE_FCNTL_DATA_VERSION
-    const sqlite3_destructor_type SQLITE_STATIC
 
     const char* sqlite3_libversion()
     int sqlite3_threadsafe()
@@ -40,29 +38,11 @@ cdef extern from "sqlite3.h" nogil:
     int sqlite3_exec(sqlite3* db, const char* sql, void* callback, void* argument, char** message)
     int sqlite3_prepare_v3(sqlite3* db, const char* sql, int n_bytes, unsigned int flags,
                            sqlite3_stmt** statement, const char** tail)
-    int sqlite3_step(sqlite3_stmt* statement)
     int sqlite3_reset(sqlite3_stmt* statement)
     int sqlite3_finalize(sqlite3_stmt* statement)
     int sqlite3_clear_bindings(sqlite3_stmt* statement)
 
     int sqlite3_bind_parameter_count(sqlite3_stmt* statement)
-    int sqlite3_bind_null(sqlite3_stmt* statement, int index)
-    int sqlite3_bind_int64(sqlite3_stmt* statement, int index, int64_t value)
-    int sqlite3_bind_double(sqlite3_stmt* statement, int index, double value)
-    int sqlite3_bind_text64(sqlite3_stmt* statement, int index, const char* text, uint64_t n_bytes,
-                            sqlite3_destructor_type free, unsigned char encoding)
-    int sqlite3_bind_blob64(sqlite3_stmt* statement, int index, const void* bytes, uint64_t n_bytes,
-                            sqlite3_destructor_type free)
-    int sqlite3_bind_zeroblob(sqlite3_stmt* statement, int index, int n_bytes)
-    const unsigned char SQLITE_UTF8
-
-    int sqlite3_column_count(sqlite3_stmt* statement)
-    int sqlite3_column_type(sqlite3_stmt* statement, int column)
-    int64_t sqlite3_column_int64(sqlite3_stmt* statement, int column)
-    double sqlite3_column_double(sqlite3_stmt* statement, int column)
-    const unsigned char* sqlite3_column_text(sqlite3_stmt* statement, int column)
-    const void* sqlite3_column_blob(sqlite3_stmt* statement, int column)
-    int sqlite3_column_bytes(sqlite3_stmt* statement, int column)
 
     sqlite3_backup* sqlite3_backup_init(sqlite3* target, const char* target_name,
                                         sqlite3* source, const char* source_name)

@@ -1,7 +1,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, final
 
 __all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
@@ -13,6 +13,7 @@ class SQLiteError(Exception):
     message: str
     def __init__(self, code: int, message: str) -> None: ...
 
+@final
 class Connection:
     @property
     def path(self) -> str: ...
@@ -53,6 +54,7 @@ class Connection:
     def interrupt(self) -> None: ...
     def close(self) -> None: ...
 
+@final
 class Recall:
     def __init__(self) -> None: ...
     def search(

@@ -26,8 +26,8 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.limits cimport INT_MAX
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memchr, memcpy
+from libc.stdlib cimport free, malloc
+from libc.string cimport memchr, memset
 
 from recall cimport (
     SHP_MAX_TENANT,
@@ -44,6 +44,7 @@ from recall cimport (
     shp_recall_reader_open,
     shp_recall_search,
 )
+from rows cimport shp_cell, shp_rows, shp_rows_bind, shp_rows_fill, shp_rows_free, shp_rows_run
 from sqlite3 cimport *
 
 from shepherd._native.text import match_expression
@@ -74,39 +75,6 @@ cdef enum:
     BATCH_CELLS = 65536       # results are turned into Python objects in batches of at most this
     BATCH_BYTES = 1 << 20     # ... or this many bytes of text, so that a big result is not held twice
     BATCH_ROWS = 256          # rows of execute_many bound and stepped in one stretch without the GIL
-
-cdef extern from *:
-    """
-    /* One value on its way into or out of SQLite, in a form that needs no GIL. */
-    typedef struct {
-        int kind;             /* SQLITE_INTEGER, FLOAT, TEXT, BLOB or NULL */
-        int64_t integer;      /* the integer; out: for TEXT and BLOB the offset in Batch.bytes */
-        double real;
-        const char *bytes;    /* in: TEXT or BLOB, owned by a Python object that outlives the call */
-        int64_t size;         /* bytes of TEXT or BLOB */
-    } Cell;
-
-    typedef struct {
-        Cell *cells;          /* row after row; owned */
-        int64_t n_cells, cell_capacity;
-        char *bytes;          /* owned */
-        int64_t n_bytes, byte_capacity;
-        int n_columns;
-    } Batch;
-    """
-    ctypedef struct Cell:
-        int kind
-        int64_t integer
-        double real
-        const char* bytes
-        int64_t size
-
-    ctypedef struct Batch:
-        Cell* cells
-        int64_t n_cells, cell_capacity
-        char* bytes
-        int64_t n_bytes, byte_capacity
-        int n_columns
 
 
 class SQLiteError(Exception):
@@ -143,7 +111,7 @@ cdef object _closed():
 
 # ---- values in ------------------------------------------------------------------------------------------
 
-cdef int _cell_from_object(object value, Py_ssize_t index, Cell* cell) except -1:
+cdef int _cell_from_object(object value, Py_ssize_t index, shp_cell* cell) except -1:
     """Points `cell` at `value`, which must stay alive until the statement is reset."""
     cdef int overflow = 0
     cdef Py_ssize_t size = 0
@@ -166,18 +134,18 @@ cdef int _cell_from_object(object value, Py_ssize_t index, Cell* cell) except -1
             PyErr_Clear()     # its exception would carry the text
             raise ValueError(f"parameter {index + 1}: the text has a lone surrogate (U+D800 to U+DFFF), "
                              "which UTF-8 cannot hold")
-        cell.size = size
+        cell.n_bytes = size
     elif isinstance(value, bytes):
         cell.kind = SQLITE_BLOB
         cell.bytes = PyBytes_AS_STRING(value)
-        cell.size = PyBytes_GET_SIZE(value)
+        cell.n_bytes = PyBytes_GET_SIZE(value)
     else:
         raise TypeError(f"parameter {index + 1}: {type(value).__name__} cannot be stored; "
                         "use None, int, float, str or bytes")
     return 0
 
 
-cdef int _cells_from_row(tuple row, int n_parameters, Cell* cells) except -1:
+cdef int _cells_from_row(tuple row, int n_parameters, shp_cell* cells) except -1:
     cdef Py_ssize_t i, n = len(row)
     if n != n_parameters:
         raise ValueError(f"the statement takes {n_parameters} parameters, {n} were given")
@@ -186,131 +154,34 @@ cdef int _cells_from_row(tuple row, int n_parameters, Cell* cells) except -1:
     return 0
 
 
-cdef int _bind(sqlite3_stmt* statement, int n_parameters, const Cell* cells) noexcept nogil:
-    cdef int i, code = SQLITE_OK
-    for i in range(n_parameters):
-        if cells[i].kind == SQLITE_INTEGER:
-            code = sqlite3_bind_int64(statement, i + 1, cells[i].integer)
-        elif cells[i].kind == SQLITE_TEXT:
-            # STATIC: the Python object outlives the call, and the binding is cleared at its end.
-            code = sqlite3_bind_text64(statement, i + 1, cells[i].bytes, cells[i].size, SQLITE_STATIC,
-                                       SQLITE_UTF8)
-        elif cells[i].kind == SQLITE_FLOAT:
-            code = sqlite3_bind_double(statement, i + 1, cells[i].real)
-        elif cells[i].kind == SQLITE_BLOB:
-            code = sqlite3_bind_blob64(statement, i + 1, cells[i].bytes, cells[i].size, SQLITE_STATIC)
-        else:
-            code = sqlite3_bind_null(statement, i + 1)
-        if code != SQLITE_OK:
-            return code
-    return SQLITE_OK
-
-
 # ---- rows out -------------------------------------------------------------------------------------------
 
-cdef void _batch_free(Batch* batch) noexcept nogil:
-    free(batch.cells)
-    free(batch.bytes)
-    batch.cells = NULL
-    batch.bytes = NULL
-    batch.cell_capacity = batch.byte_capacity = 0
-
-
-cdef bint _batch_reserve(Batch* batch, int64_t n_cells, int64_t n_bytes) noexcept nogil:
-    """Room for so many more cells and bytes; False when memory is out."""
-    cdef int64_t wanted
-    cdef void* grown
-    if batch.n_cells + n_cells > batch.cell_capacity:
-        wanted = 2 * (batch.n_cells + n_cells) + 64
-        grown = realloc(batch.cells, <size_t>wanted * sizeof(Cell))
-        if grown == NULL:
-            return False
-        batch.cells = <Cell*>grown
-        batch.cell_capacity = wanted
-    if batch.n_bytes + n_bytes > batch.byte_capacity:
-        wanted = 2 * (batch.n_bytes + n_bytes) + 1024
-        grown = realloc(batch.bytes, <size_t>wanted)
-        if grown == NULL:
-            return False
-        batch.bytes = <char*>grown
-        batch.byte_capacity = wanted
-    return True
-
-
-cdef bint _batch_append(Batch* batch, sqlite3_stmt* statement, int column) noexcept nogil:
-    """Copies one column of the current row; False when memory is out."""
-    cdef const void* source = NULL
-    cdef Cell* cell
-    cdef int64_t size = 0
-    cdef int kind = sqlite3_column_type(statement, column)
-    if kind == SQLITE_TEXT:
-        source = sqlite3_column_text(statement, column)
-    elif kind == SQLITE_BLOB:
-        source = sqlite3_column_blob(statement, column)
-    if kind == SQLITE_TEXT or kind == SQLITE_BLOB:
-        size = sqlite3_column_bytes(statement, column)
-        if source == NULL and size:
-            return False
-    if not _batch_reserve(batch, 1, size):
-        return False
-    cell = &batch.cells[batch.n_cells]
-    cell.kind = kind
-    if kind == SQLITE_INTEGER:
-        cell.integer = sqlite3_column_int64(statement, column)
-    elif kind == SQLITE_FLOAT:
-        cell.real = sqlite3_column_double(statement, column)
-    elif kind != SQLITE_NULL:
-        cell.integer = batch.n_bytes
-        cell.size = size
-        if size:
-            memcpy(batch.bytes + batch.n_bytes, source, <size_t>size)
-        batch.n_bytes += size
-    batch.n_cells += 1
-    return True
-
-
-cdef int _batch_fill(Batch* batch, sqlite3_stmt* statement) noexcept nogil:
-    """Steps until the batch is full (SQLITE_ROW), the rows end (SQLITE_DONE) or an error comes."""
-    cdef int column, code
-    batch.n_cells = batch.n_bytes = 0
-    while True:
-        code = sqlite3_step(statement)
-        if code != SQLITE_ROW:
-            return code
-        batch.n_columns = sqlite3_column_count(statement)
-        for column in range(batch.n_columns):
-            if not _batch_append(batch, statement, column):
-                return SQLITE_NOMEM
-        if batch.n_cells >= BATCH_CELLS or batch.n_bytes >= BATCH_BYTES:
-            return SQLITE_ROW
-
-
-cdef object _object_from_cell(const Batch* batch, const Cell* cell):
+cdef object _object_from_cell(const shp_rows* rows, const shp_cell* cell):
     if cell.kind == SQLITE_INTEGER:
         return cell.integer
     if cell.kind == SQLITE_TEXT:
         # A damaged or foreign file may hold bad UTF-8; one row must not make the rest unreadable.
-        return PyUnicode_DecodeUTF8(batch.bytes + cell.integer, <Py_ssize_t>cell.size, "replace")
+        return PyUnicode_DecodeUTF8(rows.bytes + cell.integer, <Py_ssize_t>cell.n_bytes, "replace")
     if cell.kind == SQLITE_FLOAT:
         return cell.real
     if cell.kind == SQLITE_BLOB:
-        return PyBytes_FromStringAndSize(batch.bytes + cell.integer, <Py_ssize_t>cell.size)
+        return PyBytes_FromStringAndSize(rows.bytes + cell.integer, <Py_ssize_t>cell.n_bytes)
     return None
 
 
-cdef int _append_rows(list rows, const Batch* batch) except -1:
+cdef int _append_tuples(list result, const shp_rows* rows) except -1:
     cdef int64_t start = 0
     cdef int column
     cdef tuple row
     cdef object value
-    while start < batch.n_cells:
-        row = PyTuple_New(batch.n_columns)
-        for column in range(batch.n_columns):
-            value = _object_from_cell(batch, &batch.cells[start + column])
+    while start < rows.n_cells:
+        row = PyTuple_New(rows.n_columns)
+        for column in range(rows.n_columns):
+            value = _object_from_cell(rows, &rows.cells[start + column])
             Py_INCREF(value)
             PyTuple_SET_ITEM(row, column, value)
-        rows.append(row)
-        start += batch.n_columns
+        result.append(row)
+        start += rows.n_columns
     return 0
 
 
@@ -349,6 +220,7 @@ cdef bytes _path_bytes(object path):
 
 # ---- connections ----------------------------------------------------------------------------------------
 
+@cython.final
 cdef class Connection:
     """A connection to one database file (":memory:" for none).
 
@@ -368,7 +240,7 @@ cdef class Connection:
     cdef bint close_on_leave
     cdef dict statements          # SQL -> _Statement
     cdef uint64_t clock           # ticks once per use of a statement
-    cdef Batch spare              # buffers of the last result, used again by the next
+    cdef shp_rows spare              # buffers of the last result, used again by the next
     cdef shp_recall_reader* reader  # owned; NULL until the first recall
     cdef object database          # what Recall compares: the path, or of a database in memory the lock's address
     cdef readonly str path
@@ -404,7 +276,7 @@ cdef class Connection:
         shp_recall_reader_close(self.reader)
         # close_v2 waits for the other statements, which go with the dictionary.
         sqlite3_close_v2(self.db)
-        _batch_free(&self.spare)
+        shp_rows_free(&self.spare)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -513,40 +385,38 @@ cdef class Connection:
             self._leave()
 
     cdef list _execute(self, str sql, tuple parameters):
-        cdef Cell cells[MAX_PARAMETERS]
+        cdef shp_cell cells[MAX_PARAMETERS]
         cdef _Statement statement = self._statement(sql)
-        cdef Batch batch = self.spare
-        cdef list rows = []
+        cdef list result = []
         cdef int code
         _cells_from_row(parameters, statement.n_parameters, cells)
         # A finaliser run by the garbage collector below may execute on this connection: it finds the
         # statement taken and the buffers gone, and makes its own.
-        self.spare.cells = NULL
-        self.spare.bytes = NULL
-        self.spare.cell_capacity = self.spare.byte_capacity = 0
+        cdef shp_rows rows = self.spare
+        memset(&self.spare, 0, sizeof(shp_rows))
         statement.is_running = True
         try:
             with nogil:
-                code = _bind(statement.handle, statement.n_parameters, cells)
+                code = shp_rows_bind(statement.handle, statement.n_parameters, cells)
                 if code == SQLITE_OK:
-                    code = _batch_fill(&batch, statement.handle)
+                    code = shp_rows_fill(&rows, statement.handle, BATCH_CELLS, BATCH_BYTES)
             while code == SQLITE_ROW:
-                _append_rows(rows, &batch)
+                _append_tuples(result, &rows)
                 with nogil:
-                    code = _batch_fill(&batch, statement.handle)
+                    code = shp_rows_fill(&rows, statement.handle, BATCH_CELLS, BATCH_BYTES)
             if code != SQLITE_DONE:
                 raise _error(self.db, code, len(parameters) > 0)
-            _append_rows(rows, &batch)
+            _append_tuples(result, &rows)
         finally:
             with nogil:
                 sqlite3_reset(statement.handle)
                 sqlite3_clear_bindings(statement.handle)
             statement.is_running = False
-            _batch_free(&self.spare)
-            if batch.byte_capacity > 2 * BATCH_BYTES:
-                _batch_free(&batch)
-            self.spare = batch
-        return rows
+            shp_rows_free(&self.spare)
+            if rows.byte_capacity > 2 * BATCH_BYTES:
+                shp_rows_free(&rows)
+            self.spare = rows
+        return result
 
     def execute_many(self, str sql not None, rows):
         """Runs one statement for every row of parameters; the number of rows changed in the tables.
@@ -585,10 +455,9 @@ cdef class Connection:
 
     cdef int64_t _run_rows(self, _Statement statement, list chunk) except -1:
         cdef Py_ssize_t i, n = len(chunk)
-        cdef int code = SQLITE_OK, width = statement.n_parameters
+        cdef int code, width = statement.n_parameters
         cdef int64_t n_changed = 0
-        cdef sqlite3_stmt* handle = statement.handle
-        cdef Cell* cells = <Cell*>malloc((<size_t>n * width + 1) * sizeof(Cell))
+        cdef shp_cell* cells = <shp_cell*>malloc((<size_t>n * width + 1) * sizeof(shp_cell))
         if cells == NULL:
             raise MemoryError
         statement.is_running = True
@@ -596,23 +465,13 @@ cdef class Connection:
             for i in range(n):
                 _cells_from_row(chunk[i], width, cells + i * width)
             with nogil:
-                for i in range(n):
-                    code = _bind(handle, width, cells + i * width)
-                    if code != SQLITE_OK:
-                        break
-                    code = sqlite3_step(handle)
-                    while code == SQLITE_ROW:
-                        code = sqlite3_step(handle)
-                    if code != SQLITE_DONE:
-                        break
-                    sqlite3_reset(handle)
-                    n_changed += sqlite3_changes64(self.db)
-            if code != SQLITE_OK and code != SQLITE_DONE:
+                code = shp_rows_run(statement.handle, width, cells, n, &n_changed)
+            if code != SQLITE_OK:
                 raise _error(self.db, code, width > 0)
         finally:
             with nogil:
-                sqlite3_reset(handle)
-                sqlite3_clear_bindings(handle)
+                sqlite3_reset(statement.handle)
+                sqlite3_clear_bindings(statement.handle)
             statement.is_running = False
             free(cells)
         return n_changed
@@ -757,6 +616,7 @@ cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progr
 
 # ---- recall ---------------------------------------------------------------------------------------------
 
+@cython.final
 cdef class Recall:
     """Finds the memories of one user that fit some keywords.  One per database, for all its connections.
 

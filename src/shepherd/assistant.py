@@ -36,8 +36,13 @@ __all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "W
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
+_SMALL_TALK = (
+    "bye", "cheers", "fine", "good", "goodbye", "great", "hello", "hey", "hi", "morning", "evening", "night",
+    "nice", "no", "ok", "okay", "sorry", "sure", "thanks", "thank", "welcome", "yeah", "yep", "yes",
+)  # fmt: skip
 # A text of nothing but stop words has them as its keywords, stemmed.
-_FILLER = STOP_WORDS | {stem(word) for word in STOP_WORDS}
+_FILLER = frozenset().union(*({word, stem(word)} for word in (*STOP_WORDS, *_SMALL_TALK)))
+_END_OF_THOUGHTS = "</think>"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 
 
@@ -227,6 +232,7 @@ class Assistant:
                 [*history, turn.message],
                 memory=self.memory,
                 user_id=self.user_id,
+                session_id=self.session_id or "",
                 enabled=self.config.injection_enabled and not turn.private,
             ),
         )
@@ -301,7 +307,8 @@ class Assistant:
         """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
         assert self.memory is not None
         now = int(time.time())
-        told = Turn(exchange.user.raw, exchange.answer.raw, now, self.session_id or "")
+        answer = exchange.answer.raw.rpartition(_END_OF_THOUGHTS)[2].strip()
+        told = Turn(exchange.user.raw, answer, now, self.session_id or "")
         memory_id = self.memory.archive_turn(told, self.user_id)
         record = None if memory_id is None else self.memory.get_memory(memory_id, self.user_id)
         return memory_id if record is not None and record.timestamp == now else None
@@ -321,7 +328,7 @@ class Assistant:
 
 
 def is_statement(text: str) -> bool:
-    """Whether a message tells something: it is no question, and has more than filler words."""
+    """Whether a message tells something: it is no question, and has more than filler and greetings."""
     return not text.rstrip().endswith(_QUESTION_MARKS) and any(word not in _FILLER for word in keywords(text))
 
 

@@ -10,6 +10,7 @@ from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
+from tests import models
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,15 @@ def engine(scripted_model) -> Iterator[Engine]:
 def endless_engine(endless_model) -> Iterator[Engine]:
     """Says printable nonsense until it is stopped."""
     with Engine(endless_model, settings=EngineSettings(n_ctx=8192, n_threads=1)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def thinking_engine(tmp_path) -> Iterator[Engine]:
+    """Says what it thinks first, and then "Noted."."""
+    path = tmp_path / "thinking.gguf"
+    models.scripted(path, ["<think>", "Helix", "?", "</think>", "Noted."])
+    with Engine(path, settings=EngineSettings(n_threads=1)) as engine:
         yield engine
 
 

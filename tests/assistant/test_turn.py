@@ -81,7 +81,8 @@ def test_the_tail_never_gets_into_a_memory(new_assistant, memory):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("I live in Texas", True), ("Where do I live?", False), ("wo wohne ich\uff1f ", False), ("", False),
-     ("…", False),      ("please tell me", False), ("日本に住んでいます", True)],
+     ("…", False),      ("please tell me", False), ("Hi!", False),
+     ("good morning, thanks", False), ("日本に住んでいます", True)],
 )  # fmt: skip
 def test_only_what_tells_something_is_a_statement(text, expected):
     assert is_statement(text) is expected
@@ -320,3 +321,26 @@ def test_cancelling_when_nothing_runs_does_nothing(new_assistant):
     _, finished = ask(assistant, "hello")
 
     assert finished.stats.finish_reason == "stop"
+
+
+def test_what_this_conversation_told_is_not_appended_to_it(new_assistant):
+    assistant = new_assistant()
+    ask(assistant, "My favourite editor is Helix")
+
+    _, finished = ask(assistant, "Which editor is my favourite?")
+
+    assert not finished.injection
+
+
+def test_what_an_earlier_conversation_told_is_appended(new_assistant):
+    ask(new_assistant(), "My favourite editor is Helix")
+
+    _, finished = ask(new_assistant(), "Which editor is my favourite?")
+
+    assert [result.question for result in finished.injection.results] == ["My favourite editor is Helix"]
+
+
+def test_thoughts_of_the_model_are_not_remembered(new_assistant, memory, thinking_engine):
+    ask(new_assistant(engine=thinking_engine), "My favourite editor is Helix")
+
+    assert [record.answer for record in memory.list_memories()] == ["Noted."]

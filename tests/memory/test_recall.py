@@ -137,6 +137,18 @@ def test_any_message_comes_first_and_whole(
         assert bool(injection.tail) == bool(injection.facts or injection.results)
 
 
+@pytest.mark.parametrize("n_told", [1, 2, 40])
+def test_memories_of_the_running_session_stay_out_and_others_move_up(memory: Memory, n_told: int) -> None:
+    memory.relevance_threshold = 0.0
+    earlier = [memory.store_memory(f"tea {n}", "green tea", session="earlier") for n in range(3)]
+    for n in range(n_told):
+        memory.store_memory(f"tea tea {n}", "tea", session="now")
+
+    results = memory.recall("tea", except_session="now").results
+
+    assert sorted(result.id for result in results) == earlier
+
+
 @pytest.mark.parametrize("user_id", ["", "unknown", "  "])
 def test_nobody_reads_and_writes_nothing(known: Memory, path: Path, user_id: str) -> None:
     used = path.stat().st_size, known.stats().used_bytes

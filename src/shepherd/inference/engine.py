@@ -87,6 +87,11 @@ class Engine:
         return self.model.window_tokens
 
     @property
+    def thread_id(self) -> int:
+        """The system's id of the thread that decodes, to watch it by."""
+        return self._thread.native_id or 0
+
+    @property
     def is_closed(self) -> bool:
         """Whether close() was called."""
         return not self._close.alive

@@ -83,8 +83,11 @@ class Memory:
 
     # ---- for a message
 
-    def recall(self, message: str, user_id: str | None = None) -> Injection:
-        """What to append to `message`: all facts, and the memories over the threshold, as of one moment."""
+    def recall(self, message: str, user_id: str | None = None, *, except_session: str = "") -> Injection:
+        """What to append to `message`: all facts, and the memories over the threshold, as of one moment.
+
+        Memories made of `except_session` stay out: that conversation is in front of the model already.
+        """
         user = self._user(user_id)
         if user is None:
             return _NOTHING
@@ -97,6 +100,7 @@ class Memory:
             now=self._clock(),
             recency_floor=self.recency_floor,
             min_relevance=self.relevance_threshold,
+            except_session=except_session,
         )
         shown, block = self._facts_block(user, facts)
         return Injection(

@@ -12,11 +12,13 @@ from shepherd.types import SearchResult
 
 __all__ = ["best"]
 
+_Row = tuple[int, str, str, int, int, str, str]
+
 _DAY_S = 86_400.0
 # Parameters of one statement; more results are fetched in several.
 _MOST_IDS = 32
 _ROWS = [
-    "SELECT id, user_message, assistant_response, timestamp, pinned, source FROM context"
+    "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
     f" WHERE id IN ({', '.join('?' * n)})"
     for n in range(_MOST_IDS + 1)
 ]
@@ -32,38 +34,46 @@ def best(
     now: float,
     recency_floor: float,
     min_relevance: float,
+    except_session: str = "",
 ) -> list[SearchResult]:
-    """The best memories of a tenant, best first, ties to the one stored last."""
-    hits = recall.search(
-        connection, tenant, keywords, limit, now, recency_floor=recency_floor, min_relevance=min_relevance
-    )
-    if not hits:
-        return []
-    rows = _rows(connection, [hit[0] for hit in hits])
-    results = []
-    for memory_id, _, score, relevance in hits:
-        _, question, answer, timestamp, pinned, source = rows[memory_id]
-        age_days = (now - timestamp) / _DAY_S
-        results.append(
-            SearchResult(
-                memory_id,
-                question,
-                answer,
-                timestamp,
-                score,
-                relevance,
-                age_days if age_days > 0 else 0.0,
-                pinned != 0,
-                source,
-            )
+    """The best memories of a tenant, best first, ties to the one stored last; none of `except_session`."""
+    asked = limit
+    while True:
+        hits = recall.search(
+            connection, tenant, keywords, asked, now, recency_floor=recency_floor, min_relevance=min_relevance
         )
-    return results
+        rows = _rows(connection, [hit[0] for hit in hits]) if hits else {}
+        results = [
+            _result(rows[memory_id], score, relevance, now)
+            for memory_id, _, score, relevance in hits
+            if not except_session or rows[memory_id][6] != except_session
+        ]
+        if len(results) >= limit or len(hits) < asked:
+            return results[:limit]
+        # What is withheld is the little that this session told, so this is seldom more than one more round.
+        asked *= 4
 
 
-def _rows(connection: Connection, ids: list[int]) -> dict[int, tuple[int, str, str, int, int, str]]:
+def _result(row: _Row, score: float, relevance: float, now: float) -> SearchResult:
+    memory_id, question, answer, timestamp, pinned, source, _ = row
+    age_days = (now - timestamp) / _DAY_S
+    return SearchResult(
+        memory_id,
+        question,
+        answer,
+        timestamp,
+        score,
+        relevance,
+        age_days if age_days > 0 else 0.0,
+        pinned != 0,
+        source,
+    )
+
+
+def _rows(connection: Connection, ids: list[int]) -> dict[int, _Row]:
     if len(ids) <= _MOST_IDS:
         return {row[0]: row for row in connection.execute(_ROWS[len(ids)], ids)}
-    rows: dict[int, tuple[int, str, str, int, int, str]] = {}
+    rows: dict[int, _Row] = {}
     for start in range(0, len(ids), _MOST_IDS):
         rows |= _rows(connection, ids[start : start + _MOST_IDS])
     return rows

@@ -50,8 +50,9 @@ class SQLiteStore:
         now: float,
         recency_floor: float,
         min_relevance: float,
+        except_session: str,
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
-        """Facts in key order and the best memories, both of one moment."""
+        """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
         with self._database.read() as connection:
             rows = facts.rows_of_user(connection, user_id)
             tenant = self._tenants.get(user_id) or tenants.find(connection, user_id)
@@ -66,6 +67,7 @@ class SQLiteStore:
                     now=now,
                     recency_floor=recency_floor,
                     min_relevance=min_relevance,
+                    except_session=except_session,
                 )
         if tenant is not None:
             self._tenants[user_id] = tenant

@@ -30,8 +30,9 @@ class MemoryStore(Protocol):
         now: float,
         recency_floor: float,
         min_relevance: float,
+        except_session: str,
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
-        """Facts in key order and the best memories, both of one moment."""
+        """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
 
     def search(
         self,
