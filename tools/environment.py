@@ -113,7 +113,7 @@ def _provide_packages() -> None:
         _say(f"missing: {reason}")
     apt = shutil.which("apt-get")
     # apt's headers and ensurepip serve Debian's own Python, not one that was built beside it.
-    serves = sys.base_prefix == "/usr" or set(missing) == {"build-essential"}
+    serves = sys.base_prefix == "/usr" or set(missing) <= {"build-essential", "make"}
     command = f"apt-get install --yes {' '.join(missing)}"
     if apt and serves and os.geteuid() == 0:
         _say(command)
@@ -190,14 +190,18 @@ def _pip(venv: Path, arguments: Sequence[str]) -> None:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     with process, open(venv / LOG, "wb") as log:
-        for line in process.stdout or ():
-            log.write(line)
-            seen = STEP.match(line)
-            if seen is None and time.monotonic() - shown > HEARTBEAT_S:
-                seen = COMPILED.match(line)
-            if seen:
-                shown = time.monotonic()
-                _say(f"  {shown - started:4.0f} s  {seen[1].decode()}")
+        try:
+            for line in process.stdout or ():
+                log.write(line)
+                seen = STEP.match(line)
+                if seen is None and time.monotonic() - shown > HEARTBEAT_S:
+                    seen = COMPILED.match(line)
+                if seen:
+                    shown = time.monotonic()
+                    _say(f"  {shown - started:4.0f} s  {seen[1].decode()}")
+        except KeyboardInterrupt as stop:
+            process.terminate()
+            raise SetupError("interrupted; start again to go on") from stop
     if process.returncode:
         last = (venv / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-40:]
         raise SetupError("\n".join([*last, f"pip failed; all of its output is in {_short(venv / LOG)}"]))
@@ -222,7 +226,8 @@ def _runs(python: Path) -> bool:
 
 
 def _short(path: Path) -> str:
-    return os.path.relpath(path)
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def _say(message: str) -> None:
