@@ -5,13 +5,16 @@
    such a token (a damaged or forged file) are passed over.
 
    1. Postings.  FTS5 hands out, per keyword, ascending rows and positions; kept are (index of the memory in the
-      user's arrays, tf).  Two ways to walk, the same postings:
-        by row    the cursor of `a OR b OR c`; an auxiliary function sees each row.  About 90 ns a row (the
-                  OR node and the virtual machine), nothing to set up.
-        by word   xQueryPhrase per keyword, from inside that function.  About 45 ns a posting, but every word
-                  is looked up in every segment of the index a second time: 10 to 60 us.
-      It starts by row and changes over when the rows seen so far, extrapolated over the id range of the user,
-      promise many.  100,000 memories of one user, p50: 280 us by row, 181 by word; of 1,000 users: 61 and 114.
+      user's arrays, tf).  Looking a word up costs about 1 us per segment of the index, of which an index has
+      5 to 20; a row then costs 27 to 90 ns.  Two ways to walk, the same postings:
+        by row    the cursor of `"a" OR "b" OR "c"` calls an auxiliary function for each row: 90 ns a row.
+        by word   xQueryPhrase for each keyword, called from inside that function: 27 to 45 ns a posting.  It needs a
+                  cursor that stands on some row and knows all the phrases, and positioning the OR would look
+                  every word up a second time.  So the cursor is `"a" OR NEAR("0" "b" "c")`: FTS5 gives up a NEAR
+                  group at its first word without rows, no token is "0", and only "a" is looked up twice.
+                  When "a" has no rows there is no call, and the next word takes its place.
+      By row for users of few memories, who cannot have many rows.  100,000 memories, p50 of CPU time: of one
+      user by row 319 us, by word 179; of 1,000 users 67 and 89.
    2. Weights.  df = postings kept; N and total length from `tenants`.  Of more than 16 known keywords the rarest
       stay, the earlier where equally rare.
    3. Scores.  Windows of 4,096 memories at a time: their sums stay in the first-level cache whatever the number
@@ -31,8 +34,7 @@
 
 enum {
     WINDOW = 4096,       /* memories scored at a time: 32 KiB of sums */
-    FIRST_LOOK = 16,     /* rows seen before the first guess at their number */
-    MANY_ROWS = 900,     /* to come: from here on walking by word is cheaper, (90 - 27) ns * 900 = 57 us */
+    FEW_MEMORIES = 1500, /* up to here a user is walked by row */
     KEEP_POSTINGS = 1 << 20 /* buffers above this many go back after the search */
 };
 
@@ -63,11 +65,14 @@ struct shp_recall_reader {
     const shp_recall_query *query;
     const shp_documents *documents;
     posting_list lists[SHP_RECALL_MAX_PHRASES];
-    int phrase;            /* by word: the one being walked */
-    int64_t start;         /* no row to come is below this index of the arrays */
-    int64_t n_rows, next_look;
-    int walks_by_word;     /* the rest of the cursor's rows is not wanted */
-    int code;              /* first error inside a callback */
+    int64_t start; /* no row to come is below this index of the arrays */
+    int by_word;   /* how it walks */
+    int first;     /* by word: the keyword before the NEAR group */
+    int phrase;    /* by word: the keyword being walked */
+    int was_called;
+    int code; /* first error inside a callback */
+    char *expression; /* by word: the FTS5 query; owned */
+    int64_t expression_capacity;
 
     candidate *heap; /* min-heap by (score, document); owned */
     int64_t n_heap, heap_capacity;
@@ -136,63 +141,54 @@ static int on_word_row(const Fts5ExtensionApi *api, Fts5Context *context, void *
 
 static void walk_by_word(shp_recall_reader *reader, const Fts5ExtensionApi *api, Fts5Context *context)
 {
-    int n_phrases = reader->query->n_phrases;
-    reader->walks_by_word = 1;
-    for (int i = 0; i < n_phrases && reader->code == SQLITE_OK; i++) {
+    for (int i = reader->first; i < reader->query->n_phrases && reader->code == SQLITE_OK; i++) {
+        /* Phrase 0 is the first keyword, 1 the "0" of the group. */
+        int phrase = i == reader->first ? 0 : i - reader->first + 1;
         reader->phrase = i;
         reader->start = 0;
-        reader->lists[i].n = 0;
-        int code = api->xQueryPhrase(context, i, reader, on_word_row);
+        int code = api->xQueryPhrase(context, phrase, reader, on_word_row);
         if (reader->code == SQLITE_OK)
             reader->code = code;
     }
 }
 
-/* Rows still to come if they are spread evenly over the user's memories. */
-static int64_t rows_to_come(const shp_recall_reader *reader)
+static void walk_row(shp_recall_reader *reader, const Fts5ExtensionApi *api, Fts5Context *context)
 {
-    double share = (double)reader->start / (double)reader->documents->n;
-    return share > 0.0 ? (int64_t)((double)reader->n_rows * (1.0 - share) / share) : 0;
+    int64_t document = current_document(reader, api->xRowid(context));
+    if (document < 0)
+        return;
+    for (int i = 0; i < reader->query->n_phrases && reader->code == SQLITE_OK; i++) {
+        uint32_t tf = count_positions(api, context, i);
+        if (tf)
+            reader->code = list_append(&reader->lists[i], (uint32_t)document, tf);
+    }
 }
 
-/* shepherd_recall(context_fts, pointer): called for each row of the cursor.  True stops the statement. */
+/* shepherd_recall(context_fts, pointer): called on the cursor's rows.  True makes a row of the statement's
+   result, where it stops: by word, on the first. */
 static void on_row(const Fts5ExtensionApi *api, Fts5Context *context, sqlite3_context *result, int n_values,
                    sqlite3_value **values)
 {
     shp_recall_reader *reader = n_values == 1 ? sqlite3_value_pointer(values[0], POINTER_TYPE) : NULL;
-    if (!reader || api->xPhraseCount(context) != reader->query->n_phrases) {
+    int n_rest = reader ? reader->query->n_phrases - reader->first : 0;
+    if (!reader || api->xPhraseCount(context) != n_rest + (reader->by_word && n_rest > 1)) {
         sqlite3_result_error_code(result, SQLITE_MISUSE);
         return;
     }
-    int64_t document = current_document(reader, api->xRowid(context));
-    if (document >= 0) {
-        for (int i = 0; i < reader->query->n_phrases && reader->code == SQLITE_OK; i++) {
-            uint32_t tf = count_positions(api, context, i);
-            if (tf)
-                reader->code = list_append(&reader->lists[i], (uint32_t)document, tf);
-        }
-        if (++reader->n_rows == reader->next_look) {
-            reader->next_look *= 2;
-            if (rows_to_come(reader) > MANY_ROWS)
-                walk_by_word(reader, api, context);
-        }
-    }
+    reader->was_called = 1;
+    if (reader->by_word)
+        walk_by_word(reader, api, context);
+    else
+        walk_row(reader, api, context);
     if (reader->code != SQLITE_OK)
         sqlite3_result_error_code(result, reader->code);
     else
-        sqlite3_result_int(result, reader->walks_by_word);
+        sqlite3_result_int(result, reader->by_word);
 }
 
-static int gather(shp_recall_reader *reader)
+static int run_match(shp_recall_reader *reader, const char *expression, int n_bytes)
 {
-    const shp_recall_query *query = reader->query;
-    for (int i = 0; i < query->n_phrases; i++)
-        reader->lists[i].n = reader->lists[i].next = 0;
-    reader->start = reader->n_rows = 0;
-    reader->next_look = FIRST_LOOK;
-    reader->walks_by_word = 0;
-    reader->code = SQLITE_OK;
-    sqlite3_bind_text(reader->match, 1, query->match, query->match_bytes, SQLITE_STATIC);
+    sqlite3_bind_text(reader->match, 1, expression, n_bytes, SQLITE_STATIC);
     sqlite3_bind_pointer(reader->match, 2, reader, POINTER_TYPE, NULL);
     int code = sqlite3_step(reader->match);
     sqlite3_reset(reader->match);
@@ -200,6 +196,71 @@ static int gather(shp_recall_reader *reader)
     if (reader->code != SQLITE_OK)
         return reader->code;
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* One more word from `from`: a quoted token and what stands before the next one. */
+static const char *after_word(const char *from, const char *end)
+{
+    const char *quote = memchr(from + 1, '"', (size_t)(end - from - 1));
+    return quote ? quote + 1 : end;
+}
+
+/* `"a" OR NEAR("0" "b" "c")` of the words in [from, end), which are "a" OR "b" OR "c"; its length. */
+static int write_expression(shp_recall_reader *reader, const char *from, const char *end)
+{
+    static const char OPEN[] = " OR NEAR(\"0\"";
+    const char *stop = after_word(from, end);
+    char *out = reader->expression;
+    memcpy(out, from, (size_t)(stop - from));
+    out += stop - from;
+    if (stop == end)
+        return (int)(out - reader->expression);
+    memcpy(out, OPEN, sizeof OPEN - 1);
+    out += sizeof OPEN - 1;
+    while (stop < end) {
+        from = memchr(stop, '"', (size_t)(end - stop));
+        if (!from)
+            break;
+        stop = after_word(from, end);
+        *out++ = ' ';
+        memcpy(out, from, (size_t)(stop - from));
+        out += stop - from;
+    }
+    *out++ = ')';
+    return (int)(out - reader->expression);
+}
+
+static int gather_by_word(shp_recall_reader *reader)
+{
+    const char *from = reader->query->match, *stop, *end = from + reader->query->match_bytes;
+    if (reader->expression_capacity < reader->query->match_bytes + 32) {
+        char *grown = realloc(reader->expression, (size_t)reader->query->match_bytes + 32);
+        if (!grown)
+            return SQLITE_NOMEM;
+        reader->expression = grown;
+        reader->expression_capacity = reader->query->match_bytes + 32;
+    }
+    int code = SQLITE_OK;
+    while (from && code == SQLITE_OK && !reader->was_called) {
+        code = run_match(reader, reader->expression, write_expression(reader, from, end));
+        stop = after_word(from, end);
+        from = memchr(stop, '"', (size_t)(end - stop));
+        reader->first += !reader->was_called;
+    }
+    return code;
+}
+
+static int gather(shp_recall_reader *reader)
+{
+    for (int i = 0; i < reader->query->n_phrases; i++)
+        reader->lists[i].n = reader->lists[i].next = 0;
+    reader->start = 0;
+    reader->first = 0;
+    reader->was_called = 0;
+    reader->code = SQLITE_OK;
+    reader->by_word = reader->documents->n > FEW_MEMORIES;
+    return reader->by_word ? gather_by_word(reader)
+                           : run_match(reader, reader->query->match, reader->query->match_bytes);
 }
 
 /* ---- weights */
@@ -518,6 +579,7 @@ void shp_recall_reader_close(shp_recall_reader *reader)
     sqlite3_finalize(reader->match);
     for (int i = 0; i < SHP_RECALL_MAX_PHRASES; i++)
         free(reader->lists[i].postings);
+    free(reader->expression);
     free(reader->heap);
     free(reader->hits);
     free(reader);

@@ -172,6 +172,24 @@ def test_words_of_thousands_of_memories_rank_as_the_twin_says(connection: Connec
             assert recall.search(connection, 1, keywords, 10, NOW, recency_floor=floor) == expected
 
 
+def test_unknown_words_before_known_ones_change_nothing(connection: Connection) -> None:
+    stored = zipf_memories(6, 2500, 90)
+    documents = documents_of(database.add(connection, 1, stored), stored)
+    recall = Recall()
+    for keywords in (["no", "w3"], ["no", "none", "w3", "not", "w80"], ["w3", "no"], ["no", "none"], ["no"]):
+        assert recall.search(connection, 1, keywords, 5, NOW) == twin_rank.search(documents, keywords, 5, NOW)
+
+
+def test_many_keywords_over_many_memories_rank_as_the_twin_says(connection: Connection) -> None:
+    stored = zipf_memories(7, 2000, 120)
+    documents = documents_of(database.add(connection, 1, stored), stored)
+    asked = [f"w{i}" for i in range(140, 76, -1)]
+
+    found = Recall().search(connection, 1, asked, 9, NOW)
+
+    assert found == twin_rank.search(documents, asked, 9, NOW)
+
+
 def test_words_that_only_late_memories_have_rank_as_the_twin_says(connection: Connection) -> None:
     rare = [(["old"], ["filler"], NOW - i) for i in range(5000)]
     stored = rare + [(["new", "late"], ["filler"] * (i % 3), NOW - i) for i in range(3000)]
