@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 from shepherd.types import SearchResult
@@ -138,3 +139,12 @@ def test_nothing_that_others_store_changes_what_a_user_finds(
 
         # Not only the same memories: the same scores, bit for bit.
         assert found(memory, "steve", queries) == before
+
+
+def test_index_entry_without_its_row_is_no_result(memory: Memory, path: Path) -> None:
+    gone = memory.store_memory("tea", "green")
+    kept = memory.store_memory("tea tea", "black")
+    with Connection(str(path)) as connection:
+        connection.execute("DELETE FROM context WHERE id = ?", (gone,))
+
+    assert [result.id for result in memory.search("tea")] == [kept]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shepherd._native.store import Connection
 from shepherd.memory import Memory
 
 
@@ -132,3 +133,15 @@ def test_lone_surrogates_of_json_are_replaced(memory: Memory) -> None:
     memory.import_memories(['{"question": "\\ud83d\\ude00 \\ud800", "answer": "a"}'])
 
     assert memory.list_memories()[0].question == "😀 \ufffd"
+
+
+def test_index_is_one_piece_after_a_large_import(memory: Memory, path: Path) -> None:
+    lines = [{"question": f"What is word{n}?", "answer": f"meaning{n % 7}"} for n in range(3000)]
+
+    memory.import_memories(lines)
+
+    with Connection(str(path), read_only=True) as connection:
+        segments = "SELECT count(DISTINCT segid) FROM context_fts_idx"
+        assert connection.execute(segments) == [(1,)]
+    assert memory.check().problems == ()
+    assert memory.search("word1234")[0].question == "What is word1234?"

@@ -43,10 +43,11 @@ def best(
             connection, tenant, keywords, asked, now, recency_floor=recency_floor, min_relevance=min_relevance
         )
         rows = _rows(connection, [hit[0] for hit in hits]) if hits else {}
+        # An entry of the index without its row, in a damaged file, is not there: `check` finds and mends it.
         results = [
-            _result(rows[memory_id], score, relevance, now)
+            _result(row, score, relevance, now)
             for memory_id, _, score, relevance in hits
-            if not except_session or rows[memory_id][6] != except_session
+            if (row := rows.get(memory_id)) is not None and (not except_session or row[6] != except_session)
         ]
         if len(results) >= limit or len(hits) < asked:
             return results[:limit]

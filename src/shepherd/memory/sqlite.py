@@ -253,6 +253,10 @@ class SQLiteStore:
         """Looks for damage, and mends what can be mended."""
         return maintenance.check(self._database, repair=repair)
 
+    def settle(self) -> None:
+        """Puts what an import wrote into the form that is searched fastest; others may go on writing."""
+        maintenance.merge_index(self._database)
+
     def backup(self, path: str) -> None:
         """Copies the database to a new file while it is in use."""
         maintenance.backup(self._database, path)

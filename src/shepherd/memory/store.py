@@ -123,6 +123,9 @@ class MemoryStore(Protocol):
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
 
+    def settle(self) -> None:
+        """Puts what an import wrote into the form that is searched fastest; others may go on writing."""
+
     def backup(self, path: str) -> None:
         """Copies the database to a new file while it is in use."""
 

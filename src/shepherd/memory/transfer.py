@@ -28,6 +28,8 @@ _FORMAT = "shepherd-export"
 _VERSION = 1
 # Memories per transaction: 15,000 a second and more, and another writer waits milliseconds.
 _BATCH = 500
+# New memories from which on an import ends with merging the index; fewer are merged as they come.
+_SETTLED_FROM = 1000
 _MOST_PROBLEMS = 10
 _LARGEST_TIME = 1 << 40
 
@@ -80,6 +82,8 @@ def take_in(
         if batch.is_full():
             batch.store_all()
     batch.store_all()
+    if batch.n_memories >= _SETTLED_FROM:
+        store.settle()
     return batch.counts()
 
 
