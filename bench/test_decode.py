@@ -3,9 +3,9 @@
 Ours is Engine.complete, text and ids streamed to a reader; the peer is llama_cpp.Llama.generate, ids only.
 The same tiny model, prompt, sampling and one compute thread; each measurement in a process of its own, sides
 taking turns. A process counts with its least disturbed answer, and the ratio is the median over pairs of
-neighbouring processes, so that a machine whose speed drifts does not decide. "wall" is the clock; "own"
-leaves out the time that the answer's thread stood in line for a core, so that the ratios hold on a machine that does
-other things too. Both sides' greedy ids are compared before anything is timed.
+neighbouring processes: a machine whose speed drifts does not decide. "wall" is the clock, "own" leaves
+out the time that the thread of the answer stood in line for a core, so that the ratios hold on a machine that
+does other things too. Both sides' greedy ids are compared before anything is timed.
 
     python -m pytest bench/test_decode.py --benchmark-only -s
 """
