@@ -27,7 +27,7 @@ import pytest
 LENGTHS = (200, 1000, 4000)
 # Processes per side, and answers in each.
 ROUNDS = 9
-ANSWERS = 5
+ANSWERS = 3
 N_CTX = 8192
 PROMPT_TOKENS = 64
 SIDES = ("shepherd", "llama_cpp.Llama")
