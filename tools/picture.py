@@ -64,7 +64,8 @@ def main() -> int:
     command = f"shepherd{f' -m {options.model}' if options.model else ''} --temperature 0"
     with tempfile.TemporaryDirectory() as home:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        shell = f"env -i HOME={home} PATH={path} TERM=xterm-256color LANG=C.UTF-8 PS1='$ ' bash --norc"
+        settings = f"HOME={home} PATH={path} SHEPHERD_USER_ID=steve TERM=xterm-256color LANG=C.UTF-8"
+        shell = f"env -i {settings} PS1='$ ' bash --norc"
         _tmux("new-session", "-d", "-s", SESSION, "-x", str(COLUMNS), "-y", str(ROWS), shell)
         try:
             _wait_for_prompt()
