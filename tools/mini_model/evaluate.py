@@ -1,0 +1,310 @@
+"""Measure an exported model through llama.cpp: `python evaluate.py MODEL.gguf`.
+
+Every cell has fresh random values from the held-out share; "known" wordings occur in training, "held-out"
+ones are combinations that never do. A reply counts only when it equals the expected one as a whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import smalltalk
+from generator import (
+    EVALUATED_JOBS,
+    EXTRACTION_PROMPT,
+    PROMPT,
+    SHEPHERD_BASE,
+    SHEPHERD_TAIL,
+    Message,
+    Split,
+    conversation,
+    tail,
+)
+from runner import Runner
+
+__all__ = ["chats", "parity", "probes", "table"]
+
+HERE = Path(__file__).parent
+# Percent that the model has to reach, with known and with held-out wordings.
+BARS = {
+    "facts": (97, 90), "context": (95, 88), "nothing": (95, 88), "answered": (97, 97), "extract": (92, 80),
+    "extract_nothing": (98, 95), "acknowledge": (97, 90), "small_talk": (97, 90), "history": (94, 85),
+}  # fmt: skip
+TITLES = {
+    "facts": "(a) fact, exact reply",
+    "context": "(a) memory, exact reply",
+    "nothing": "(a) nothing stored is said",
+    "answered": "(a) no refusal where the answer is there",
+    "extract": "(b) extraction exact",
+    "extract_nothing": "(b) nothing to extract",
+    "acknowledge": "(c) acknowledges",
+    "small_talk": "(c, e) right kind of reply",
+    "history": "(d) from 2 to 16 turns",
+}
+Result = dict[str, float]
+Cell = tuple[str, bool]  # a job, and whether its wordings are held out
+
+
+def samples(job: str, count: int, *, held_out: bool, seed: int) -> Iterator[list[Message]]:
+    """Conversations for one cell."""
+    random = Random(f"{seed}:{job}:{held_out}")
+    for _ in range(count):
+        yield conversation(random, job, Split(held_out, True, plain=True))
+
+
+def table(
+    runner: Runner,
+    count: int,
+    *,
+    seed: int = 2026,
+    failures: list[dict[str, Any]] | None = None,
+    watch: Callable[[list[Cell]], Iterable[Cell]] = iter,
+) -> dict[str, Result]:
+    """Percent right for every job, keys "known" and "held_out"; "json" is the share of valid JSON."""
+    results: dict[str, Result] = {}
+    cells = [(job, held_out) for job in EVALUATED_JOBS for held_out in (False, True)]
+    refused = {False: [0, 0], True: [0, 0]}
+    for job, held_out in watch(cells):
+        right = valid = 0
+        for messages in samples(job, count, held_out=held_out, seed=seed):
+            expected = messages[-1][1]
+            reply = runner.reply(messages[:-1], as_json=job.startswith("extract"))
+            if job.startswith("extract"):
+                parsed = parse(reply)
+                valid += parsed is not None
+                good = parsed == json.loads(expected)
+            else:
+                good = reply == expected
+            if job in ("facts", "context"):
+                refused[held_out][0] += reply == smalltalk.NOTHING
+                refused[held_out][1] += 1
+            right += good
+            if not good and failures is not None:
+                failures.append(
+                    {
+                        "job": job,
+                        "held_out": held_out,
+                        "said": messages[-2][1],
+                        "expected": expected,
+                        "reply": reply,
+                    }
+                )
+        column = "held_out" if held_out else "known"
+        results.setdefault(job, {})[column] = 100 * right / count
+        if job.startswith("extract"):
+            results.setdefault("json", {}).setdefault(column, 100.0)
+            results["json"][column] = min(results["json"][column], 100 * valid / count)
+    results["answered"] = {
+        "held_out" if held_out else "known": 100 - 100 * wrong / total
+        for held_out, (wrong, total) in refused.items()
+    }
+    return results
+
+
+def parse(reply: str) -> Any:
+    """The JSON of a reply; None when it is none."""
+    try:
+        return json.loads(reply)
+    except ValueError:
+        return None
+
+
+# --- probes and chats ------------------------------------------------------------------------------------
+
+
+def messages_of(probe: dict[str, Any]) -> list[Message]:
+    """The conversation that a hand-written probe stands for."""
+    if "lines" in probe:
+        return [("system", EXTRACTION_PROMPT), ("user", PROMPT["extraction_request"](probe["lines"]))]
+    said = [*probe["say"]]
+    said[-1] += tail(probe.get("facts", {}), probe.get("context", []))
+    roles = ("user", "assistant")
+    return [
+        ("system", "You are a helpful assistant."),
+        *((roles[index % 2], text) for index, text in enumerate(said)),
+    ]
+
+
+def holds(reply: str, value: str) -> bool:
+    """True if the value stands in the reply as a whole."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", reply) is not None
+
+
+def extracted(reply: str, expected: dict[str, str]) -> bool:
+    """True if the facts are the expected ones; `a|b` as key allows either, and nothing else may be there."""
+    parsed = parse(reply)
+    if (
+        not isinstance(parsed, dict)
+        or len(parsed["facts"]) != len(expected)
+        or (not expected and parsed["context"])
+    ):
+        return False
+    return all(
+        any(parsed["facts"].get(key) == value for key in keys.split("|")) for keys, value in expected.items()
+    )
+
+
+FIXED = {
+    "nothing": smalltalk.NOTHING,
+    "history_nothing": smalltalk.NOTHING,
+    "greet": smalltalk.HELLO,
+    "thank": smalltalk.WELCOME,
+    "bye": smalltalk.BYE,
+    "who": smalltalk.WHO,
+    "other": smalltalk.OTHER,
+}
+
+
+def probe_is_right(probe: dict[str, Any], reply: str) -> bool:
+    """Judge one probe."""
+    job = probe["job"]
+    if job == "extract":
+        return extracted(reply, probe["expect"])
+    if job == "acknowledge":
+        return holds(reply, probe["expect"]) if "expect" in probe else reply.startswith("Nice")
+    if job in FIXED:
+        return reply == FIXED[job]
+    wanted = probe["expect"] if isinstance(probe["expect"], list) else [probe["expect"]]
+    return all(holds(reply, value) for value in wanted)
+
+
+def probes(
+    runner: Runner, path: Path = HERE / "probes.jsonl"
+) -> tuple[float, dict[str, str], list[dict[str, Any]]]:
+    """Percent right over the hand-written probes, right/all for each job, and the failures."""
+    tried = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    counts: dict[str, list[int]] = {}
+    failures = []
+    for probe in tried:
+        reply = runner.reply(messages_of(probe), as_json="lines" in probe)
+        good = probe_is_right(probe, reply)
+        count = counts.setdefault(probe["job"], [0, 0])
+        count[0] += good
+        count[1] += 1
+        if not good:
+            failures.append({**probe, "reply": reply})
+    share = 100 * sum(good for good, _ in counts.values()) / len(tried)
+    return share, {job: f"{good}/{total}" for job, (good, total) in counts.items()}, failures
+
+
+def chats(runner: Runner) -> dict[str, list[dict[str, str]]]:
+    """Wrong turns of each scripted chat; the model reads its own replies, tails stay in the history."""
+    wrong: dict[str, list[dict[str, str]]] = {}
+    for chat in json.loads((HERE / "chats.json").read_text(encoding="utf-8")):
+        history: list[Message] = [("system", f"{SHEPHERD_BASE}\n\n{SHEPHERD_TAIL}")]
+        wrong[chat["name"]] = []
+        for turn in chat["turns"]:
+            history.append(("user", turn["say"] + tail(turn.get("facts", {}), turn.get("context", []))))
+            reply = runner.reply(history)
+            history.append(("assistant", reply))
+            if turn["expect"] not in reply:
+                wrong[chat["name"]].append({"say": turn["say"], "expected": turn["expect"], "reply": reply})
+    return wrong
+
+
+# --- the file against the network ------------------------------------------------------------------------
+
+TEXTS = (
+    "What is my name?\n\n[facts: location=São Paulo, name=Jürgen 東京]",
+    'a  b\t c\n\n\n d 12345 x_y=z "q": {}, [] 🙂',
+    "I'LL don't it's we've   trailing  ",
+    "<|im_start|>user and <|im_end|> are text here",
+    "\u200b\u00a0\r\n mixed Ærø",
+)
+
+
+def parity(path: Path, checkpoint: Path) -> dict[str, float]:
+    """How the file in llama.cpp differs from the trained network: token ids of texts, and logits."""
+    import torch
+    from tokenizer import Tokenizer
+    from train import load
+
+    runner = Runner(path, all_logits=True)
+    tokenizer = Tokenizer(HERE / "tokenizer.json")
+    network, _ = load(checkpoint)
+    conversations = [m for job in EVALUATED_JOBS for m in samples(job, 5, held_out=False, seed=5)]
+    texts = [*TEXTS, *(text for messages in conversations for _, text in messages)]
+    different = sum(runner.tokenize(text, special=False) != tokenizer.encode(text) for text in texts)
+    worst, agree, total = 0.0, 0, 0
+    for messages in conversations:
+        ids = tokenizer.conversation(messages)[0][:1000].astype(np.int64)
+        with torch.no_grad():
+            expected = network(torch.from_numpy(ids)[None])[0].numpy()
+        got = runner.logits(ids.tolist())
+        worst = max(worst, float(np.abs(got - expected).max()))
+        agree += int((got.argmax(-1) == expected.argmax(-1)).sum())
+        total += len(ids)
+    return {
+        "texts_with_other_tokens": different,
+        "texts": len(texts),
+        "largest_logit_difference": worst,
+        "same_best_token_percent": 100 * agree / total,
+    }
+
+
+# --- report ----------------------------------------------------------------------------------------------
+
+
+def markdown(results: dict[str, Result]) -> str:
+    """The table with bars; a missed bar is marked."""
+    rows = ["| job | known wordings | held-out wordings | bar |", "|---|---|---|---|"]
+    for job, bar in BARS.items():
+        figures = [results[job]["known"], results[job]["held_out"]]
+        cells = [
+            f"{figure:.1f} %" + ("" if figure >= least else " **missed**")
+            for figure, least in zip(figures, bar, strict=True)
+        ]
+        rows.append(f"| {TITLES[job]} | {cells[0]} | {cells[1]} | {bar[0]} / {bar[1]} |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """The command line."""
+    from tqdm import tqdm
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--checkpoint", type=Path, help="compare with the trained network, too")
+    parser.add_argument("--count", type=int, default=300, help="conversations in each cell")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--report", type=Path, help="write all figures and failures as JSON")
+    parser.add_argument("--no-table", action="store_true", help="probes, chats and speed only")
+    options = parser.parse_args()
+    runner = Runner(options.model, threads=options.threads)
+    report: dict[str, Any] = {
+        "model": options.model.name,
+        "size_bytes": runner.size_bytes,
+        "count": options.count,
+    }
+    measures: list[tuple[str, Callable[[], Any]]] = [
+        ("probes", lambda: probes(runner)),
+        ("chats", lambda: chats(runner)),
+    ]
+    for name, measure in measures:
+        report[name] = measure()
+        print(f"{name}: {json.dumps(report[name], ensure_ascii=False, indent=1)}")
+    if not options.no_table:
+        failures: list[dict[str, Any]] = []
+        report["table"] = table(runner, options.count, failures=failures, watch=tqdm)
+        report["failures"] = failures
+        print(markdown(report["table"]), f"\nvalid JSON: {report['table']['json']}")
+    read, written = runner.speed()
+    report["speed"] = {"load_ms": runner.load_ms, "read_tokens_s": read, "decode_tokens_s": written}
+    if options.checkpoint:
+        report["parity"] = parity(options.model, options.checkpoint)
+    print(json.dumps({key: report.get(key) for key in ("speed", "parity", "size_bytes")}, indent=1))
+    if options.report:
+        options.report.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The exported model in llama.cpp: greedy replies, logits, speed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from generator import Message
+from llama_cpp import Llama, LlamaGrammar
+
+__all__ = ["Runner"]
+
+EXTRACTION_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "facts": {"type": "object", "additionalProperties": {"type": "string"}},
+        "context": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"q": {"type": "string"}, "a": {"type": "string"}},
+                "required": ["q", "a"],
+            },
+        },
+    },
+    "required": ["facts", "context"],
+}
+MOST_TOKENS = 400
+
+
+class Runner:
+    """A GGUF loaded by llama.cpp."""
+
+    def __init__(self, path: Path, *, threads: int = 2, all_logits: bool = False) -> None:
+        started = time.perf_counter()
+        self.llama = Llama(
+            str(path),
+            n_ctx=2048,
+            n_threads=threads,
+            n_threads_batch=threads,
+            verbose=False,
+            logits_all=all_logits,
+        )
+        self.load_ms = 1000 * (time.perf_counter() - started)
+        self.size_bytes = path.stat().st_size
+
+    def close(self) -> None:
+        """Free the model."""
+        self.llama.close()
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        """Ids as llama.cpp sees them."""
+        return self.llama.tokenize(text.encode(), add_bos=False, special=special)
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of a conversation up to where the assistant speaks; text of users stays text."""
+        ids: list[int] = []
+        for role, text in messages:
+            ids += self.tokenize(f"<|im_start|>{role}\n") + self.tokenize(text, special=False)
+            ids += self.tokenize("<|im_end|>\n")
+        return [*ids, *self.tokenize("<|im_start|>assistant\n")]
+
+    def reply(self, messages: Sequence[Message], *, as_json: bool = False) -> str:
+        """The most likely reply, token by token; under the grammar of extraction if asked for."""
+        grammar = (
+            LlamaGrammar.from_json_schema(json.dumps(EXTRACTION_SCHEMA), verbose=False) if as_json else None
+        )
+        said: list[int] = []
+        for token in self.llama.generate(
+            self.prompt(messages), top_k=1, temp=0.0, repeat_penalty=1.0, grammar=grammar
+        ):
+            if token == self.llama.token_eos() or len(said) == MOST_TOKENS:
+                break
+            said.append(token)
+        return self.llama.detokenize(said).decode("utf-8", "replace")
+
+    def logits(self, ids: Sequence[int]) -> np.ndarray:
+        """Logits (time, vocabulary) behind every id; needs `all_logits`."""
+        self.llama.reset()
+        self.llama.eval(list(ids))
+        return np.array(self.llama.scores[: len(ids)])
+
+    def speed(self, decoded: int = 400) -> tuple[float, float]:
+        """Tokens per second read and written, the best of three rounds."""
+        prompt = self.tokenize("<|im_start|>user\n" + "My name is Zorblax and I live in Lisbon. " * 30)
+        read, written = 0.0, 0.0
+        for _ in range(3):
+            self.llama.reset()
+            started = time.perf_counter()
+            self.llama.eval(prompt)
+            read = max(read, len(prompt) / (time.perf_counter() - started))
+            started = time.perf_counter()
+            for count, _token in enumerate(
+                self.llama.generate(prompt, top_k=1, temp=0.0, repeat_penalty=1.0), 1
+            ):
+                if count == decoded:
+                    break
+            written = max(written, decoded / (time.perf_counter() - started))
+        return read, written

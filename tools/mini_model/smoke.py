@@ -1,0 +1,63 @@
+"""A short check of the whole chain: `python smoke.py`. Train a tiny network, resume it, export it, compare.
+
+Fails when the loss does not fall, when llama.cpp does not load the file, when it splits a text into other
+tokens, or when its logits differ from the network's.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from evaluate import parity
+from export import export
+
+HERE = Path(__file__).parent
+TINY = (
+    "--width",
+    "64",
+    "--layers",
+    "2",
+    "--feed-forward",
+    "128",
+    "--batch-tokens",
+    "2048",
+    "--log-every",
+    "10",
+)
+
+
+def train(out: Path, *more: str) -> list[float]:
+    """Run the training command; the losses in its log."""
+    command = [sys.executable, str(HERE / "train.py"), "--out", str(out), *TINY, "--minutes", "3", *more]
+    subprocess.run(command, check=True, env={**os.environ, "CI": "1"})
+    with (out / "log.csv").open(encoding="utf-8") as log:
+        return [float(row["loss"]) for row in csv.DictReader(log)]
+
+
+def main() -> None:
+    """Every step of the chain, once."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        before = train(out, "--tokens", "0.3")
+        after = train(out, "--tokens", "0.36", "--resume")
+        assert before[-1] < 0.75 * before[0], f"the loss did not fall: {before[0]:.2f} to {before[-1]:.2f}"
+        assert len(after) > len(before), "the resumed run logged nothing"
+        assert after[-1] < 1.2 * before[-1], (
+            f"the resumed run began anew: {before[-1]:.2f}, then {after[-1]:.2f}"
+        )
+        for kind, most in (("f16", 0.1), ("q8_0", 0.5)):
+            export(out / "checkpoint.pt", out / f"{kind}.gguf", kind)
+            difference = parity(out / f"{kind}.gguf", out / "checkpoint.pt")
+            print(kind, difference)
+            assert difference["texts_with_other_tokens"] == 0
+            assert difference["largest_logit_difference"] < most
+    print("the chain works")
+
+
+if __name__ == "__main__":
+    main()
