@@ -50,12 +50,15 @@ def main() -> None:
         assert after[-1] < 1.2 * before[-1], (
             f"the resumed run began anew: {before[-1]:.2f}, then {after[-1]:.2f}"
         )
-        for kind, most in (("f16", 0.1), ("q8_0", 0.5)):
+        # f32 shows that the export is right. llama.cpp rounds what goes into f16 and q8_0 products, too, and
+        # the copying circuit has large numbers there; quantised files are judged by the tokens they choose.
+        for kind, most in (("f32", 0.1), ("f16", 0.2), ("q8_0", 4.0)):
             export(out / "checkpoint.pt", out / f"{kind}.gguf", kind)
             difference = parity(out / f"{kind}.gguf", out / "checkpoint.pt")
             print(kind, difference)
             assert difference["texts_with_other_tokens"] == 0
             assert difference["largest_logit_difference"] < most
+            assert difference["same_best_token_percent"] > 95
     print("the chain works")
 
 
