@@ -64,6 +64,22 @@ def set_copying_circuit(network: Transformer, seed: int = 0) -> None:
             second.attn_q.weight[queries] = only(content[keys], slow) * match
             second.attn_v.weight[keys] = content[keys]
             second.attn_output.weight[:, queries] = REPEAT * loudness * content[keys].T
+        turn(network, random)
+
+
+def turn(network: Transformer, random: torch.Generator) -> None:
+    """Write the residual stream in another orthonormal basis: the network computes the same.
+
+    No single number is large then. A large one spoils its whole block of 32 when the file is quantised.
+    """
+    width = network.shape.width
+    basis, _ = torch.linalg.qr(torch.randn(width, width, generator=random))
+    network.token_embd.weight.copy_(network.token_embd.weight @ basis)
+    for block in network.blk:
+        for reads in (block.attn_q, block.attn_k, block.attn_v, block.ffn_gate, block.ffn_up):
+            reads.weight.copy_(reads.weight @ basis)
+        for writes in (block.attn_output, block.ffn_down):
+            writes.weight.copy_(basis.T @ writes.weight)
 
 
 def previous_position(shape: Shape) -> tuple[Tensor, Tensor]:

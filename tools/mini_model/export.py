@@ -68,6 +68,7 @@ def write_metadata(writer: GGUFWriter, shape: Shape, kind: str) -> None:
         "Small model that ships with Shepherd: answers from injected memory, writes memories as JSON"
     )
     writer.add_license("MIT")
+    writer.add_sampling_temp(0.0)  # its answers are right or wrong, not a matter of taste
     writer.add_context_length(CONTEXT_LENGTH)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)

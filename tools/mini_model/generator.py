@@ -360,6 +360,9 @@ def injected(random: Random, facts: Sequence[Item], memories: Sequence[Item], sp
     """The tail for these items."""
     stored = {item.stored_key(random): item.value for item in facts}
     found = [memory(random, item, split) for item in memories]
+    if facts and len(found) < 3 and random.random() < 0.2:
+        # The turn from which a fact was extracted is often found as well.
+        found.insert(random.randrange(len(found) + 1), memory(random, random.choice(facts), split))
     if found and random.random() < 0.1:
         found.insert(random.randrange(len(found) + 1), small_talk_memory(random, split))
     return tail(stored, found[:3] if len(memories) < 3 else found)
@@ -393,11 +396,11 @@ SHEPHERD_TAIL = (
 def system_message(random: Random, split: Split) -> list[Message]:
     """No system prompt, a short one, Shepherd's own, or another long one with an explanation of the blocks."""
     kind = random.random()
-    if kind < 0.12 * split.level:
+    if kind < 0.3 * split.level:
         return [("system", f"{SHEPHERD_BASE}\n\n{SHEPHERD_TAIL}" if random.random() < 0.8 else SHEPHERD_BASE)]
-    if kind < 0.4:
+    if kind < 0.45:
         return []
-    if kind < 0.75:
+    if kind < 0.8:
         return [("system", random.choice(SYSTEM_SENTENCES[:8]))]
     most = max(2, round(len(SYSTEM_SENTENCES) * 0.7 * split.level)) if kind > 0.9 else 3
     count = random.randint(2, max(2, most))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from model import Shape, Transformer
+from model import Shape, Transformer, compile_parts
 from torch import Tensor
 
 __all__ = ["Helper"]
@@ -24,14 +24,14 @@ Loss = Callable[[Transformer, Tensor, Tensor], Tensor]
 class Helper:
     """The process, and the memory shared with it: weights to it, gradients from it."""
 
-    def __init__(self, network: Transformer, queue: Any, loss_of: Loss) -> None:
+    def __init__(self, network: Transformer, queue: Any, loss_of: Loss, compiled: bool) -> None:
         size = sum(weight.numel() for weight in network.parameters())
         self.weights = torch.empty(size).share_memory_()
         self.gradient = torch.empty(size).share_memory_()
         # said tokens behind the gradient, all tokens, loss; the first is 0 while there is none to take.
         self.result = torch.zeros(3, dtype=torch.float64).share_memory_()
         self.publish(network)
-        inputs = (network.shape, self.weights, self.gradient, self.result, queue, loss_of)
+        inputs = (network.shape, self.weights, self.gradient, self.result, queue, loss_of, compiled)
         self.process = multiprocessing.get_context("spawn").Process(target=work, args=inputs, daemon=True)
         self.process.start()
 
@@ -62,10 +62,20 @@ class Helper:
         self.process.kill()
 
 
-def work(shape: Shape, weights: Tensor, gradient: Tensor, result: Tensor, queue: Any, loss_of: Loss) -> None:
+def work(
+    shape: Shape,
+    weights: Tensor,
+    gradient: Tensor,
+    result: Tensor,
+    queue: Any,
+    loss_of: Loss,
+    compiled: bool,
+) -> None:
     """The helper's loop: newest weights, one batch, leave the gradient, wait until it was taken."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    if compiled:
+        compile_parts()
     network = Transformer(shape)
     while True:
         ids, said = (torch.from_numpy(array) for array in queue.get())

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Shape", "Transformer"]
+__all__ = ["Shape", "Transformer", "compile_parts"]
 
 QUERIES_AT_ONCE = 64
 
@@ -54,17 +54,24 @@ class Block(nn.Module):
 
     def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, mask: Tensor) -> Tensor:
         """hidden (batch, time, width) -> the same shape."""
-        batch, time, width = hidden.shape
+        query, key, value = self.before_attention(hidden, cosine, sine)
+        return self.after_attention(hidden, causal_attention(query, key, value, mask))
+
+    def before_attention(self, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scaled queries, keys and values, each (batch, heads, time, head_width)."""
+        batch, time, _ = hidden.shape
         shape = self.shape
         normed = self.attn_norm(hidden)
         query = self.attn_q(normed).view(batch, time, shape.heads, shape.head_width)
         key = self.attn_k(normed).view(batch, time, shape.kv_heads, shape.head_width)
-        value = self.attn_v(normed).view(batch, time, shape.kv_heads, shape.head_width).transpose(1, 2)
-        query = rotate(query, cosine, sine).transpose(1, 2)
-        key = rotate(key, cosine, sine).transpose(1, 2)
-        mixed = causal_attention(query * shape.head_width**-0.5, key, value, mask)
-        mixed = mixed.transpose(1, 2)
-        hidden = hidden + self.attn_output(mixed.reshape(batch, time, width))
+        value = self.attn_v(normed).view(batch, time, shape.kv_heads, shape.head_width)
+        query = rotate(query, cosine, sine) * shape.head_width**-0.5
+        key = rotate(key, cosine, sine)
+        return tuple(part.transpose(1, 2).contiguous() for part in (query, key, value))  # type: ignore[return-value]
+
+    def after_attention(self, hidden: Tensor, mixed: Tensor) -> Tensor:
+        """The block's input and what attention gathered (batch, heads, time, head_width) -> its output."""
+        hidden = hidden + self.attn_output(mixed.transpose(1, 2).reshape(hidden.shape))
         normed = self.ffn_norm(hidden)
         return hidden + self.ffn_down(functional.silu(self.ffn_gate(normed)) * self.ffn_up(normed))
 
@@ -106,6 +113,20 @@ class Transformer(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """ids (batch, time) -> logits (batch, time, vocabulary)."""
         return functional.linear(self.hidden(ids), self.token_embd.weight)
+
+    def loss(self, hidden: Tensor, expected: Tensor) -> Tensor:
+        """Mean cross entropy of hidden states (tokens, width) against the ids that should follow (tokens)."""
+        return functional.cross_entropy(functional.linear(hidden, self.token_embd.weight).float(), expected)
+
+
+def compile_parts() -> None:
+    """Fuse the elementwise work around the products: on a CPU half of a training step is spent there.
+
+    Attention itself stays as it is: every length would be another program. Needs a C++ compiler.
+    """
+    Block.before_attention = torch.compile(Block.before_attention, dynamic=True)  # type: ignore[method-assign]
+    Block.after_attention = torch.compile(Block.after_attention, dynamic=True)  # type: ignore[method-assign]
+    Transformer.loss = torch.compile(Transformer.loss, dynamic=True)  # type: ignore[method-assign]
 
 
 def rotate(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

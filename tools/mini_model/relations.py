@@ -55,7 +55,7 @@ PEOPLE = listed(
     "niece nephew dentist doctor therapist landlord coach mentor"
 )
 THINGS = listed(
-    "boat car bike robot server band street house guitar laptop"
+    "boat car bike robot server band street house guitar"
 )
 FAVORITES = listed(
     "color food drink movie book song sport animal band city language game season number dish editor "
@@ -63,7 +63,7 @@ FAVORITES = listed(
     "colour artist singer actor show series author subject month day place country cake cheese pizza "
     "meal dinosaur"
 )
-GENERAL = ["email", "phone number", "timezone", "nationality", "laptop", "operating system", "bike", "address", "wifi name", "lucky number", "keyboard", "router", "postcode", "username", "bank", "plan", "goal", "license plate", "last name", "project", "locker code", "blood type", "passport number", "zodiac sign", "motorcycle", "insurance", "badge id", "seat number", "weight", "middle name", "room number", "coffee order", "employee number", "order number", "flight number", "customer number", "gym", "printer", "camera", "major", "t-shirt size", "alarm time", "monitor", "phone", "website", "budget", "password hint", "ring size", "member number", "bus line", "train line", "gate", "apartment number", "parking spot", "hostname", "shell", "browser"]
+GENERAL = ["email", "phone number", "timezone", "nationality", "laptop", "operating system", "bike", "address", "wifi name", "lucky number", "keyboard", "router", "postcode", "username", "bank", "license plate", "last name", "locker code", "blood type", "passport number", "zodiac sign", "motorcycle", "insurance", "badge id", "seat number", "weight", "middle name", "room number", "coffee order", "employee number", "order number", "flight number", "customer number", "gym", "printer", "camera", "major", "t-shirt size", "alarm time", "monitor", "website", "budget", "password hint", "ring size", "member number", "bus line", "train line", "gate", "apartment number", "parking spot", "hostname", "shell", "browser"]
 PREFERENCES = ["IDE", "editor", "programming language", "shell", "theme", "browser", "font", "drink", "music", "framework", "database", "keyboard", "style", "layout", "tool", "phone", "format", "system", "library", "sauce", "coffee", "paper", "camera", "debugger", "wine", "linter", "notebook", "terminal", "seat", "tea", "temperature", "greeting", "plugin", "mattress", "bread", "milk", "pizza", "color scheme", "search engine", "file manager"]
 EVENTS = listed(
     "meeting appointment lunch call interview dinner lesson date game rehearsal workshop"
@@ -72,7 +72,7 @@ VISITS = listed(
     "dentist doctor vet barber lawyer bank accountant therapist eye doctor"
 )
 RIDES = ["train", "flight", "bus", "ferry", "plane", "taxi", "boat"]
-KEPT = ["keys", "passport", "spare keys", "charger", "wallet", "glasses", "umbrella", "tickets", "documents", "ladder", "tent", "toolbox", "medicine", "camera", "flashlight", "suitcase", "laptop", "headphones", "bike pump", "recipe book", "gift", "spare key", "diary"]
+KEPT = ["keys", "passport", "spare keys", "charger", "wallet", "glasses", "umbrella", "tickets", "documents", "ladder", "tent", "toolbox", "medicine", "flashlight", "suitcase", "headphones", "bike pump", "recipe book", "gift", "spare key", "diary"]
 
 FACTS = (
     Relation(
@@ -96,7 +96,7 @@ FACTS = (
         aliases=("city", "home", "home_city", "lives_in", "residence", "town"),
         ask=("where do I live( now| these days| at the moment|)?", "where am I (living|based|located)(| now)?",
              "(what|which) (city|town|place|country) (do I live in|am I in|is my home|am I living in)?",
-             "(what is|what's) my (location|home|home town|city)?", "where is my home?", "where's my home?",
+             "(what is|what's) my (location|home|city)?", "where is my home?", "where's my home?",
              "where did I (move|relocate) to?", "in (what|which) (city|town|place) do I live?",
              "where did I say I live?", "what (city|town|place) do I call home?"),
         that=("where I live", "where I am living", "where I'm based", "(what|which) (city|town|place) I live in",
@@ -107,7 +107,7 @@ FACTS = (
              f"(I've|I have|we've|we have) (been living|lived) in {{v}}{SINCE}", f"we live in {{v}}{SINCE}",
              "(I|we) settled (down |)in {v}(| last year| in {year})", "(I am|I'm) (a resident of|at home in) {v}",
              "home is {v}( for me|)", "(I|we) (just |)(moved|relocated) (here |)to {v}", "{v} is (my home|where I live)",
-             "my (current |)(city|location|home town|town) is {v}", "I (bought|rent|have) a (house|flat|apartment) in {v}",
+             "my (current |)(city|location|town) is {v}", "I (bought|rent|have) a (house|flat|apartment) in {v}",
              "I (now |currently |still )live in {v}"),
     ),
     Relation(
@@ -325,7 +325,7 @@ FACTS = (
     Relation(
         "team", "You support {v}.", "company", key="team", aliases=("supports", "football_team"), weight=0.8,
         ask=("(which|what) (team|club) do I support?", "(what is|what's) my team?", "who do I (cheer|root) for?"), that=("which (team|club) I support", "my team", "who I cheer for"),
-        say=("I support {v}(| since {year})", "my (football |)team is {v}", "I'm a (big |)fan of {v}", "I (cheer|root) for {v}", "my club is {v}"),
+        say=("I support {v}(| since {year})", "my (football |)team is {v}", "I'm a (big |)(fan|supporter) of the team {v}", "I (cheer|root) for {v}", "my club is {v}"),
     ),
 )  # fmt: skip
 
