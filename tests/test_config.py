@@ -330,3 +330,14 @@ def test_what_is_set_is_what_is_read_back(tmp_path_factory, data):
     loaded = load(path, environ={})
     assert getattr(loaded.config, setting.key) == value
     assert loaded.sources[setting.key] == "file"
+
+
+def test_a_sampling_setting_is_the_models_own_until_a_number_is_given(tmp_path):
+    path = write(tmp_path / "config.json", "{}")
+    assert load(path, environ={}).config.temperature == "auto"
+
+    ConfigFile(path).set("temperature", "0.2")
+    assert load(path, environ={}).config.temperature == 0.2
+
+    ConfigFile(path).set("temperature", "auto")
+    assert load(path, environ={}).config.temperature == "auto"

@@ -42,6 +42,7 @@ _SMALL_TALK = (
 )  # fmt: skip
 # A text of nothing but stop words has them as its keywords, stemmed.
 _FILLER = frozenset().union(*({word, stem(word)} for word in (*STOP_WORDS, *_SMALL_TALK)))
+_SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 _END_OF_THOUGHTS = "</think>"
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 
@@ -267,7 +268,7 @@ class Assistant:
     def _begin(self, turn: _Turn, history: list[Message]) -> Generation:
         return self.engine.generate(
             assemble(self._system, history, turn.message),
-            sampling=_sampling(self.config),
+            sampling=_sampling(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
         )
 
@@ -337,16 +338,14 @@ def _drain(warnings: list[Warned]) -> Iterator[Warned]:
         yield warnings.pop(0)
 
 
-def _sampling(config: Config) -> Sampling:
-    return Sampling(
-        temperature=config.temperature,
-        top_k=config.top_k,
-        top_p=config.top_p,
-        min_p=config.min_p,
-        repeat_penalty=config.repeat_penalty,
-        repeat_last_n=config.repeat_last_n,
-        seed=None if config.seed < 0 else config.seed,
-    )
+def _sampling(config: Config, recommended: Sampling) -> Sampling:
+    """What is set, and for the rest what the model's file recommends."""
+    chosen = {
+        key: value
+        for key in _SAMPLING_SETTINGS
+        if not isinstance(value := getattr(config, key), str)  # "auto"
+    }
+    return replace(recommended, **chosen, seed=None if config.seed < 0 else config.seed)
 
 
 def _with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:

@@ -63,6 +63,10 @@ def _setting(
     )
 
 
+def _auto(kind: Kind, help: str, *, least: float = 0, most: float = 1) -> Any:
+    return _setting("auto", kind, help, least=least, most=most, choices=("auto",))
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """All settings with their values; the field definitions are the documentation's source too."""
@@ -90,21 +94,33 @@ class Config:
     max_tokens: int = _setting(
         1024, "whole number", "longest answer in tokens; 0 is what the window leaves", least=0, most=1 << 24
     )
-    temperature: float = _setting(0.7, "number", "0 always takes the likeliest token", least=0, most=5)
-    top_k: int = _setting(
-        40, "whole number", "sample from the k likeliest tokens; 0 is off", least=0, most=1 << 20
+    # "auto": what the model's file recommends, else the default of shepherd.types.Sampling.
+    temperature: float | str = _auto(
+        "number", "0 always takes the likeliest token; auto is the model's own, else 0.7", most=5
     )
-    top_p: float = _setting(
-        0.95, "number", "sample from the likeliest tokens up to this sum; 1 is off", least=0, most=1
+    top_k: int | str = _auto(
+        "whole number",
+        "sample from the k likeliest tokens; 0 is off; auto is the model's own, else 40",
+        most=1 << 20,
     )
-    min_p: float = _setting(
-        0.05, "number", "drop tokens below this share of the likeliest one; 0 is off", least=0, most=1
+    top_p: float | str = _auto(
+        "number",
+        "sample from the likeliest tokens up to this sum; 1 is off; auto is the model's own, else 0.95",
     )
-    repeat_penalty: float = _setting(
-        1.0, "number", "above 1 discourages repetition; 1 is off", least=0.1, most=10
+    min_p: float | str = _auto(
+        "number",
+        "drop tokens below this share of the likeliest one; 0 is off; auto is the model's own, else 0.05",
     )
-    repeat_last_n: int = _setting(
-        64, "whole number", "how many tokens back the penalty looks", least=0, most=1 << 20
+    repeat_penalty: float | str = _auto(
+        "number",
+        "above 1 discourages repetition; 1 is off; auto is the model's own, else 1",
+        least=0.1,
+        most=10,
+    )
+    repeat_last_n: int | str = _auto(
+        "whole number",
+        "how many tokens back the penalty looks; auto is the model's own, else 64",
+        most=1 << 20,
     )
     seed: int = _setting(
         -1,
@@ -178,6 +194,8 @@ class Setting:
         """What a value may be, in words: `a whole number from 0 to 100`."""
         if self.kind == "switch":
             return " or ".join(["true", "false", *self.choices])
+        if self.choices and self.kind != "text":
+            return f"a {self.kind}{_range(self.least, self.most)}, or {' or '.join(self.choices)}"
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.kind == "size":
@@ -190,6 +208,8 @@ class Setting:
         """The value that a person wrote as `text`; raises ValueError when it is none."""
         if self.kind == "switch":
             return self.check(_WORDS.get(text.strip().lower(), text.strip()))
+        if text.strip() in self.choices:
+            return text.strip()
         if self.kind == "whole number":
             return self.check(int(text.strip()))
         if self.kind == "number":
@@ -200,6 +220,8 @@ class Setting:
         """`value` itself when its type and range are right, numbers as this key's type; else ValueError."""
         if self.kind == "switch":
             good = isinstance(value, bool) or value in self.choices
+        elif isinstance(value, str) and value in self.choices:
+            good = True
         elif self.kind == "whole number":
             good = type(value) is int and self.least <= value <= self.most
         elif self.kind == "number":

@@ -35,6 +35,11 @@ line of stdout is an object whose "event" is ready, recalled, delta, warning, er
 
 exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
 
+_ABOUT_THE_BUILT_IN_MODEL = (
+    "The small built-in model answers: it remembers what you tell it, and can do little else. "
+    "A full one: shepherd -m {suggested}"
+)
+
 
 def build_parser() -> Parser:
     """The options of `shepherd chat`."""
@@ -80,10 +85,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     )
 
     from shepherd.cli.progress import downloads
+    from shepherd.inference.models import SUGGESTED, is_built_in
     from shepherd.opening import model_path, opened_assistant
 
     with downloads(screen) as report:
-        config = replace(config, model=str(model_path(config, report)))
+        path = model_path(config, report)
+    config = replace(config, model=str(path))
+    if is_built_in(path) and not arguments.json:
+        screen.note(_ABOUT_THE_BUILT_IN_MODEL.format(suggested=SUGGESTED))
     with opened_assistant(
         config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
     ) as assistant:

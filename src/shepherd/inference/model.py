@@ -11,7 +11,9 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
 from shepherd.inference.binding import devices, last_error, llama
 from shepherd.inference.gguf import GGUFHeader, read_header
+from shepherd.inference.sampler import recommended_sampling
 from shepherd.inference.vocabulary import Vocabulary
+from shepherd.types import Sampling
 
 __all__ = ["CacheKind", "EngineSettings", "LoadedModel", "ModelInfo"]
 
@@ -70,7 +72,10 @@ def _in_range(name: str, value: int, least: int, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a loaded model is. `device`: where its layers are computed; `n_swa`: its sliding window or 0."""
+    """What a loaded model is. `device`: where its layers are computed; `n_swa`: its sliding window or 0.
+
+    `sampling`: what its file recommends (general.sampling.*), defaults where it says nothing.
+    """
 
     name: str
     architecture: str
@@ -84,6 +89,7 @@ class ModelInfo:
     n_gpu_layers: int
     device: str
     chat_template: str
+    sampling: Sampling
 
 
 class LoadedModel:
@@ -249,6 +255,7 @@ class LoadedModel:
             n_gpu_layers=layers,
             device=_device(layers),
             chat_template=(c.llama_model_chat_template(model, None) or b"").decode("utf-8", "replace"),
+            sampling=recommended_sampling(header.metadata),
         )
 
 

@@ -31,9 +31,19 @@ from shepherd.inference.names import (
     variants,
 )
 
-__all__ = ["BUILT_IN", "ModelDescription", "ModelRegistry", "StoredModel", "resolve"]
+__all__ = [
+    "BUILT_IN",
+    "SUGGESTED",
+    "ModelDescription",
+    "ModelRegistry",
+    "StoredModel",
+    "is_built_in",
+    "resolve",
+]
 
 BUILT_IN = "shepherd-mini"
+# A full model that most machines can run; what the built-in one sends its users to.
+SUGGESTED = "hf:Qwen/Qwen3-4B-GGUF:Q4_K_M"
 _BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0.gguf"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -43,6 +53,11 @@ _SET_ONE = (
     "shepherd config set model NAME for good"
 )
 _NAMES = "shepherd model list shows what is here; a path or hf:user/repo:quant names another"
+
+
+def is_built_in(path: Path) -> bool:
+    """Whether this is the file of the built-in model."""
+    return path == _BUILT_IN_FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.inference.binding import llama
 from shepherd.types import Sampling
 
-__all__ = ["SamplerCache", "check_sampling"]
+__all__ = ["SamplerCache", "check_sampling", "recommended_sampling"]
 
 _RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED: each reset draws a new one
 
@@ -33,6 +36,34 @@ def check_sampling(sampling: Sampling) -> None:
     ):
         if not (is_good and math.isfinite(value)):
             raise UsageError(f"{name} is {value}", hint=f"use a number {range_}")
+
+
+# Keys of GGUF below general.sampling., and our names of them.
+_RECOMMENDED = {
+    "temp": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "penalty_repeat": "repeat_penalty",
+    "penalty_last_n": "repeat_last_n",
+}
+_WHOLE = ("top_k", "repeat_last_n")
+
+
+def recommended_sampling(metadata: Mapping[str, object]) -> Sampling:
+    """The settings that a model's header recommends; one that is out of its range is passed over."""
+    sampling = Sampling()
+    for key, name in _RECOMMENDED.items():
+        value = metadata.get(f"general.sampling.{key}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            continue
+        # Headers hold 32-bit floats: 0.95 arrives as 0.949999988.
+        number: Any = int(value) if name in _WHOLE else round(float(value), 6)
+        changed = replace(sampling, **{name: number})
+        with contextlib.suppress(UsageError):
+            check_sampling(changed)
+            sampling = changed
+    return sampling
 
 
 class SamplerCache:
