@@ -18,7 +18,7 @@ from random import Random
 
 import smalltalk
 import values
-from relations import RELATIONS, Relation, expand
+from relations import COMPOUNDS, RELATIONS, Relation, expand
 
 __all__ = ["EVALUATED_JOBS", "JOBS", "TRAINING", "Message", "Split", "conversation", "tail"]
 
@@ -153,6 +153,7 @@ def make_item(random: Random, split: Split, relation: Relation | None = None) ->
 
 
 WEIGHTS = [relation.weight for relation in RELATIONS]
+BY_NAME = {relation.name: relation for relation in RELATIONS}
 
 
 def make_items(
@@ -174,6 +175,29 @@ def make_items(
         keys.add(item.key)
         found.append(item)
     return found
+
+
+def things_to_tell(random: Random, split: Split, count: int, taken: Iterable[Item] = ()) -> list[Item]:
+    """`count` items to state in one message; now and then such as people run together in one clause."""
+    taken = list(taken)
+    if random.random() < 0.12:
+        names, _ = random.choice(COMPOUNDS)
+        items = compound_items(random, split, names)
+        topics, keys = {item.topic for item in taken}, {item.key for item in taken}
+        if not any(item.topic in topics or item.key in keys for item in items):
+            return items
+    return make_items(random, split, count, taken)
+
+
+def compound_items(random: Random, split: Split, names: Sequence[str]) -> list[Item]:
+    """One item for each relation; those about a thing or person are about the same."""
+    items: list[Item] = []
+    for name in names:
+        item = make_item(random, split, BY_NAME[name])
+        if items and items[0].x:
+            item = Item(item.relation, items[0].x, item.y, item.value)
+        items.append(item)
+    return items
 
 
 def near_miss(random: Random, split: Split, known: Sequence[Item]) -> Item:
@@ -242,6 +266,13 @@ def careless(random: Random, text: str, rate: float = 0.12) -> str:
     return text
 
 
+def with_articles(random: Random, text: str) -> str:
+    """`a` and `an` by the letter that follows, as most people write them most of the time."""
+    if random.random() < 0.1:
+        return text
+    return re.sub(r"\ban? (?=(\w))", lambda found: "an " if found[1] in "aeiouAEIOU" else "a ", text)
+
+
 def question(random: Random, item: Item, split: Split) -> str:
     """A question for the item."""
     relation = item.relation
@@ -264,12 +295,36 @@ def statement_clause(random: Random, item: Item, split: Split) -> str:
     """A clause that tells the item."""
     text = careless(random, wording(random, item.relation.say, split), 0.08)
     text = text.replace("{year}", values.year(random)).replace("{n}", str(random.randint(2, 30)))
+    text = text.replace("{p}", values.place(random))
     return item.fill(AS_IT_IS + text if text.startswith("{") else text)
+
+
+def compound_clause(random: Random, items: Sequence[Item], split: Split) -> str | None:
+    """A clause that tells all items at once, if there is one for their relations."""
+    names = tuple(item.relation.name for item in items)
+    for relations, templates in COMPOUNDS:
+        if relations == names and len({item.x for item in items if item.x}) < 2:
+            try:
+                text = careless(random, wording(random, templates, split), 0.08)
+            except NoWordingError:
+                return None
+            return fill_slots(text, items)
+    return None
+
+
+def fill_slots(template: str, items: Sequence[Item]) -> str:
+    """The template with every value in the slot of its relation."""
+    parts = {f"{{{item.relation.name}}}": item.value for item in items}
+    text = template.replace("{x}", items[0].x)
+    if text.startswith("{"):
+        text = AS_IT_IS + text
+    return re.sub(r"\{[a-z ]+\}", lambda slot: parts[slot[0]], text)
 
 
 def statement(random: Random, items: Sequence[Item], split: Split) -> str:
     """One message that tells all items."""
-    clauses = [statement_clause(random, item, split) for item in items]
+    together = compound_clause(random, items, split) if len(items) > 1 else None
+    clauses = [together] if together else [statement_clause(random, item, split) for item in items]
     opener = random.choice(STATEMENT_OPENERS)
     if len(clauses) == 1:
         body = clauses[0]
@@ -281,7 +336,7 @@ def statement(random: Random, items: Sequence[Item], split: Split) -> str:
         )
     else:
         body = ". ".join([clauses[0], *(capital(clause) for clause in clauses[1:])])
-    text = opener + body + random.choice(STATEMENT_CLOSERS)
+    text = with_articles(random, opener + body) + random.choice(STATEMENT_CLOSERS)
     if random.random() > 0.12:
         text = capital(text)
     extra = random.random()
@@ -479,7 +534,7 @@ def more_turns(random: Random, known: list[Item], split: Split, count: int) -> l
             asked = near_miss(random, split, known)
             turns += [("user", question(random, asked, split) + added), ("assistant", smalltalk.NOTHING)]
         elif kind < 0.88:
-            told = make_items(random, split, 1, known)
+            told = things_to_tell(random, split, 1, known)
             turns += [("user", statement(random, told, split) + added), ("assistant", acknowledgement(told))]
             known += told
         else:
@@ -510,7 +565,7 @@ def history(random: Random, split: Split) -> list[Message]:
                 told = [Item(old.relation, old.x, old.y, told[0].value)]
                 known.remove(old)
             else:
-                told = make_items(random, split, 2 if random.random() < 0.18 else 1, known)
+                told = things_to_tell(random, split, 2 if random.random() < 0.18 else 1, known)
             turns += [("user", statement(random, told, split) + added), ("assistant", acknowledgement(told))]
             known += told
         elif kind < 0.66 and known:
@@ -534,7 +589,7 @@ def spoken(random: Random, split: Split, job: str) -> list[Message]:
     facts = make_items(random, split, upto(random, 8, split), facts=True) if random.random() < 0.45 else []
     memories = some_memories(random, split, facts) if random.random() < 0.15 else []
     if job == "acknowledge":
-        told = make_items(random, split, random.choice([1, 1, 1, 2, 2, 3]), [*facts, *memories])
+        told = things_to_tell(random, split, random.choice([1, 1, 1, 2, 2, 3]), [*facts, *memories])
         said, reply = statement(random, told, split), acknowledgement(told)
     else:
         told = []
@@ -576,7 +631,7 @@ def extraction(random: Random, split: Split, job: str) -> list[Message]:
     lines = []
     for number in range(count):
         if number in telling:
-            told = make_items(
+            told = things_to_tell(
                 random, split, random.choice([1, 1, 1, 2, 2, 3]) if split.level > 0.4 else 1, known
             )
             known += told

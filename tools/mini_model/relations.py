@@ -14,7 +14,7 @@ from random import Random
 
 from values import listed
 
-__all__ = ["RELATIONS", "Relation", "expand"]
+__all__ = ["COMPOUNDS", "RELATIONS", "Relation", "expand"]
 
 CHOICE = re.compile(r"\(([^()]*)\)")
 
@@ -108,7 +108,7 @@ FACTS = (
              "(I|we) settled (down |)in {v}(| last year| in {year})", "(I am|I'm) (a resident of|at home in) {v}",
              "home is {v}( for me|)", "(I|we) (just |)(moved|relocated) (here |)to {v}", "{v} is (my home|where I live)",
              "my (current |)(city|location|town) is {v}", "I (bought|rent|have) a (house|flat|apartment) in {v}",
-             "I (now |currently |still )live in {v}"),
+             "I (now |currently |still )live in {v}", "I('ve| have|) moved from {p} to {v}(| last year| in {year})", "I left {p} and (now live|live now) in {v}"),
     ),
     Relation(
         "occupation", "You work as a {v}.", "occupation", weight=2.5, key="occupation",
@@ -430,3 +430,29 @@ CONTEXT = (
 )  # fmt: skip
 
 RELATIONS: tuple[Relation, ...] = FACTS + CONTEXT
+
+# Several things in one clause: the relations in the order of their values, and how people run them together.
+# A slot is the relation's name; relations with {x} are about the same {x}.
+COMPOUNDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("name", "hometown"), ("(I'm|I am|my name is|this is) {name} (from|and I come from|and I am from) {hometown}", "{name} from {hometown}(| here)")),
+    (("name", "age"), ("(I'm|I am|my name is) {name}(,| and I'm| and I am) {age}( years old|)", "{name}, {age} years old")),
+    (("name", "location"), ("(I'm|I am|my name is) {name} (and (live|I live)|living) in {location}", "{name} (here, |)(living|based) in {location}")),
+    (("name", "occupation"), ("(I'm|I am|my name is) {name}(,| and I'm| and I work as) (a|an) {occupation}", "{name} here, (a|an) {occupation} by trade")),
+    (("name", "age", "location"), ("(I'm|I am|my name is) {name}, {age}( years old|), (living in|based in|and I live in) {location}",)),
+    (("name", "age", "occupation"), ("(I'm|I am) {name}, (a|an) {age} year old {occupation}", "my name is {name}, I'm {age} and (I work as |)(a|an) {occupation}")),
+    (("name", "employer"), ("(I'm|I am|my name is) {name} and (I |)work (for|at) {employer}", "{name} from {employer}( here|)")),
+    (("name", "occupation", "location"), ("(I'm|I am|my name is) {name}, (a|an) {occupation} (living |based |)in {location}",)),
+    (("occupation", "employer"), ("(I'm|I am|I work as) (a|an) {occupation} (at|for) {employer}", "I (started|got a job) as (a|an) {occupation} (at|with) {employer}")),
+    (("occupation", "location"), ("(I'm|I am|I work as) (a|an) {occupation} in {location}", "I (work|am employed) as (a|an) {occupation} and live in {location}")),
+    (("age", "occupation"), ("(I'm|I am) (a|an) {age}( |-)year( |-)old {occupation}", "(I'm|I am) {age} and work as (a|an) {occupation}")),
+    (("age", "location"), ("(I'm|I am) {age}( years old|) and (I |)live in {location}", "(I'm|I am) {age}, living in {location}")),
+    (("location", "occupation"), ("I live in {location} and (I |)(work|am working) as (a|an) {occupation}", "I live in {location}, where I work as (a|an) {occupation}")),
+    (("location", "employer"), ("I live in {location} and (I |)work (for|at) {employer}", "I moved to {location} to work (for|at) {employer}")),
+    (("location", "hometown"), ("I live in {location}(,| but) (I'm|I am|originally I'm|I come) (originally |)from {hometown}", "I live in {location}, but I grew up in {hometown}")),
+    (("hometown", "location"), ("I('m| am) (originally |)from {hometown} but (I |)live in {location}( now|)", "I was born in {hometown} and (I |)live in {location}( now|)", "I grew up in {hometown} and moved to {location}")),
+    (("called", "age of"), ("my {x} {called} is {age of}( years old|)", "my {x} is called {called} and (he|she|it) is {age of}( years old|)", "I have (a|an) {x}, {called}, (he's|she's|who is) {age of}( years old|)")),
+    (("called", "birthday of"), ("my {x} {called} (was born on|has (his|her) birthday on) {birthday of}", "my {x} {called}'s birthday is {birthday of}")),
+    (("email", "phone"), ("(you can |)(reach|contact) me at {email} or {phone}", "my contact details are {email} and {phone}")),
+    (("editor", "system"), ("I (use|run|work with) {editor} on {system}", "I write code in {editor} on {system}")),
+    (("car", "location"), ("I drive a {car} and live in {location}",)),
+)  # fmt: skip

@@ -82,6 +82,7 @@ LANGUAGES = listed(
     "English German French Spanish Italian Dutch Portuguese Polish Czech Greek Turkish Arabic Hindi "
     "Japanese Chinese Korean Swedish Danish Finnish Russian Welsh Irish Swahili Hebrew Thai"
 )
+COUNTS = listed("one two three four five six seven eight nine ten eleven twelve")
 ACCENTED = "éèüöäßñçåøłšžćâêîôûáíóúαβγδελμνορстрнмкл東京山川日本語木"
 JOINERS = (" with ", " and ", " on ", " without ", " in ", " or ", " for ", " from ", " near ", " under ")
 
@@ -378,7 +379,9 @@ def person_list(random: Random) -> str:
 
 
 def count(random: Random) -> str:
-    return random.choice(["one", "two", "three", "four", "five", "six", str(random.randint(2, 12))])
+    if random.random() < 0.6:
+        return random.choice(COUNTS)
+    return str(random.randint(1, 15))
 
 
 def anything(random: Random) -> str:
