@@ -283,6 +283,7 @@ def main() -> None:
     report: dict[str, Any] = {
         "model": options.model.name,
         "size_bytes": runner.size_bytes,
+        "parameters": runner.parameters,
         "count": options.count,
     }
     measures: list[tuple[str, Callable[[], Any]]] = [

@@ -625,15 +625,14 @@ def everything(random: Random, split: Split) -> list[Message]:
 
 def extraction(random: Random, split: Split, job: str) -> list[Message]:
     """The extraction prompt, one to five lines of the user, and the JSON that keeps what they tell."""
-    count = upto(random, 5, split)
+    count = upto(random, 4, split)
     telling = set(random.sample(range(count), random.randint(1, count))) if job == "extract" else set()
     known: list[Item] = []
     lines = []
     for number in range(count):
         if number in telling:
-            told = things_to_tell(
-                random, split, random.choice([1, 1, 1, 2, 2, 3]) if split.level > 0.4 else 1, known
-            )
+            most = [1, 1, 1, 1, 2, 2, 3] if split.level > 0.4 else [1]
+            told = things_to_tell(random, split, random.choice(most), known)
             known += told
             lines.append(statement(random, told, split))
         elif random.random() < 0.4:

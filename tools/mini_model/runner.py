@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import llama_cpp
 import numpy as np
 from generator import Message
 from llama_cpp import Llama, LlamaGrammar
@@ -46,6 +47,7 @@ class Runner:
         )
         self.load_ms = 1000 * (time.perf_counter() - started)
         self.size_bytes = path.stat().st_size
+        self.parameters = int(llama_cpp.llama_model_n_params(self.llama.model))
 
     def close(self) -> None:
         """Free the model."""

@@ -20,7 +20,7 @@ from shepherd.errors import UsageError
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["about_the_built_in_model", "build_parser", "execute"]
 
 _DESCRIPTION = """\
 Talk with a local model that remembers.
@@ -34,11 +34,6 @@ With --json each line of stdin is {"prompt": "…"} (with "memory": false for on
 line of stdout is an object whose "event" is ready, recalled, delta, warning, error or finished.
 
 exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
-
-_ABOUT_THE_BUILT_IN_MODEL = (
-    "The small built-in model answers: it remembers what you tell it, and can do little else. "
-    "A full one: shepherd -m {suggested}"
-)
 
 
 def build_parser() -> Parser:
@@ -85,14 +80,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     )
 
     from shepherd.cli.progress import downloads
-    from shepherd.inference.models import SUGGESTED, is_built_in
+    from shepherd.inference.models import is_built_in
     from shepherd.opening import model_path, opened_assistant
 
     with downloads(screen) as report:
         path = model_path(config, report)
     config = replace(config, model=str(path))
     if is_built_in(path) and not arguments.json:
-        screen.note(_ABOUT_THE_BUILT_IN_MODEL.format(suggested=SUGGESTED))
+        screen.note(about_the_built_in_model())
     with opened_assistant(
         config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
     ) as assistant:
@@ -106,6 +101,16 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         if message is not None:
             return _answer_once(assistant, message, screen, show_context=arguments.show_context)
         return _converse(assistant, screen, resumed, show_context=arguments.show_context)
+
+
+def about_the_built_in_model() -> str:
+    """One line on what answers when no other model was chosen, and how to choose one."""
+    from shepherd.inference.models import SUGGESTED
+
+    return (
+        "The small built-in model answers: it remembers what you tell it, and can do little else. "
+        f"A full one: shepherd -m {SUGGESTED}"
+    )
 
 
 def _answer_once(assistant: Assistant, message: str, screen: Screen, *, show_context: bool) -> int:

@@ -17,11 +17,18 @@ __all__ = ["Conversation"]
 class Conversation:
     """Reads, answers, and goes on until the user is done; a failed turn is reported and the next starts."""
 
-    def __init__(self, assistant: Assistant, screen: Screen, *, show_context: bool = False) -> None:
+    def __init__(
+        self,
+        assistant: Assistant,
+        screen: Screen,
+        *,
+        show_context: bool = False,
+        editor: Editor | None = None,
+    ) -> None:
         self._assistant = assistant
         self._screen = screen
         self._show_context = show_context
-        self._editor = Editor(screen, history_file(), COMMANDS)
+        self._editor = editor or Editor(screen, history_file(), COMMANDS)
         self._chat = Chat(assistant, screen, self._editor)
 
     def run(self, resumed: int) -> int:

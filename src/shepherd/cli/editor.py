@@ -12,6 +12,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
@@ -21,9 +22,14 @@ __all__ = ["Editor"]
 
 
 class Editor:
-    """Reads what the user types. `private` lines are kept in this process, and not in the history file."""
+    """Reads what the user types. `private` lines are kept in this process, and not in the history file.
 
-    def __init__(self, screen: Screen, history_path: Path, commands: Iterable[str]) -> None:
+    `keys`: where they come from; the terminal unless something else is given.
+    """
+
+    def __init__(
+        self, screen: Screen, history_path: Path, commands: Iterable[str], *, keys: Input | None = None
+    ) -> None:
         self.private = False
         self._screen = screen
         self._session: PromptSession[str] = PromptSession(
@@ -33,6 +39,7 @@ class Editor:
             completer=_CommandCompleter(commands),
             complete_while_typing=False,
             enable_history_search=True,
+            input=keys,
             # With stdout in a pipe the answers go there, and the prompt must not.
             output=None if screen.out_is_terminal else create_output(stdout=sys.stderr),
         )

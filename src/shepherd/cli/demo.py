@@ -1,0 +1,92 @@
+"""`shepherd demo`: two real conversations, typed by themselves, with a process's end in between.
+
+Each act is a process of its own with the built-in model and the same new database, so what the second one
+knows can only come from memory. The lines are scripted; every answer is the model's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from argparse import SUPPRESS, Namespace
+from pathlib import Path
+
+from shepherd.cli.parsing import Parser, loaded_settings
+from shepherd.cli.render import Screen
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+Watch Shepherd remember: tell it two things, quit, start again, ask.
+
+Both conversations are real processes with the small built-in model and a memory of their own, which is
+deleted afterwards. Yours is not touched."""
+
+_ACTS = (
+    (
+        "1 of 2: an empty memory",
+        (
+            "Hi, my name is Steve and I live in Texas.",
+            "I prefer VS Code with vim keybindings as my IDE.",
+            "/quit",
+        ),
+    ),
+    (
+        "2 of 2: the program was started anew, nothing of the conversation above is in it",
+        ("Which IDE do I prefer?", "/why", "Where do I live?", "/stats", "/quit"),
+    ),
+)
+_USER = "steve"
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd demo`."""
+    parser = Parser(prog="shepherd demo", description=_DESCRIPTION)
+    parser.add_argument("--fast", action="store_true", help="type without the pauses of a person")
+    parser.add_argument("--act", type=int, choices=range(len(_ACTS)), help=SUPPRESS)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Play both acts; as a child process, one of them."""
+    if arguments.act is not None:
+        return _play(_ACTS[arguments.act][1], screen, fast=arguments.fast)
+    with tempfile.TemporaryDirectory(prefix="shepherd-demo-") as folder:
+        for number, (title, _) in enumerate(_ACTS):
+            screen.note(title)
+            code = _in_new_process(number, Path(folder), fast=arguments.fast)
+            if code:
+                return code
+            screen.note()
+    screen.note(
+        "Your own conversation: shepherd. What it knows of you: shepherd memory list, shepherd facts list."
+    )
+    return 0
+
+
+def _in_new_process(number: int, folder: Path, *, fast: bool) -> int:
+    own = {
+        "SHEPHERD_CONFIG": str(folder / "config.json"),
+        "SHEPHERD_MEMORY_DATABASE": str(folder / "memory.db"),
+        "SHEPHERD_USER_ID": _USER,
+        "XDG_STATE_HOME": str(folder),
+    }
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("SHEPHERD_")}
+    command = [sys.executable, "-m", "shepherd", "demo", "--act", str(number), *(["--fast"] if fast else [])]
+    return subprocess.run(command, env={**settings, **own}, check=False).returncode
+
+
+def _play(lines: tuple[str, ...], screen: Screen, *, fast: bool) -> int:
+    from prompt_toolkit.input import create_pipe_input
+
+    from shepherd.cli.chat import about_the_built_in_model
+    from shepherd.cli.conversation import Conversation
+    from shepherd.cli.typist import Typist
+    from shepherd.opening import opened_assistant
+
+    screen.note(about_the_built_in_model())
+    config = loaded_settings(Namespace()).config
+    with opened_assistant(config, warn=screen.warn) as assistant, create_pipe_input() as keys:
+        return Conversation(assistant, screen, editor=Typist(screen, keys, lines, fast=fast)).run(0)

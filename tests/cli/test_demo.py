@@ -1,0 +1,37 @@
+"""`shepherd demo`, as a newcomer sees it: two real processes, the built-in model, nothing prepared."""
+
+import sys
+
+import pexpect
+
+
+def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home):
+    done = shepherd("demo", "--fast")
+
+    shown = done.stdout + done.stderr
+    assert done.returncode == 0, shown
+    assert "You prefer VS Code with vim keybindings." in done.stdout
+    assert "You live in Texas." in done.stdout
+    assert "Appended to your last message" in done.stdout
+    assert "reused" in done.stdout
+    assert not home.database.exists()
+    assert not home.history.exists()
+
+
+def test_the_lines_are_typed_at_the_real_prompt_of_a_terminal(home):
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", "demo", "--fast"],
+        env=home.environment,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+    child.expect_exact("empty memory")
+    child.expect_exact("Nice to meet you, Steve.")
+    child.expect_exact("was started anew")
+    child.expect_exact("You prefer VS Code with vim keybindings.")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert not home.database.exists()

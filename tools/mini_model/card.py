@@ -1,0 +1,82 @@
+"""Write the model card from the measurements: `python card.py > ../../src/shepherd/models/MODEL_CARD.md`.
+
+Reads card.md, log.csv, evaluation.json (the shipped file) and evaluation-f16.json (the unquantised one). No
+figure of the card is typed by hand.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import relations
+from evaluate import BARS, Result, markdown
+
+__all__ = ["card"]
+
+HERE = Path(__file__).parent
+COLUMNS = ("known", "held_out")
+
+
+def card() -> str:
+    """The whole page."""
+    shipped, unquantised = (load(name) for name in ("evaluation.json", "evaluation-f16.json"))
+    with (HERE / "log.csv").open(encoding="utf-8") as log:
+        last = list(csv.DictReader(log))[-1]
+    speed = shipped["speed"]
+    figures = {
+        "SIZE": f"{shipped['size_bytes'] / 1e6:.1f}",
+        "PARAMETERS": f"{shipped['parameters'] / 1e6:.1f}",
+        "WORDINGS": str(sum(len(r.ask) + len(r.that) + len(r.say) for r in relations.RELATIONS)),
+        "TOKENS": f"{int(last['tokens']) / 1e6:.1f}",
+        "MINUTES": f"{int(last['seconds']) / 60:.0f}",
+        "COUNT": str(shipped["count"]),
+        "TABLE": markdown(shipped["table"]),
+        "MISSED": missed(shipped["table"]),
+        "PROBECOUNT": str(len((HERE / "probes.jsonl").read_text(encoding="utf-8").splitlines())),
+        "PROBES": f"{shipped['probes'][0]:.0f} %",
+        "CHATS": chats(shipped["chats"]),
+        "JSON": f"{min(shipped['table']['json'].values()):.1f} %",
+        "LOGIT16": f"{unquantised['parity']['largest_logit_difference']:.3f}",
+        "Q8": f"loses at most {lost(shipped['table'], unquantised['table']):.1f} points in a cell (bar: 1)",
+        "READ": f"{speed['read_tokens_s']:,.0f}",
+        "WRITE": f"{speed['decode_tokens_s']:,.0f} (bar: 1,000)",
+        "LOAD": f"{speed['load_ms']:.0f} (bar: 200)",
+    }
+    template = (HERE / "card.md").read_text(encoding="utf-8")
+    return re.sub("@([A-Z0-9]+)@", lambda found: figures[found[1]], template)
+
+
+def load(name: str) -> Any:
+    """A report of evaluate.py."""
+    return json.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def missed(table: dict[str, Result]) -> str:
+    """A sentence on the cells below their bar."""
+    below = sum(
+        table[job][column] < bar
+        for job, bars in BARS.items()
+        for column, bar in zip(COLUMNS, bars, strict=True)
+    )
+    if not below:
+        return "Every cell reaches the bar that this project has set itself."
+    return f"**{below} of {2 * len(BARS)} cells miss the bar that this project has set itself.**"
+
+
+def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
+    """The most points that a cell loses by quantisation; 0 when it loses nowhere."""
+    return max(0.0, *(unquantised[job][column] - shipped[job][column] for job in BARS for column in COLUMNS))
+
+
+def chats(wrong: dict[str, list[Any]]) -> str:
+    """How many turns of the scripted chats are right."""
+    turns = sum(len(chat["turns"]) for chat in load("chats.json"))
+    return f"{turns - sum(map(len, wrong.values()))} of {turns} turns right"
+
+
+if __name__ == "__main__":
+    print(card(), end="")
