@@ -1,7 +1,7 @@
-/* Times and lengths of every user's memories, kept in arrays between searches.
+/* What ranking needs of every user's memories besides their words, kept in arrays between searches.
 
    Ranking reads a time and a length per match.  From the tables that is a b-tree descent each, and most of a
-   search; from an array it is a cache line.  20 bytes a memory; 100,000 load in about 15 ms from the covering
+   search; from an array it is a cache line.  29 bytes a memory; 100,000 load in about 20 ms from the covering
    index context_docs, once, and what is added later is appended.
 
    Who sees what.  A search reads (version, edits) of its user in its own transaction and asks for the arrays
@@ -11,7 +11,7 @@
    Other `edits`: all is read again.  Older than the cache, or inside a write transaction, whose version
    number somebody else may yet use for other rows: read for this search alone.
 
-   Layout: three parallel columns in one block, referenced by any number of documents structs of different n.
+   Layout: six parallel columns in one block, referenced by any number of documents structs of different n.
    Appending writes behind every n that was handed out, so readers need no lock; a full block is copied to one
    twice its size.  `load` serialises the loading of one user, `mutex` guards the table and the counts. */
 #include "documents.h"
@@ -21,7 +21,8 @@
 
 struct shp_documents_columns {
     int64_t *sequence, *timestamp;
-    int32_t *doc_len;
+    int32_t *doc_len, *thread, *label;
+    uint8_t *asks;
     int64_t n, capacity;
     int64_t n_references; /* under the cache's mutex */
 };
@@ -39,7 +40,7 @@ struct shp_documents_cache {
     int64_t n_buckets, n_entries;
 };
 
-enum { FIRST_CAPACITY = 64, FIRST_BUCKETS = 64, BYTES_PER_ROW = 20 };
+enum { FIRST_CAPACITY = 64, FIRST_BUCKETS = 64, BYTES_PER_ROW = 29 };
 
 /* Postings hold the index of a row in 32 bits. */
 #define MAX_ROWS ((int64_t)UINT32_MAX)
@@ -53,25 +54,33 @@ static void columns_free(shp_documents_columns *columns)
     free(columns->sequence);
     free(columns->timestamp);
     free(columns->doc_len);
+    free(columns->thread);
+    free(columns->label);
+    free(columns->asks);
     free(columns);
+}
+
+/* The column with room for `capacity`; when memory is out the column as it was, and *is_ok becomes 0. */
+static void *grow_column(void *column, int64_t capacity, size_t width, int *is_ok)
+{
+    void *grown = realloc(column, (size_t)capacity * width);
+    *is_ok = *is_ok && grown;
+    return grown ? grown : column;
 }
 
 /* Only while nobody else refers to them: realloc may move them.  0 when memory is out. */
 static int columns_grow(shp_documents_columns *columns, int64_t capacity)
 {
-    int64_t *sequence = realloc(columns->sequence, (size_t)capacity * sizeof *sequence);
-    if (sequence)
-        columns->sequence = sequence;
-    int64_t *timestamp = realloc(columns->timestamp, (size_t)capacity * sizeof *timestamp);
-    if (timestamp)
-        columns->timestamp = timestamp;
-    int32_t *doc_len = realloc(columns->doc_len, (size_t)capacity * sizeof *doc_len);
-    if (doc_len)
-        columns->doc_len = doc_len;
-    if (!sequence || !timestamp || !doc_len)
-        return 0;
-    columns->capacity = capacity;
-    return 1;
+    int is_ok = 1;
+    columns->sequence = grow_column(columns->sequence, capacity, sizeof *columns->sequence, &is_ok);
+    columns->timestamp = grow_column(columns->timestamp, capacity, sizeof *columns->timestamp, &is_ok);
+    columns->doc_len = grow_column(columns->doc_len, capacity, sizeof *columns->doc_len, &is_ok);
+    columns->thread = grow_column(columns->thread, capacity, sizeof *columns->thread, &is_ok);
+    columns->label = grow_column(columns->label, capacity, sizeof *columns->label, &is_ok);
+    columns->asks = grow_column(columns->asks, capacity, sizeof *columns->asks, &is_ok);
+    if (is_ok)
+        columns->capacity = capacity;
+    return is_ok;
 }
 
 static shp_documents_columns *columns_new(int64_t capacity)
@@ -91,6 +100,9 @@ static void columns_copy(shp_documents_columns *to, int64_t at, const shp_docume
     memcpy(to->sequence + at, from->sequence, (size_t)n * sizeof *to->sequence);
     memcpy(to->timestamp + at, from->timestamp, (size_t)n * sizeof *to->timestamp);
     memcpy(to->doc_len + at, from->doc_len, (size_t)n * sizeof *to->doc_len);
+    memcpy(to->thread + at, from->thread, (size_t)n * sizeof *to->thread);
+    memcpy(to->label + at, from->label, (size_t)n * sizeof *to->label);
+    memcpy(to->asks + at, from->asks, (size_t)n * sizeof *to->asks);
     to->n = at + n;
 }
 
@@ -244,6 +256,9 @@ static int read_rows(sqlite3_stmt *load, int64_t tenant, int64_t after, shp_docu
         columns->sequence[n] = sqlite3_column_int64(load, 0) & SHP_SEQUENCE_MASK;
         columns->timestamp[n] = sqlite3_column_int64(load, 1);
         columns->doc_len[n] = doc_len < 0 ? 0 : doc_len > INT32_MAX ? INT32_MAX : (int32_t)doc_len;
+        columns->thread[n] = sqlite3_column_int(load, 3);
+        columns->label[n] = sqlite3_column_int(load, 4);
+        columns->asks[n] = (uint8_t)sqlite3_column_int(load, 5);
         columns->n++;
     }
     sqlite3_reset(load);
@@ -268,6 +283,9 @@ static int documents_over(shp_documents_columns *columns, int64_t version, int64
     documents->sequence = columns->sequence;
     documents->timestamp = columns->timestamp;
     documents->doc_len = columns->doc_len;
+    documents->thread = columns->thread;
+    documents->label = columns->label;
+    documents->asks = columns->asks;
     documents->n = columns->n;
     documents->version = documents->first_version = version;
     documents->edits = edits;

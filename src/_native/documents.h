@@ -1,4 +1,4 @@
-/* Times and lengths of every user's memories, in arrays shared by all connections; see documents.c. */
+/* What ranking needs of every user's memories, in arrays shared by all connections; see documents.c. */
 #ifndef SHP_DOCUMENTS_H
 #define SHP_DOCUMENTS_H
 
@@ -18,6 +18,9 @@ typedef struct {
     const int64_t *sequence;  /* ascending; n of each */
     const int64_t *timestamp; /* seconds */
     const int32_t *doc_len;   /* terms, not negative */
+    const int32_t *thread;    /* conversation, 0 for none; this and the next two as in rescore.h */
+    const int32_t *label;
+    const uint8_t *asks;
     int64_t n;                /* below 2^32 */
 
     int64_t version, edits;     /* the row of tenants that it belongs to */
@@ -35,7 +38,7 @@ int64_t shp_documents_cache_bytes(shp_documents_cache *cache);
 void shp_documents_forget(shp_documents_cache *cache, int64_t tenant);
 
 /* The arrays of `tenant` as of (version, edits), which the caller has read in the transaction that is open on
-   the connection of `load`: SELECT id, timestamp, doc_len ... WHERE id BETWEEN ?1 AND ?2, ascending.
+   the connection of `load`: SELECT id, timestamp, doc_len, thread, label, asks ... WHERE id BETWEEN ?1 AND ?2, ascending.
    Returns an SQLite code; release what comes out of SQLITE_OK. */
 int shp_documents_acquire(shp_documents_cache *cache, sqlite3_stmt *load, int64_t tenant, int64_t version,
                           int64_t edits, shp_documents **out);

@@ -1,4 +1,38 @@
-__all__ = ["bm25_term", "idf", "min_bm25", "recency", "relevance"]
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+__all__ = [
+    "DEFAULT_WEIGHTS",
+    "Weights",
+    "bm25_term",
+    "idf",
+    "key",
+    "min_bm25",
+    "recency",
+    "relevance",
+    "rescore",
+]
+
+class Weights(NamedTuple):
+    """What rescoring gives: shares of the BM25 of neighbours, factors of the memory itself.
+
+    `previous`, `exchange`, `answer`: share of the memory before when that one does not end with a question, ends
+    with one after telling something, only asks. `next`: of the one after; `second`: of both two steps away;
+    `session`: of how much better the conversation's best candidate is. `asking`: factor of a memory that only
+    asks; `label`, `period`: of one whose label or time the question names.
+    """
+
+    previous: float
+    exchange: float
+    answer: float
+    next: float
+    second: float
+    session: float
+    asking: float
+    label: float
+    period: float
+
+DEFAULT_WEIGHTS: Weights
 
 def idf(n_docs: float, doc_freq: float) -> float: ...
 def bm25_term(
@@ -7,3 +41,13 @@ def bm25_term(
 def recency(age_days: float, floor: float) -> float: ...
 def relevance(bm25: float, idf_sum: float, n_docs: float) -> float: ...
 def min_bm25(relevance: float, idf_sum: float, n_docs: float) -> float: ...
+def key(text: str) -> int: ...
+def rescore(
+    memories: Iterable[tuple[int, int, float, int, int, int, bool]],
+    *,
+    now: float,
+    recency_floor: float = 0.9,
+    labels: Sequence[int] = (),
+    periods: Sequence[tuple[int, int]] = (),
+    weights: Sequence[float] = ...,
+) -> list[tuple[int, float, float, float]]: ...

@@ -1,4 +1,11 @@
 """The ranking formulas one by one, from the same C as recall: for explanations, tests and other stores."""
+from collections import namedtuple
+
+from libc.math cimport isfinite
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
 from rank cimport (
     shp_rank_bm25,
     shp_rank_bm25_set,
@@ -8,8 +15,32 @@ from rank cimport (
     shp_rank_relevance,
     shp_rank_term,
 )
+from rescore cimport (
+    SHP_RESCORE_MAX_LABELS,
+    SHP_RESCORE_MAX_PERIODS,
+    shp_rescore,
+    shp_rescore_buffers,
+    shp_rescore_default_weights,
+    shp_rescore_free,
+    shp_rescore_hit,
+    shp_rescore_key,
+    shp_rescore_memory,
+    shp_rescore_pop,
+    shp_rescore_query,
+    shp_rescore_weights,
+)
 
-__all__ = ["bm25_term", "idf", "min_bm25", "recency", "relevance"]
+__all__ = ["DEFAULT_WEIGHTS", "Weights", "bm25_term", "idf", "key", "min_bm25", "recency", "relevance", "rescore"]
+
+Weights = namedtuple("Weights", "previous exchange answer next second session asking label period")
+
+
+cdef object _default_weights():
+    cdef shp_rescore_weights w = shp_rescore_default_weights()
+    return Weights(w.answer[0], w.answer[1], w.answer[2], w.next, w.second, w.session, w.asking, w.label, w.period)
+
+
+DEFAULT_WEIGHTS = _default_weights()
 
 
 def idf(double n_docs, double doc_freq):
@@ -50,3 +81,55 @@ def relevance(double bm25, double idf_sum, double n_docs):
 def min_bm25(double relevance, double idf_sum, double n_docs):
     """The least BM25 of at least this relevance, to a few units in the last place; inf when there is none."""
     return shp_rank_min_bm25(relevance, idf_sum, n_docs)
+
+
+def key(str text):
+    """The number that stands for a term, a label or a session; 0 for nothing."""
+    cdef bytes encoded = text.encode("utf-8", "surrogatepass")
+    return shp_rescore_key(encoded, <size_t>len(encoded)) if encoded else 0
+
+
+def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=DEFAULT_WEIGHTS):
+    """(sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
+
+    `memories`: (sequence, timestamp, bm25, thread, label, asks, is_candidate), rising by sequence: all
+    candidates and what lies within three of one.  The formula is at the top of rescore.c.
+    """
+    cdef list given = list(memories)
+    cdef shp_rescore_query query
+    cdef shp_rescore_buffers buffers
+    cdef shp_rescore_hit hit
+    cdef shp_rescore_memory* rows
+    cdef list found = []
+    cdef Py_ssize_t i
+    if len(labels) > SHP_RESCORE_MAX_LABELS or len(periods) > SHP_RESCORE_MAX_PERIODS:
+        raise ValueError(f"at most {SHP_RESCORE_MAX_LABELS} labels and {SHP_RESCORE_MAX_PERIODS} periods")
+    if not (isfinite(now) and 0.0 <= recency_floor <= 1.0):
+        raise ValueError("now must be finite, recency_floor between 0 and 1")
+    query.now, query.recency_floor = now, recency_floor
+    query.weights.answer[0], query.weights.answer[1], query.weights.answer[2] = weights[:3]
+    query.weights.next, query.weights.second, query.weights.session = weights[3:6]
+    query.weights.asking, query.weights.label, query.weights.period = weights[6:]
+    query.n_labels, query.n_periods = <int>len(labels), <int>len(periods)
+    for i in range(len(labels)):
+        query.labels[i] = labels[i]
+    for i in range(len(periods)):
+        query.periods[i] = [periods[i][0], periods[i][1]]
+    rows = <shp_rescore_memory*>malloc((<size_t>len(given) + 1) * sizeof(shp_rescore_memory))
+    if rows == NULL:
+        raise MemoryError
+    memset(&buffers, 0, sizeof(buffers))
+    try:
+        for i in range(len(given)):
+            (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].thread, rows[i].label, rows[i].asks,
+             rows[i].is_candidate) = given[i]
+            if i and rows[i].sequence <= rows[i - 1].sequence:
+                raise ValueError("memories must rise by sequence")
+        if not shp_rescore(&buffers, &query, rows, len(given)):
+            raise MemoryError
+        while shp_rescore_pop(&buffers, &hit):
+            found.append((hit.sequence, hit.bm25, hit.evidence, hit.score))
+    finally:
+        shp_rescore_free(&buffers)
+        free(rows)
+    return found

@@ -5,12 +5,11 @@
 #include <stdint.h>
 
 #include "documents.h"
+#include "postings.h"
+#include "rescore.h"
 #include "sqlite3.h"
 
-enum {
-    SHP_RECALL_MAX_PHRASES = 64,  /* keywords looked up */
-    SHP_RECALL_MAX_KEYWORDS = 16  /* ... and ranked by: the rarest of them that the user's memories have */
-};
+enum { SHP_RECALL_MAX_KEYWORDS = 16 }; /* ranked by: the rarest of them that the user's memories have */
 
 /* What one connection needs to search: statements and buffers.  For one thread at a time. */
 typedef struct shp_recall_reader shp_recall_reader;
@@ -21,13 +20,13 @@ typedef struct {
     int match_bytes;
     int n_phrases; /* 1 to SHP_RECALL_MAX_PHRASES */
     int64_t k;     /* at least 1 */
-    double now;    /* seconds */
-    double k1, b, recency_floor, min_relevance;
+    double k1, b, min_relevance;
+    shp_rescore_query rescore;
 } shp_recall_query;
 
 typedef struct {
     int64_t id;
-    double bm25, score, relevance;
+    double bm25, score, relevance; /* bm25: its own, 0 when only its neighbours have keywords */
 } shp_recall_hit;
 
 /* SQLite codes.  `db` must outlive the reader; tables and index as in recall.c. */

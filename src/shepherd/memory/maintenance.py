@@ -82,15 +82,10 @@ def is_index_outdated(connection: Connection) -> bool:
 
 
 def reindex(connection: Connection) -> None:
-    """Makes the full-text index again from the rows, and the lengths and sums that come from it."""
+    """Makes the full-text index again from the rows, and all the numbers that come from it."""
     connection.execute("INSERT INTO context_fts(context_fts) VALUES('delete-all')")
     for (tenant,) in connection.execute("SELECT number FROM tenants"):
-        after = 0
-        while found := memories.page(connection, tenant, after):
-            for memory_id, memory in found:
-                length = memories.index(connection, tenant, memory_id, memory.question, memory.answer)
-                connection.execute("UPDATE context SET doc_len = ? WHERE id = ?", (length, memory_id))
-            after = found[-1][0]
+        memories.reindex(connection, tenant)
     _mend_rows(connection)
     connection.execute("INSERT OR REPLACE INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from shepherd._native.store import Connection
 from shepherd._native.text import scoped
 from shepherd.errors import UsageError
-from shepherd.memory import tenants
+from shepherd.memory import discourse, tenants
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.types import MemoryRecord
@@ -28,6 +28,7 @@ __all__ = [
     "newest",
     "page",
     "pin",
+    "reindex",
     "with_question",
 ]
 
@@ -69,7 +70,7 @@ def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) ->
     memory_id = tenant << SEQUENCE_BITS | sequence
     connection.execute(
         "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
-        " pinned, source, session) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " pinned, source, session, thread, label, asks) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             memory_id,
             memory.question,
@@ -81,10 +82,20 @@ def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) ->
             int(memory.pinned),
             memory.source,
             memory.session,
+            discourse.thread(
+                sequence, memory.timestamp, memory.session, _stored_before(connection, memory_id)
+            ),
+            discourse.label(memory.question, memory.answer),
+            discourse.asks(memory.question, memory.answer),
         ),
     )
     _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
     return memory_id, True
+
+
+def _stored_before(connection: Connection, memory_id: int) -> discourse.Neighbour | None:
+    rows = connection.execute("SELECT thread, timestamp, session FROM context WHERE id = ?", (memory_id - 1,))
+    return discourse.Neighbour(*rows[0]) if rows else None
 
 
 def edit(
@@ -114,9 +125,8 @@ def edit(
     [(old_length,)] = connection.execute("SELECT doc_len FROM context WHERE id = ?", (memory_id,))
     length = index(connection, tenant, memory_id, question, answer)
     connection.execute(
-        "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ?, doc_len = ?"
-        " WHERE id = ?",
-        (question, answer, digest, length, memory_id),
+        "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ? WHERE id = ?",
+        (question, answer, digest, memory_id),
     )
     grown = _size(question, answer) - _size(known.question, known.answer)
     connection.execute(
@@ -128,12 +138,36 @@ def edit(
 
 
 def index(connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
-    """Replaces the tokens of a memory; how many there are."""
+    """Replaces the tokens of a memory and what else comes from its text; how many tokens there are."""
     question_tokens, question_length = scoped(question, tenant)
     answer_tokens, answer_length = scoped(answer, tenant)
+    length = question_length + answer_length
     connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
     _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
-    return question_length + answer_length
+    connection.execute(
+        "UPDATE context SET doc_len = ?, label = ?, asks = ? WHERE id = ?",
+        (length, discourse.label(question, answer), discourse.asks(question, answer), memory_id),
+    )
+    return length
+
+
+def reindex(connection: Connection, tenant: int) -> None:
+    """Makes the tokens of all of a tenant's memories again, and everything else that comes from their rows.
+
+    For an index that holds none of them; the sums in `tenants` are the caller's to renew.
+    """
+    after = 0
+    before: discourse.Neighbour | None = None
+    while found := page(connection, tenant, after):
+        for memory_id, memory in found:
+            index(connection, tenant, memory_id, memory.question, memory.answer)
+            if memory_id != after + 1:
+                before = None
+            sequence = memory_id & ((1 << SEQUENCE_BITS) - 1)
+            thread = discourse.thread(sequence, memory.timestamp, memory.session, before)
+            connection.execute("UPDATE context SET thread = ? WHERE id = ?", (thread, memory_id))
+            before = discourse.Neighbour(thread, memory.timestamp, memory.session)
+            after = memory_id
 
 
 def pin(connection: Connection, tenant: int, memory_id: int, pinned: bool) -> bool:

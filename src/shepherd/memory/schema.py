@@ -16,8 +16,8 @@ SEQUENCE_BITS = 40
 
 _TABLES = (
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    # n: memories; total_length: sum of their doc_len; version: +1 with every change of them; edits: +1 when a
-    # stored row's doc_len or timestamp changed; bytes, message_bytes: about what they take (fair shares).
+    # n: memories; total_length: sum of their doc_len; version: +1 with every change of them; edits: +1 when
+    # what context_docs has of a stored row changed; bytes, message_bytes: about what they take (fair shares).
     """CREATE TABLE tenants(
         number INTEGER PRIMARY KEY,
         user_id TEXT NOT NULL UNIQUE,
@@ -28,6 +28,7 @@ _TABLES = (
         edits INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0,
         message_bytes INTEGER NOT NULL DEFAULT 0)""",
+    # thread, label, asks: what discourse.py reads out of the text and the session, for ranking.
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,
@@ -38,11 +39,14 @@ _TABLES = (
         doc_len INTEGER NOT NULL DEFAULT 0,
         pinned INTEGER NOT NULL DEFAULT 0,
         source TEXT NOT NULL DEFAULT '',
-        session TEXT NOT NULL DEFAULT '')""",
+        session TEXT NOT NULL DEFAULT '',
+        thread INTEGER NOT NULL DEFAULT 0,
+        label INTEGER NOT NULL DEFAULT 0,
+        asks INTEGER NOT NULL DEFAULT 0)""",
     # Per user: under a global one another user's identical memory would be dropped.
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
     # Covers what ranking keeps in memory: 1,000 memories load from a cold disk in 4 ms instead of 93.
-    "CREATE INDEX context_docs ON context(id, timestamp, doc_len)",
+    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
     # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
     f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
     # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies

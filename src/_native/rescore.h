@@ -1,0 +1,82 @@
+/* Evidence from the conversation around a memory: the second half of ranking, for every engine; see rescore.c. */
+#ifndef SHP_RESCORE_H
+#define SHP_RESCORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SHP_RESCORE_CANDIDATES = 64, /* at least so many best memories by BM25 and recency are rescored */
+    SHP_RESCORE_REACH = 3,       /* memories so far from a candidate play a part */
+    SHP_RESCORE_MAX_LABELS = 64,
+    SHP_RESCORE_MAX_PERIODS = 16
+};
+
+/* How a memory ends. */
+enum { SHP_ASKS_NOT = 0, SHP_ASKS_LAST = 1, SHP_ASKS_ONLY = 2, SHP_ASKS_KINDS = 3 };
+
+typedef struct {
+    int64_t sequence, timestamp; /* seconds */
+    double bm25;                 /* of the query's keywords; 0 when it has none of them */
+    int32_t thread;              /* key of its conversation: > 0 a session, < 0 stored together, 0 none */
+    int32_t label;               /* key of the word before its first colon, 0 for none */
+    uint8_t asks;                /* SHP_ASKS_...; more counts as SHP_ASKS_ONLY */
+    uint8_t is_candidate;
+} shp_rescore_memory;
+
+typedef struct {
+    double answer[SHP_ASKS_KINDS]; /* share of the memory before, by how that one ends */
+    double next, second;           /* shares of the one after, and of both two steps away */
+    double session;                /* share of how much better the conversation's best candidate is */
+    double asking;                 /* factor of a memory that only asks */
+    double label, period;          /* factors of a memory with a label, of a time, that the question names */
+} shp_rescore_weights;
+
+/* Chosen on labelled conversations; docs/how-recall-works.md has what each is worth. */
+static inline shp_rescore_weights shp_rescore_default_weights(void)
+{
+    return (shp_rescore_weights){{0.15, 0.4, 0.7}, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3};
+}
+
+typedef struct {
+    double now, recency_floor; /* seconds; 0 to 1 */
+    shp_rescore_weights weights;
+    int n_labels;
+    int32_t labels[SHP_RESCORE_MAX_LABELS]; /* keys of the query's keywords */
+    int n_periods;
+    int64_t periods[SHP_RESCORE_MAX_PERIODS][2]; /* first second and the one after the last */
+} shp_rescore_query;
+
+typedef struct {
+    int64_t sequence;
+    double bm25, evidence, score;
+} shp_rescore_hit;
+
+/* Buffers, kept between calls; all zero to begin with. */
+typedef struct {
+    shp_rescore_hit *hits; /* after shp_rescore a heap, the best first; owned */
+    int64_t n_hits, hit_capacity;
+    void *slots; /* owned */
+    size_t n_slots;
+} shp_rescore_buffers;
+
+/* Fills buffers->hits from `memories`: rising by sequence, with every candidate and every memory within
+   SHP_RESCORE_REACH of one (others change nothing).  0 when memory is out. */
+int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_memory *memories,
+                int64_t n);
+
+/* What the relevance of a hit is taken of (shp_rank_relevance): half its own words, half the whole evidence. */
+static inline double shp_rescore_mean(const shp_rescore_hit *hit)
+{
+    return 0.5 * (hit->bm25 + hit->evidence);
+}
+
+/* Takes the best hit out of the heap; 0 when there is none.  Ties: the larger sequence first. */
+int shp_rescore_pop(shp_rescore_buffers *buffers, shp_rescore_hit *out);
+
+void shp_rescore_free(shp_rescore_buffers *buffers);
+
+/* The number that stands for a term, a session or a label: FNV-1a of its bytes, never 0. */
+int32_t shp_rescore_key(const uint8_t *bytes, size_t n);
+
+#endif

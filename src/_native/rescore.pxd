@@ -1,0 +1,39 @@
+# rescore.h, for the extensions that link rescore.c.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+cdef extern from "rescore.h" nogil:
+    const int SHP_RESCORE_CANDIDATES, SHP_RESCORE_REACH, SHP_RESCORE_MAX_LABELS, SHP_RESCORE_MAX_PERIODS
+
+    ctypedef struct shp_rescore_memory:
+        int64_t sequence, timestamp   # seconds
+        double bm25
+        int32_t thread, label         # keys, 0 for none
+        uint8_t asks                  # 0, 1 asks at last, 2 only asks
+        uint8_t is_candidate
+
+    ctypedef struct shp_rescore_weights:
+        double[3] answer              # by how the memory before ends
+        double next, second, session, asking, label, period
+
+    ctypedef struct shp_rescore_query:
+        double now, recency_floor     # seconds; 0 to 1
+        shp_rescore_weights weights
+        int n_labels
+        int32_t[64] labels
+        int n_periods
+        int64_t[16][2] periods        # first second, the one after the last
+
+    ctypedef struct shp_rescore_hit:
+        int64_t sequence
+        double bm25, evidence, score
+
+    ctypedef struct shp_rescore_buffers:
+        shp_rescore_hit* hits         # owned
+        int64_t n_hits
+
+    shp_rescore_weights shp_rescore_default_weights() noexcept
+    int shp_rescore(shp_rescore_buffers* buffers, const shp_rescore_query* query, const shp_rescore_memory* memories,
+                    int64_t n) noexcept                       # 0 when memory is out
+    int shp_rescore_pop(shp_rescore_buffers* buffers, shp_rescore_hit* out) noexcept
+    void shp_rescore_free(shp_rescore_buffers* buffers) noexcept
+    int32_t shp_rescore_key(const uint8_t* bytes, size_t n) noexcept

@@ -1,0 +1,70 @@
+"""What a memory's text and place in a conversation tell ranking: whether it asks, its label, its thread.
+
+Written beside the memory when it is stored; the ranking that reads it is rescore.c.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from shepherd._native.rank import key
+from shepherd._native.text import terms
+
+__all__ = ["ASKS_LAST", "ASKS_NOT", "ASKS_ONLY", "Neighbour", "asks", "label", "thread"]
+
+ASKS_NOT, ASKS_LAST, ASKS_ONLY = 0, 1, 2
+
+# Memories without a session belong together when they were stored one after the other about the same time.
+PAUSE_S = 1800
+
+# Signs that end a sentence: not the points of v2.31, example.com or ?page=1. What follows the last of them, a
+# picture's caption, a date, a signature, does not count.
+_END = re.compile(r"""[?.!…]+(?=[\s"'”’)\]*_]|$)|[？！。؟]""")
+_QUESTION_MARKS = frozenset("?？؟")
+_TAIL_CHARACTERS = 1000
+# "Anna: ...", "Dr. Anna Smith: ...", "Address: ...": up to three words.
+_LABEL = re.compile(r"\s*([^\W_][\w.'-]*(?: [\w.'-]+){0,2}):\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The memory stored before: the one whose sequence is smaller by one."""
+
+    thread: int
+    timestamp: int
+    session: str
+
+
+def asks(question: str, answer: str) -> int:
+    """Whether a memory ends with a question: ASKS_NOT, ASKS_LAST after telling something, ASKS_ONLY."""
+    asked = _last_sign(question)
+    if not answer.strip():
+        return ASKS_ONLY if asked else ASKS_NOT
+    if not _last_sign(answer):
+        return ASKS_NOT
+    # "Anna" | "How are you?": the first part only says who speaks.
+    return ASKS_ONLY if asked is None else ASKS_LAST
+
+
+def _last_sign(text: str) -> bool | None:
+    """Whether the last sentence is a question; None without a sign that ends one."""
+    signs = _END.findall(text[-_TAIL_CHARACTERS:])
+    return not _QUESTION_MARKS.isdisjoint(signs[-1]) if signs else None
+
+
+def label(question: str, answer: str) -> int:
+    """Key of the first word before a colon at the very beginning, most often who speaks; 0 without one."""
+    found = _LABEL.match(question if question.strip() else answer)
+    words = terms(found[1]) if found else []
+    return key(words[0]) if words else 0
+
+
+def thread(sequence: int, timestamp: int, session: str, previous: Neighbour | None) -> int:
+    """Key of the conversation: above 0 of a session, below of a stretch of memories without one."""
+    if session:
+        return key(session)
+    if previous is not None and not previous.session and previous.thread < 0:
+        if abs(timestamp - previous.timestamp) <= PAUSE_S:
+            return previous.thread
+    return -(sequence & 0x7FFFFFFF or 1)

@@ -1,0 +1,140 @@
+"""What a memory's text and place tell ranking."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd._native.rank import key
+from shepherd.memory import Memory, Turn
+from shepherd.memory.discourse import (
+    ASKS_LAST,
+    ASKS_NOT,
+    ASKS_ONLY,
+    PAUSE_S,
+    Neighbour,
+    asks,
+    label,
+    thread,
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("How are you?", "", ASKS_ONLY),
+        ("Nice! How are you?!", " ", ASKS_ONLY),
+        ("How are you? (08 May 2023)", "", ASKS_ONLY),
+        ("Anna", "How are you?", ASKS_ONLY),
+        ("何歳ですか？", "", ASKS_ONLY),
+        ("Which IDE?", "vim", ASKS_NOT),
+        ("Which IDE?", "Vim. And you?", ASKS_LAST),
+        ("I use vim.", "Really?", ASKS_LAST),
+        ("Why? Because.", "", ASKS_NOT),
+        ("see example.com/?page=1 for v2.31", "", ASKS_NOT),
+        ("", "", ASKS_NOT),
+    ],
+)
+def test_memory_asks_when_its_last_sentence_does(question: str, answer: str, expected: int) -> None:
+    assert asks(question, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "word"),
+    [
+        ("Anna: hello", "", "anna"),
+        (" Dr. Anna Smith: hello", "", "dr"),
+        ("", "Address: Elm Street 5", "address"),
+        ("\u00c9lodie: salut", "", "elodi"),
+        ("at 12:30 we met", "", ""),
+        ("https://example.com", "", ""),
+        ("what I would like to say: nothing", "", ""),
+        ("hello", "Anna: hello", ""),
+    ],
+)
+def test_label_is_the_first_word_before_a_colon(question: str, answer: str, word: str) -> None:
+    assert label(question, answer) == key(word)
+
+
+def test_session_is_a_thread_wherever_its_memories_stand() -> None:
+    first = thread(1, 0, "s1", None)
+
+    assert first == thread(900, 10**9, "s1", Neighbour(5, 0, "s2")) > 0
+    assert thread(2, 0, "s2", Neighbour(first, 0, "s1")) != first
+
+
+def test_memories_without_session_belong_together_until_a_pause() -> None:
+    first = thread(7, 1000, "", None)
+    before = Neighbour(first, 1000, "")
+
+    assert first < 0
+    assert thread(8, 1000 + PAUSE_S, "", before) == first
+    assert thread(8, 1000 - PAUSE_S, "", before) == first
+    assert thread(8, 1001 + PAUSE_S, "", before) not in (0, first)
+    assert thread(8, 1000, "", Neighbour(key("s"), 1000, "s")) < 0
+
+
+def test_answer_is_found_by_the_words_of_its_question(memory: Memory) -> None:
+    told = ["How long have you been married?", "Five years already!", "Time flies."]
+    for text in told:
+        memory.archive_turn(Turn(text, "", session="s"))
+    memory.archive_turn(Turn("Seven years it took to build.", "", session="another"))
+
+    found = [result.question for result in memory.search("How long are they married?")]
+
+    assert found[0] == told[1]
+    assert told[0] in found
+
+
+def test_neighbour_without_a_word_of_the_question_is_no_result_outside_of_sessions(memory: Memory) -> None:
+    memory.store_memory("Which dog?", "Rex")
+    memory.store_memory("Which tea?", "green")
+
+    assert [result.question for result in memory.search("dog")] == ["Which dog?"]
+
+
+def test_neighbour_of_another_session_has_no_part(memory: Memory) -> None:
+    memory.archive_turn(Turn("Do you have a dog?", "", session="one"))
+    memory.archive_turn(Turn("It rained.", "", session="two"))
+
+    assert [result.question for result in memory.search("dog")] == ["Do you have a dog?"]
+
+
+def test_edited_memory_asks_no_more(memory: Memory) -> None:
+    asking = memory.archive_turn(Turn("Do you have a dog?", "", session="s"))
+    memory.archive_turn(Turn("Rex.", "", session="s"))
+    assert asking is not None
+    assert memory.search("dog")[0].question == "Rex."
+
+    memory.edit_memory(asking, question="I have a dog.")
+
+    assert memory.search("dog")[0].question == "I have a dog."
+
+
+def test_deleted_neighbour_is_neither_result_nor_evidence(memory: Memory) -> None:
+    asking = memory.archive_turn(Turn("Do you have a dog?", "", session="s"))
+    silent = memory.archive_turn(Turn("Rex.", "", session="s"))
+    assert asking is not None
+    assert silent is not None
+    memory.search("dog")
+
+    memory.delete_memory(silent)
+    assert [result.id for result in memory.search("dog")] == [asking]
+
+    memory.delete_memory(asking)
+    assert memory.search("dog") == []
+
+
+def test_repaired_index_knows_threads_and_questions(memory: Memory) -> None:
+    for text in ("Do you have a dog?", "Rex.", "Nice."):
+        memory.archive_turn(Turn(text, "", session="s"))
+    before = memory.search("dog")
+    connection = memory._store._database  # type: ignore[attr-defined]
+    with connection.write() as writer:
+        writer.execute("UPDATE context SET thread = 0, label = 0, asks = 0")
+        writer.execute("UPDATE tenants SET version = version + 1, edits = edits + 1")
+        writer.execute("UPDATE meta SET value = -1 WHERE key = 'tokenizer_version'")
+    assert memory.search("dog") != before
+
+    assert memory.check(repair=True).ok
+
+    assert memory.search("dog") == before
