@@ -16,8 +16,9 @@ FAILED: int
 
 NO_MEMORY: int
 NO_LOGITS: int
+NO_TOKEN: int
 
-def bind(library: Any, batch_type: Any) -> None: ...
+def bind(library: Any, batch_type: Any, data_type: Any, array_type: Any) -> None: ...
 def set_log_level(least: int) -> None: ...
 def take_log() -> bytes: ...
 def special_tokens(vocab: int, mask: int) -> list[tuple[int, int, bytes]]: ...
@@ -37,12 +38,33 @@ def feed_stream(stream: Stream, token: int, piece: bytes) -> bool: ...
 def end_stream(stream: Stream, ending: int = ...) -> None: ...
 
 @final
+class Gate:
+    def __new__(cls) -> Self: ...
+
+@final
 class Decoder:
     def __new__(
-        cls, ctx: int, memory: int, vocab: int, *, kind: int, n_window: int, n_swa: int, n_chunk: int
+        cls,
+        ctx: int,
+        memory: int,
+        vocab: int,
+        *,
+        kind: int,
+        n_window: int,
+        n_swa: int,
+        n_chunk: int,
+        gate: Gate | None = None,
+        yields_to: Gate | None = None,
     ) -> Self: ...
     def submit(
-        self, tokens: Any, stream: Stream, *, sampler: int = 0, max_tokens: int = 0, penalty_last_n: int = 0
+        self,
+        tokens: Any,
+        stream: Stream,
+        *,
+        sampler: int = 0,
+        grammar: int = 0,
+        max_tokens: int = 0,
+        penalty_last_n: int = 0,
     ) -> bool: ...
     def serve(self) -> None: ...
     def close(self) -> None: ...

@@ -9,10 +9,12 @@ import ctypes
 cimport cython
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, int8_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strlen
 
+from gate cimport *
 from llama cimport *
 from stream cimport *
 
@@ -20,6 +22,9 @@ cdef enum:
     PIECE_BYTES = 256          # longer pieces (runs of blanks) take a detour through malloc
     NO_MEMORY_CODE = 1000      # own codes, apart from those of llama_decode
     NO_LOGITS_CODE = 1001
+    NO_TOKEN_CODE = 1002       # the grammar refuses every token of the vocabulary
+    REFUSED = -2               # in place of a token id
+    LOOK_MS = 20               # a waiting run looks at its cancel flag this often
     KIND_PLAIN = 0             # kinds of cache: what can be cut off its end
     KIND_SLIDING = 1
     KIND_RECURRENT = 2
@@ -34,6 +39,7 @@ cdef llama_memory_seq_rm_fn llama_memory_seq_rm
 cdef llama_memory_seq_pos_fn llama_memory_seq_pos_min
 cdef llama_memory_seq_pos_fn llama_memory_seq_pos_max
 cdef llama_sampler_sample_fn llama_sampler_sample
+cdef llama_sampler_apply_fn llama_sampler_apply
 cdef llama_sampler_accept_fn llama_sampler_accept
 cdef llama_sampler_fn llama_sampler_reset
 cdef llama_vocab_is_eog_fn llama_vocab_is_eog
@@ -49,33 +55,50 @@ if shp_log_init() != 0:
 
 PLAIN, SLIDING, RECURRENT, HYBRID = KIND_PLAIN, KIND_SLIDING, KIND_RECURRENT, KIND_HYBRID
 RUNNING, STOP, LENGTH, CANCELLED, FAILED = range(5)     # as shp_ending
-NO_MEMORY, NO_LOGITS = NO_MEMORY_CODE, NO_LOGITS_CODE
+NO_MEMORY, NO_LOGITS, NO_TOKEN = NO_MEMORY_CODE, NO_LOGITS_CODE, NO_TOKEN_CODE
 
 
 cdef void *address(library, name) except NULL:
     return <void *><uintptr_t>ctypes.cast(getattr(library, name), ctypes.c_void_p).value
 
 
-def bind(library, batch_type):
-    """Take the functions' addresses out of the library that llama_cpp loaded.
+cdef check_layout(name, theirs, here, size):
+    there = {field[0]: getattr(theirs, field[0]).offset for field in theirs._fields_}
+    if here != there or ctypes.sizeof(theirs) != size:
+        raise ImportError(f"{name} is laid out differently: {there}, compiled for {here}")
 
-    `batch_type` is ctypes' llama_batch: ImportError when it is not the struct that was compiled in.
-    From here on llama.cpp's log lines are kept for `take_log` instead of going to stderr.
-    """
-    global llama_decode, llama_synchronize, llama_get_logits_ith, llama_set_abort_callback, llama_memory_clear
-    global llama_memory_seq_rm, llama_memory_seq_pos_min, llama_memory_seq_pos_max, llama_sampler_sample
-    global llama_sampler_accept, llama_sampler_reset, llama_vocab_is_eog, llama_vocab_n_tokens
-    global llama_vocab_get_attr, llama_vocab_get_text, llama_token_to_piece, llama_log_set, is_bound
+
+cdef check_structs(batch_type, data_type, array_type):
     cdef llama_batch b
-    here = {
+    cdef llama_token_data d
+    cdef llama_token_data_array a
+    check_layout("llama_batch", batch_type, {
         "n_tokens": <char *>&b.n_tokens - <char *>&b, "token": <char *>&b.token - <char *>&b,
         "embd": <char *>&b.embd - <char *>&b, "pos": <char *>&b.pos - <char *>&b,
         "n_seq_id": <char *>&b.n_seq_id - <char *>&b, "seq_id": <char *>&b.seq_id - <char *>&b,
         "logits": <char *>&b.logits - <char *>&b,
-    }
-    there = {field[0]: getattr(batch_type, field[0]).offset for field in batch_type._fields_}
-    if here != there or ctypes.sizeof(batch_type) != sizeof(llama_batch):
-        raise ImportError(f"llama_batch is laid out differently: {there}, compiled for {here}")
+    }, sizeof(llama_batch))
+    check_layout("llama_token_data", data_type, {
+        "id": <char *>&d.id - <char *>&d, "logit": <char *>&d.logit - <char *>&d, "p": <char *>&d.p - <char *>&d,
+    }, sizeof(llama_token_data))
+    check_layout("llama_token_data_array", array_type, {
+        "data": <char *>&a.data - <char *>&a, "size": <char *>&a.size - <char *>&a,
+        "selected": <char *>&a.selected - <char *>&a, "sorted": <char *>&a.sorted - <char *>&a,
+    }, sizeof(llama_token_data_array))
+
+
+def bind(library, batch_type, data_type, array_type):
+    """Take the functions' addresses out of the library that llama_cpp loaded.
+
+    The types are ctypes' llama_batch, llama_token_data and llama_token_data_array: ImportError when one is not
+    the struct that was compiled in.
+    From here on llama.cpp's log lines are kept for `take_log` instead of going to stderr.
+    """
+    global llama_decode, llama_synchronize, llama_get_logits_ith, llama_set_abort_callback, llama_memory_clear
+    global llama_memory_seq_rm, llama_memory_seq_pos_min, llama_memory_seq_pos_max, llama_sampler_sample
+    global llama_sampler_apply, llama_sampler_accept, llama_sampler_reset, llama_vocab_is_eog, llama_vocab_n_tokens
+    global llama_vocab_get_attr, llama_vocab_get_text, llama_token_to_piece, llama_log_set, is_bound
+    check_structs(batch_type, data_type, array_type)
     llama_decode = <llama_decode_fn>address(library, "llama_decode")
     llama_synchronize = <llama_synchronize_fn>address(library, "llama_synchronize")
     llama_get_logits_ith = <llama_get_logits_ith_fn>address(library, "llama_get_logits_ith")
@@ -85,6 +108,7 @@ def bind(library, batch_type):
     llama_memory_seq_pos_min = <llama_memory_seq_pos_fn>address(library, "llama_memory_seq_pos_min")
     llama_memory_seq_pos_max = <llama_memory_seq_pos_fn>address(library, "llama_memory_seq_pos_max")
     llama_sampler_sample = <llama_sampler_sample_fn>address(library, "llama_sampler_sample")
+    llama_sampler_apply = <llama_sampler_apply_fn>address(library, "llama_sampler_apply")
     llama_sampler_accept = <llama_sampler_accept_fn>address(library, "llama_sampler_accept")
     llama_sampler_reset = <llama_sampler_fn>address(library, "llama_sampler_reset")
     llama_vocab_is_eog = <llama_vocab_is_eog_fn>address(library, "llama_vocab_is_eog")
@@ -139,8 +163,29 @@ def longest_token(uintptr_t vocab):
     return longest
 
 
-cdef c_bool is_cancelled(void *stream) noexcept nogil:
-    return shp_stream_is_cancelled(<shp_stream *>stream) != 0
+@cython.final
+cdef class Gate:
+    """Held while runs that go first are on; see Decoder."""
+
+    cdef shp_gate *ptr      # owned; freed with this object, which every Decoder that uses it holds
+
+    def __cinit__(self):
+        self.ptr = shp_gate_new()
+        if self.ptr == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        shp_gate_free(self.ptr)
+
+
+cdef struct interruption:       # what llama.cpp's abort callback looks at
+    shp_stream *out
+    shp_gate *before            # NULL: nobody goes first, or not now
+
+
+cdef c_bool is_interrupted(void *data) noexcept nogil:
+    cdef interruption *why = <interruption *>data
+    return shp_stream_is_cancelled(why.out) or (why.before != NULL and shp_gate_is_taken(why.before))
 
 
 @cython.final
@@ -225,6 +270,9 @@ cdef class Decoder:
 
     Made on one thread, `serve` runs on its own, `submit` is for one caller at a time. The addresses must outlive
     it: close() it and let `serve` return before they are freed.
+
+    Its runs hold `gate`. While anybody holds `yields_to`, its own runs pause: after a token, or, on the CPU, within
+    a micro-batch of the prompt, which is then decoded again.
     """
 
     cdef void *ctx
@@ -246,10 +294,18 @@ cdef class Decoder:
     cdef int32_t *prompt            # n_window ids; owned
     cdef int32_t n_prompt, max_tokens, n_penalty
     cdef void *sampler              # borrowed; NULL: read the prompt only
+    cdef void *grammar              # borrowed; NULL: every token may come
     cdef shp_stream *out            # borrowed from `stream`
+    cdef llama_token_data *candidates   # n_vocab entries, with the first grammar; owned
+    cdef int32_t *refused           # n_vocab ids, likewise: tokens that do not fit here after all; owned
+
+    cdef Gate gate                  # held by our runs; may be None, as the next
+    cdef Gate yields_to
+    cdef shp_gate *before           # that of yields_to, or NULL
+    cdef interruption why
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
-                  int n_chunk):
+                  int n_chunk, Gate gate=None, Gate yields_to=None):
         cdef int32_t i
         if not is_bound:
             raise RuntimeError("bind() first")
@@ -260,6 +316,8 @@ cdef class Decoder:
         self.ctx, self.memory, self.vocab = <void *>ctx, <void *>memory, <void *>vocab
         self.kind, self.n_window, self.n_swa = kind, n_window, n_swa
         self.n_chunk = min(n_chunk, n_window)
+        self.gate, self.yields_to = gate, yields_to
+        self.before = NULL if yields_to is None else yields_to.ptr
         self.n_vocab = llama_vocab_n_tokens(self.vocab)
         self.box = shp_mailbox_new()
         self.mirror = <int32_t *>malloc(n_window * sizeof(int32_t))
@@ -287,15 +345,17 @@ cdef class Decoder:
         free(self.batch.n_seq_id)
         free(self.batch.seq_id)
         free(self.batch.logits)
+        free(self.candidates)
+        free(self.refused)
 
     # ---- for Python ----
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
-               int max_tokens=0, int penalty_last_n=0):
+               uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0):
         """Hand a run to the engine thread: read `tokens`, then sample up to `max_tokens` into `stream`.
 
-        False when another run is on. `sampler` may be 0 when nothing is sampled. Of the prompt, the last
-        `penalty_last_n` tokens are shown to the sampler first.
+        False when another run is on. `sampler` may be 0 when nothing is sampled. `grammar`, unless 0, is a sampler
+        that refuses tokens. Of the prompt, the last `penalty_last_n` tokens are shown to the sampler first.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
         if not 1 <= n <= self.n_window:
@@ -305,6 +365,8 @@ cdef class Decoder:
                 raise ValueError(f"token {tokens[i]} at {i}; the vocabulary has {self.n_vocab}")
         if max_tokens < 0 or penalty_last_n < 0 or (max_tokens > 0 and sampler == 0):
             raise ValueError(f"max_tokens {max_tokens}, penalty_last_n {penalty_last_n}")
+        if grammar != 0:
+            self._make_room_for_candidates()
         cdef int begun = shp_mailbox_begin(self.box)
         if begun == 0:
             return False
@@ -312,13 +374,24 @@ cdef class Decoder:
             raise RuntimeError("the engine is closed")
         memcpy(self.prompt, &tokens[0], n * sizeof(int32_t))
         self.n_prompt = <int32_t>n
-        self.sampler = <void *>sampler
+        self.sampler, self.grammar = <void *>sampler, <void *>grammar
         self.max_tokens = max_tokens
         self.n_penalty = penalty_last_n
         self.stream = stream
         self.out = stream.ptr
+        if self.gate is not None:
+            shp_gate_enter(self.gate.ptr)
         shp_mailbox_post(self.box)
         return True
+
+    cdef _make_room_for_candidates(self):
+        # 16 bytes a token, for those engines alone that are given grammars.
+        if self.candidates == NULL:
+            self.candidates = <llama_token_data *>malloc(self.n_vocab * sizeof(llama_token_data))
+        if self.refused == NULL:
+            self.refused = <int32_t *>malloc(self.n_vocab * sizeof(int32_t))
+        if self.candidates == NULL or self.refused == NULL:
+            raise MemoryError
 
     def serve(self):
         """Run what is submitted until close(); the GIL is not held once."""
@@ -377,7 +450,8 @@ cdef class Decoder:
         cdef shp_ending ending
         cdef int64_t started = shp_now_ns(), prefilled
         cdef int32_t reused, code = 0
-        llama_set_abort_callback(self.ctx, is_cancelled, self.out)
+        self.why.out, self.why.before = self.out, NULL
+        llama_set_abort_callback(self.ctx, is_interrupted, &self.why)
         reused = self.ensure()
         counts.prompt_tokens = self.n_prompt
         counts.reused_tokens = reused
@@ -394,6 +468,8 @@ cdef class Decoder:
         llama_set_abort_callback(self.ctx, NULL, NULL)
         counts.total_ns = shp_now_ns() - started
         counts.code = code
+        if self.gate is not None:
+            shp_gate_leave(self.gate.ptr)
         shp_stream_end(self.out, ending, &counts)
 
     cdef int32_t ensure(self) noexcept nogil:
@@ -445,11 +521,14 @@ cdef class Decoder:
         """Decode the rest of the prompt, a micro-batch at a time; SHP_RUNNING when its logits are there."""
         cdef int32_t n, chunk = self.n_chunk, rc
         while self.n_mirror < self.n_prompt:
-            if shp_stream_is_cancelled(self.out):
+            if not self.wait_turn():
                 return SHP_END_CANCELLED
             n = min(chunk, self.n_prompt - self.n_mirror)
+            self.why.before = self.before
             rc = self.decode(self.prompt + self.n_mirror, n, self.n_mirror + n == self.n_prompt)
-            if rc == 0:
+            # Not inside a single token: one that is given up costs caches that cannot rewind all they hold.
+            self.why.before = NULL
+            if rc == 0 or (rc == 2 and self.before != NULL and not shp_stream_is_cancelled(self.out)):
                 continue
             if rc == 1 and n > 1:
                 chunk = n // 2
@@ -457,6 +536,14 @@ cdef class Decoder:
             return self.give_up(rc, code)
         llama_synchronize(self.ctx)
         return SHP_RUNNING
+
+    cdef bint wait_turn(self) noexcept nogil:
+        """Wait while somebody goes first; False when the run is cancelled."""
+        while not shp_stream_is_cancelled(self.out):
+            if self.before == NULL or not shp_gate_is_taken(self.before):
+                return True
+            shp_gate_wait(self.before, LOOK_MS)
+        return False
 
     cdef shp_ending give_up(self, int32_t rc, int32_t *code) noexcept nogil:
         if rc == 2 and shp_stream_is_cancelled(self.out):
@@ -493,9 +580,12 @@ cdef class Decoder:
             return SHP_END_FAILED
         self.prepare_sampler()
         while True:
-            if shp_stream_is_cancelled(self.out):
+            if not self.wait_turn():
                 return SHP_END_CANCELLED
-            token = llama_sampler_sample(self.sampler, self.ctx, -1)
+            token = self.sample()
+            if token == REFUSED:
+                code[0] = NO_TOKEN_CODE
+                return SHP_END_FAILED
             if counts.sampled_tokens == 0:
                 counts.first_token_ns = shp_now_ns() - started
             if token < 0 or token >= self.n_vocab or llama_vocab_is_eog(self.vocab, token):
@@ -518,8 +608,71 @@ cdef class Decoder:
     cdef void prepare_sampler(self) noexcept nogil:
         cdef int32_t i
         llama_sampler_reset(self.sampler)
+        if self.grammar != NULL:
+            llama_sampler_reset(self.grammar)
         for i in range(max(self.n_prompt - self.n_penalty, 0), self.n_prompt):
             llama_sampler_accept(self.sampler, self.prompt[i])
+
+    cdef int32_t sample(self) noexcept nogil:
+        """The next token, known to the samplers; REFUSED when the grammar has none.
+
+        The first draw is looked at alone. Only when it does not fit is the grammar applied to the whole vocabulary,
+        which at 150,000 tokens costs as much as many layers.
+        """
+        cdef int32_t token, n_refused = 0
+        if self.grammar == NULL:
+            return llama_sampler_sample(self.sampler, self.ctx, -1)
+        token = self.draw(0)
+        while token != REFUSED and not self.fits(token):
+            self.refused[n_refused] = token
+            n_refused += 1
+            token = self.draw(n_refused)
+        if token != REFUSED:
+            # An end is told to nobody: the grammar asserts that it is not asked twice.
+            if not llama_vocab_is_eog(self.vocab, token):
+                llama_sampler_accept(self.grammar, token)
+            llama_sampler_accept(self.sampler, token)
+        return token
+
+    cdef int32_t draw(self, int32_t n_refused) noexcept nogil:
+        """A token as the sampler chooses it; when some were refused, of those that the grammar lets through."""
+        cdef llama_token_data_array all_tokens
+        cdef float *logits = llama_get_logits_ith(self.ctx, -1)
+        cdef int32_t i
+        for i in range(self.n_vocab):
+            self.candidates[i].id, self.candidates[i].logit, self.candidates[i].p = i, logits[i], 0
+        all_tokens.data, all_tokens.size = self.candidates, self.n_vocab
+        all_tokens.selected, all_tokens.sorted = -1, 0
+        if n_refused > 0:
+            llama_sampler_apply(self.grammar, &all_tokens)
+            for i in range(n_refused):
+                self.candidates[self.refused[i]].logit = -INFINITY
+            i = 0
+            while i < self.n_vocab and self.candidates[i].logit == -INFINITY:
+                i += 1
+            if i == self.n_vocab:
+                return REFUSED
+        llama_sampler_apply(self.sampler, &all_tokens)
+        if not 0 <= all_tokens.selected < <int64_t>all_tokens.size:
+            return REFUSED
+        return all_tokens.data[all_tokens.selected].id
+
+    cdef bint fits(self, int32_t token) noexcept nogil:
+        """Whether the grammar takes this token, and the text that the reader gets is the text that it saw."""
+        cdef llama_token_data one
+        cdef llama_token_data_array alone
+        cdef char piece[PIECE_BYTES]
+        cdef int32_t n
+        one.id, one.logit, one.p = token, 1, 0
+        alone.data, alone.size, alone.selected, alone.sorted = &one, 1, -1, 0
+        llama_sampler_apply(self.grammar, &alone)
+        if one.logit == -INFINITY:
+            return False
+        if llama_vocab_is_eog(self.vocab, token):
+            return True
+        # Control tokens have a text for the grammar, and none for the reader.
+        n = llama_token_to_piece(self.vocab, token, piece, PIECE_BYTES, 0, False)
+        return n < 0 or (n > 0 and shp_stream_fits(self.out, piece, n))
 
     cdef shp_status write(self, int32_t token) noexcept nogil:
         cdef char small[PIECE_BYTES]

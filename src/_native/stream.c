@@ -216,6 +216,24 @@ static int feed(shp_stream *s, unsigned char byte) {
     return append(s, s->pending, n);
 }
 
+/* Engine thread: whether these bytes go on as clean UTF-8. A grammar has seen them as they are, overlong forms
+   included; what the reader gets instead of them could be something that it forbids. */
+int shp_stream_fits(const shp_stream *s, const char *piece, size_t length) {
+    shp_stream next = {.n_pending = s->n_pending, .n_missing = s->n_missing, .low = s->low, .high = s->high};
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)piece[i];
+        if (next.n_pending > 0) {
+            if (byte < next.low || byte > next.high)
+                return 0;
+            expect(&next, next.n_missing - 1, 0x80, 0xBF);
+        } else if (!start_character(&next, byte))
+            return 0;
+        if (next.n_missing == 0)
+            next.n_pending = 0;
+    }
+    return 1;
+}
+
 /* Let the reader see what cannot become a stop string any more; 1 when it should be woken. */
 static int show(shp_stream *s) {
     size_t held = 0;

@@ -38,6 +38,7 @@ shp_status shp_stream_add_stop(shp_stream *stream, const char *text, size_t leng
 shp_status shp_stream_write(shp_stream *stream, int32_t token, const char *piece, size_t length);
 void shp_stream_end(shp_stream *stream, shp_ending ending, const shp_counters *counters);
 int shp_stream_is_cancelled(const shp_stream *stream);
+int shp_stream_fits(const shp_stream *stream, const char *piece, size_t length); /* 1: no byte becomes U+FFFD */
 
 /* Reader; cancel is for any thread. */
 void shp_stream_cancel(shp_stream *stream);

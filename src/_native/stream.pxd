@@ -34,6 +34,7 @@ cdef extern from "stream.h" nogil:
     shp_status shp_stream_write(shp_stream *, int32_t, const char *, size_t) noexcept
     void shp_stream_end(shp_stream *, shp_ending, const shp_counters *) noexcept
     int shp_stream_is_cancelled(const shp_stream *) noexcept
+    int shp_stream_fits(const shp_stream *, const char *, size_t) noexcept
     void shp_stream_cancel(shp_stream *) noexcept
     size_t shp_stream_wait(shp_stream *, int) noexcept
     size_t shp_stream_take(shp_stream *, char *, size_t) noexcept

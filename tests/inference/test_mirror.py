@@ -283,4 +283,4 @@ def test_batch_of_another_layout_is_refused() -> None:
         _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.c_void_p)]
 
     with pytest.raises(ImportError, match="laid out differently"):
-        native.bind(llama()._lib, Fewer)
+        native.bind(llama()._lib, Fewer, llama().llama_token_data, llama().llama_token_data_array)

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from shepherd.inference.engine import Engine, EngineSettings, Generation
 from shepherd.inference.gguf import GGUFHeader, TensorInfo, read_header
+from shepherd.inference.grammar import schema_to_grammar
 from shepherd.inference.model import ModelInfo
 
-__all__ = ["Engine", "EngineSettings", "GGUFHeader", "Generation", "ModelInfo", "TensorInfo", "read_header"]
+__all__ = [
+    "Engine",
+    "EngineSettings",
+    "GGUFHeader",
+    "Generation",
+    "ModelInfo",
+    "TensorInfo",
+    "read_header",
+    "schema_to_grammar",
+]

@@ -45,7 +45,12 @@ def llama() -> Any:
         ) from error
     _check_version(llama_cpp.__version__)
     try:
-        native.bind(declarations._lib, declarations.llama_batch)
+        native.bind(
+            declarations._lib,
+            declarations.llama_batch,
+            declarations.llama_token_data,
+            declarations.llama_token_data_array,
+        )
     except (ImportError, AttributeError) as error:
         raise ModelLoadError(
             f"llama-cpp-python {llama_cpp.__version__} does not fit this build: {error}",

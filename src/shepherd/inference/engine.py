@@ -13,6 +13,7 @@ from dataclasses import replace
 from shepherd._native import engine as native
 from shepherd.errors import ContextOverflowError, UsageError
 from shepherd.inference.generation import Generation
+from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.model import EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
@@ -20,6 +21,9 @@ from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.types import Message, Sampling
 
 __all__ = ["Engine", "EngineSettings", "Generation"]
+
+# Prompt tokens between two looks at who goes first, where llama_decode cannot be interrupted (GPUs).
+_BACKGROUND_CHUNK = 128
 
 
 class Engine:
@@ -32,12 +36,21 @@ class Engine:
             for piece in answer:
                 print(piece, end="", flush=True)
 
-    Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
+    With `yields_to`, its answers pause while that engine makes one. Raises ModelFormatError, ModelLoadError and
+    TemplateError as its parts do.
     """
 
-    def __init__(self, model_path: str | os.PathLike[str], *, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str],
+        *,
+        settings: EngineSettings | None = None,
+        yields_to: Engine | None = None,
+        _weights_of: LoadedModel | None = None,
+    ) -> None:
         self.settings = settings or EngineSettings()
-        self.model = LoadedModel(model_path, self.settings)
+        self.model = LoadedModel(model_path, self.settings, weights_of=_weights_of)
+        self._gate = native.Gate()
         try:
             vocabulary = self.model.vocabulary
             self.template = ChatTemplate(
@@ -48,6 +61,7 @@ class Engine:
             )
             self._transcript = Transcript(vocabulary, self.template)
             self._samplers = SamplerCache(vocabulary.n_tokens)
+            self._grammars = GrammarCache(vocabulary.address)
             self.decoder = native.Decoder(
                 self.model.context_address,
                 self.model.memory_address,
@@ -56,6 +70,8 @@ class Engine:
                 n_window=self.model.window_tokens,
                 n_swa=self.model.info.n_swa,
                 n_chunk=self.settings.n_ubatch,
+                gate=self._gate,
+                yields_to=None if yields_to is None else yields_to._gate,
             )
         except BaseException:
             self.model.close()
@@ -67,7 +83,7 @@ class Engine:
         self._thread.start()
         # Also at interpreter exit: the thread must be out of llama.cpp before its globals are destroyed.
         self._close = weakref.finalize(
-            self, _shut_down, self.decoder, self._thread, self._samplers, self.model
+            self, _shut_down, self.decoder, self._thread, (self._samplers, self._grammars, self.model)
         )
 
     def __enter__(self) -> Engine:
@@ -102,6 +118,16 @@ class Engine:
         with self._lock:
             self._close()
 
+    def sibling(self, *, n_ctx: int = 0) -> Engine:
+        """Another engine on the same weights, for work in the background: it pauses while this one answers.
+
+        Its cache and its thread are its own; n_ctx 0 is this one's window. Each of the two may be closed first.
+        """
+        self._check_open()
+        chunk = min(self.settings.n_ubatch, _BACKGROUND_CHUNK)
+        settings = replace(self.settings, n_ctx=n_ctx or self.window_tokens, n_ubatch=chunk, n_batch=chunk)
+        return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
+
     def tokenize(self, text: str, special: bool = False) -> list[int]:
         """The ids of `text`; with `special`, control tokens written in it become those tokens."""
         self._check_open()
@@ -125,9 +151,12 @@ class Engine:
         sampling: Sampling | None = None,
         max_tokens: int = 1024,
         stop: Sequence[str] = (),
+        grammar: str = "",
     ) -> Generation:
-        """Begin the answer to a conversation.
+        """Begin the answer to a conversation; with a `grammar` (GBNF), one that follows it.
 
+        Such an answer is whole when it ends with finish_reason "stop", unless a stop string cut it. UsageError
+        when the grammar is none.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         UsageError while another answer runs, TemplateError when the model's template refuses the messages.
         An answer that meets the end of the window ends with finish_reason "length".
@@ -139,7 +168,12 @@ class Engine:
             prompt = self._transcript.prompt(messages)
             stops = (*stop, *self.template.stops)
             return self._begin(
-                prompt, sampling or Sampling(), max_tokens=max_tokens, stop=stops, started=started
+                prompt,
+                sampling or Sampling(),
+                max_tokens=max_tokens,
+                stop=stops,
+                grammar=grammar,
+                started=started,
             )
 
     def complete(
@@ -149,6 +183,7 @@ class Engine:
         sampling: Sampling | None = None,
         max_tokens: int = 1024,
         stop: Sequence[str] = (),
+        grammar: str = "",
     ) -> Generation:
         """Like `generate`, below the chat: go on after these ids. No BOS is added."""
         started = time.perf_counter()
@@ -163,11 +198,23 @@ class Engine:
         prompt = Prompt(array("i", token_ids), (len(token_ids),), "")
         with self._lock:
             return self._begin(
-                prompt, sampling or Sampling(), max_tokens=max_tokens, stop=stop, started=started
+                prompt,
+                sampling or Sampling(),
+                max_tokens=max_tokens,
+                stop=stop,
+                grammar=grammar,
+                started=started,
             )
 
     def _begin(
-        self, prompt: Prompt, sampling: Sampling, *, max_tokens: int, stop: Sequence[str], started: float
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        grammar: str,
+        started: float,
     ) -> Generation:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
@@ -176,6 +223,8 @@ class Engine:
         self._check_idle()
         if sampling.seed is None and self.settings.seed is not None:
             sampling = replace(sampling, seed=self.settings.seed)
+        # Before anything is handed over: both may refuse.
+        sampler, grammar_sampler = self._samplers.address(sampling), self._grammars.address(grammar)
         stream = native.Stream([text.encode("utf-8", "replace") for text in stop if text])
         generation = Generation(
             stream,
@@ -188,7 +237,8 @@ class Engine:
         self.decoder.submit(
             prompt.token_ids,
             stream,
-            sampler=self._samplers.address(sampling),
+            sampler=sampler,
+            grammar=grammar_sampler,
             max_tokens=max_tokens,
             penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
         )
@@ -231,9 +281,11 @@ class Engine:
 
 
 def _shut_down(
-    decoder: native.Decoder, thread: threading.Thread, samplers: SamplerCache, model: LoadedModel
+    decoder: native.Decoder,
+    thread: threading.Thread,
+    parts: tuple[SamplerCache, GrammarCache, LoadedModel],
 ) -> None:
     decoder.close()
     thread.join()
-    samplers.close()
-    model.close()
+    for part in parts:
+        part.close()

@@ -170,6 +170,11 @@ def _failure(code: int) -> ShepherdError:
         return ModelError(
             "no memory left for the answer", hint="close other programs, or set a smaller n_ctx"
         )
+    if code == native.NO_TOKEN:
+        return ModelError(
+            "the model's vocabulary has no token that the grammar allows here",
+            hint="allow other characters in the grammar, or use another model",
+        )
     if code in (native.NO_LOGITS, -1):
         return InternalError(f"llama.cpp took a batch for invalid (code {code}); please report it")
     reason = last_error()

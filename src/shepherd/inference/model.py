@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -92,29 +93,61 @@ class ModelInfo:
     sampling: Sampling
 
 
+class _Weights:
+    """llama.cpp's model, for as many contexts as share it: the last that lets go frees it."""
+
+    def __init__(self, handle: Any, header: GGUFHeader) -> None:
+        self.handle = handle
+        self.header = header
+        self._lock = threading.Lock()
+        self._holders = 1
+
+    def share(self) -> None:
+        """One more holder. UsageError when the last has just let go."""
+        with self._lock:
+            if self._holders == 0:
+                raise UsageError("the model is closed", hint="load it again")
+            self._holders += 1
+
+    def release(self) -> None:
+        """One holder less."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                llama().llama_model_free(self.handle)
+
+
 class LoadedModel:
     """llama.cpp's model and context, with what was learned about them. close() frees both.
 
     Raises ModelFormatError for a damaged file, ModelLoadError when llama.cpp refuses it or memory runs out.
     """
 
-    def __init__(self, path: str | os.PathLike[str], settings: EngineSettings) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], settings: EngineSettings, *, weights_of: LoadedModel | None = None
+    ) -> None:
         self.path = os.fspath(path)
         self.settings = settings
-        header = read_header(self.path)
         self._c = llama()
-        self._model: Any = None
+        self._weights: _Weights | None = None
         self._context: Any = None
         self._vocabulary: Vocabulary | None = None
         try:
-            self._model = self._load()
-            self._refuse_what_cannot_chat()
+            self._weights = self._loaded() if weights_of is None else weights_of.shared_weights()
             self._context = self._make_context()
             self.vocabulary = self._vocabulary = Vocabulary(self._model)
-            self.info = self._describe(header)
+            self.info = self._describe(self._weights.header)
         except BaseException:
             self.close()
             raise
+
+    def shared_weights(self) -> _Weights:
+        """The weights, for another context; whoever takes them releases them."""
+        weights = self._weights
+        if weights is None:
+            raise UsageError("the engine is closed", hint="make a new one")
+        weights.share()
+        return weights
 
     @property
     def context_address(self) -> int:
@@ -140,11 +173,25 @@ class LoadedModel:
         if self._vocabulary is not None:
             self._vocabulary.close()
         context, self._context = self._context, None
-        model, self._model = self._model, None
+        weights, self._weights = self._weights, None
         if context is not None:
             self._c.llama_free(context)
-        if model is not None:
+        if weights is not None:
+            weights.release()
+
+    @property
+    def _model(self) -> Any:
+        return None if self._weights is None else self._weights.handle
+
+    def _loaded(self) -> _Weights:
+        header = read_header(self.path)
+        model = self._load()
+        try:
+            self._refuse_what_cannot_chat(model)
+        except BaseException:
             self._c.llama_model_free(model)
+            raise
+        return _Weights(model, header)
 
     def _load(self) -> Any:
         parameters = self._c.llama_model_default_params()
@@ -166,13 +213,13 @@ class LoadedModel:
         # One more than any model has: its output layer counts too.
         return 1 << 16 if wanted < 0 else wanted
 
-    def _refuse_what_cannot_chat(self) -> None:
+    def _refuse_what_cannot_chat(self, model: Any) -> None:
         c = self._c
-        if c.llama_model_has_encoder(self._model) or not c.llama_model_has_decoder(self._model):
+        if c.llama_model_has_encoder(model) or not c.llama_model_has_decoder(model):
             what = "is an encoder"
-        elif c.llama_model_is_diffusion(self._model):
+        elif c.llama_model_is_diffusion(model):
             what = "is a diffusion model"
-        elif c.llama_vocab_n_tokens(c.llama_model_get_vocab(self._model)) == 0:
+        elif c.llama_vocab_n_tokens(c.llama_model_get_vocab(model)) == 0:
             what = "has no vocabulary"
         else:
             return

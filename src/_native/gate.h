@@ -1,0 +1,15 @@
+/* Who decodes first: runs of one engine hold the gate, engines in the background wait until nobody does. */
+#ifndef SHP_GATE_H
+#define SHP_GATE_H
+
+typedef struct shp_gate shp_gate;
+
+shp_gate *shp_gate_new(void);
+void shp_gate_free(shp_gate *gate);
+
+void shp_gate_enter(shp_gate *gate);               /* a run that goes first begins; they may be several */
+void shp_gate_leave(shp_gate *gate);
+int shp_gate_is_taken(const shp_gate *gate);       /* one load, for use between graph nodes */
+int shp_gate_wait(shp_gate *gate, int timeout_ms); /* 1: nobody holds it any more */
+
+#endif

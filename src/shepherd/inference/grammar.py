@@ -1,0 +1,151 @@
+"""Grammars that an answer must follow: GBNF, llama.cpp's own notation, and JSON schemas turned into it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shepherd.errors import UsageError
+from shepherd.inference.binding import last_error, llama
+
+__all__ = ["GrammarCache", "check_grammar", "schema_to_grammar"]
+
+_ROOT = b"root"
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t\r\n]+|\#[^\n]*)
+      | (?P<head>[a-zA-Z0-9-]+)(?=[ \t]*::=) | (?P<is>::=)
+      | (?P<name>[a-zA-Z0-9-]+)
+      | (?P<text>"(?:[^"\\]|\\.)*" | \[(?:[^\]\\]|\\.)*\] | \. | !?<[^<>\s]+>)
+      | (?P<open>\() | (?P<close>\))
+      | \{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?\}
+      | (?P<other>[|*+?])""",
+    re.VERBOSE | re.DOTALL,
+)
+# llama.cpp's parser and its check for left recursion call themselves once per level; beyond some thousand of them
+# the process is gone. Its own limit for repetitions is 2,000.
+_DEEPEST, _MOST_RULES, _MOST_BYTES, _MOST_REPEATED = 200, 2000, 1 << 18, 2000
+# The converter lets raw control characters into strings, which JSON forbids.
+_LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F\\x7F] |'
+
+
+def schema_to_grammar(schema: Mapping[str, Any]) -> str:
+    """The GBNF of all JSON texts that fit a JSON schema; its objects' members come in the schema's order.
+
+    What the converter of llama-cpp-python does not know, such as ranges of numbers, is left out. Raises UsageError for a schema that it cannot be said in.
+    """
+    llama()
+    from llama_cpp.llama_grammar import json_schema_to_gbnf
+
+    try:
+        grammar = str(json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
+        return grammar.replace(_LAX_CHARACTER, _CHARACTER)
+    except (
+        Exception
+    ) as error:  # the converter has no error of its own: KeyError, AssertionError, ValueError …
+        raise UsageError(
+            f"the JSON schema cannot be made a grammar: {type(error).__name__}",
+            hint="leave out what is unusual in it, such as $ref to other files",
+        ) from error
+
+
+def _members(schema: object) -> list[str]:
+    """Names of all properties, in the order of their writing."""
+    if isinstance(schema, Mapping):
+        here = schema.get("properties")
+        names = list(here) if isinstance(here, Mapping) else []
+        return names + [name for value in schema.values() for name in _members(value)]
+    if isinstance(schema, list):
+        return [name for value in schema for name in _members(value)]
+    return []
+
+
+def check_grammar(grammar: str) -> None:
+    """UsageError, with the line, for what llama.cpp's parser prints, hangs or ends the process on."""
+    if len(grammar.encode("utf-8", "replace")) > _MOST_BYTES or "\0" in grammar:
+        raise _problem(1, f"a grammar has at most {_MOST_BYTES} bytes, none of them 0")
+    position = depth = 0
+    defined: set[str] = set()
+    named: dict[str, int] = {}
+    while position < len(grammar):
+        line = grammar.count("\n", 0, position) + 1
+        token = _TOKEN.match(grammar, position)
+        if token is None:
+            raise _problem(line, "this is not GBNF")
+        if token["open"] or token["close"]:
+            depth += 1 if token["open"] else -1
+            if not 0 <= depth <= _DEEPEST:
+                raise _problem(
+                    line, "a ) without (" if depth < 0 else f"more than {_DEEPEST} ( in each other"
+                )
+        elif token["head"]:
+            defined.add(token["head"])
+        elif token["name"]:
+            named.setdefault(token["name"], line)
+        elif token["least"]:
+            _check_repetition(line, int(token["least"]), token["most"])
+        position = token.end()
+    if depth:
+        raise _problem(line, "a ( without )")
+    for name, line in [*named.items(), ("root", 1)]:
+        if name not in defined:
+            raise _problem(line, f"there is no rule {name[:40]!a}")
+    if len(defined) > _MOST_RULES:
+        raise _problem(1, f"a grammar has at most {_MOST_RULES} rules")
+
+
+def _check_repetition(line: int, least: int, most: str | None) -> None:
+    top = int(most) if most else least
+    if top < least or top > _MOST_REPEATED:
+        raise _problem(line, f"a repetition goes from small to large, up to {_MOST_REPEATED}")
+
+
+def _problem(line: int, what: str) -> UsageError:
+    return UsageError(
+        f"the grammar is not valid GBNF: line {line}: {what}",
+        hint="llama.cpp's grammars/README.md has the notation",
+    )
+
+
+class GrammarCache:
+    """Holds llama.cpp's sampler for the grammar used last; it is reset, not parsed anew by us, for each answer."""
+
+    def __init__(self, vocabulary_address: int) -> None:
+        self._c = llama()
+        self._vocabulary = vocabulary_address
+        self._text = ""
+        self._sampler: Any = None
+
+    def address(self, grammar: str) -> int:
+        """Of the sampler for `grammar`; 0 for "". The one before is freed, so nothing may be sampling with it.
+
+        Raises UsageError when it is no grammar.
+        """
+        if not grammar:
+            return 0
+        if self._text != grammar:
+            self.close()
+            self._sampler = self._build(grammar)
+            self._text = grammar
+        return int(ctypes.cast(self._sampler, ctypes.c_void_p).value or 0)
+
+    def close(self) -> None:
+        """Free the sampler. May be called twice."""
+        sampler, self._sampler, self._text = self._sampler, None, ""
+        if sampler is not None:
+            self._c.llama_sampler_free(sampler)
+
+    def _build(self, grammar: str) -> Any:
+        check_grammar(grammar)
+        sampler = self._c.llama_sampler_init_grammar(
+            self._vocabulary, grammar.encode("utf-8", "replace"), _ROOT
+        )
+        reason = last_error()
+        if not sampler:
+            raise UsageError(
+                f"llama.cpp refuses the grammar{': ' + reason if reason else ''}",
+                hint="a rule may not begin with itself; llama.cpp's grammars/README.md has the notation",
+            )
+        return sampler

@@ -1,0 +1,183 @@
+"""Two engines on the same weights: each its own conversation, and the one in the background waits its turn."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.inference import Engine, EngineSettings, Generation
+from shepherd.types import Message, Sampling
+from tests.conftest import SCRIPT
+from tests.inference.engines import KINDS, exact_settings, run_to_end
+
+GREEDY = Sampling(temperature=0.0)
+HELLO = [Message("user", "hello")]
+OTHER = [Message("user", "something else entirely")]
+
+
+@pytest.fixture
+def engine(endless_model: Path) -> Iterator[Engine]:
+    with Engine(endless_model, settings=exact_settings(n_ctx=4096)) as engine:
+        yield engine
+
+
+def test_both_answer_and_neither_knows_the_others_conversation(engine: Engine) -> None:
+    with engine.sibling(n_ctx=512) as sibling:
+        alone = run_to_end(engine.generate(HELLO, sampling=GREEDY, max_tokens=30))
+        run_to_end(sibling.generate(OTHER, sampling=GREEDY, max_tokens=30))
+        same = sibling.generate(HELLO, sampling=GREEDY, max_tokens=30)
+
+        assert run_to_end(same) == alone
+        assert sibling.window_tokens == 512
+        assert len(engine.decoder.mirror_ids) != len(sibling.decoder.mirror_ids) or (
+            engine.decoder.mirror_ids == sibling.decoder.mirror_ids
+        )
+        assert engine.generate(HELLO, max_tokens=0).close() is None
+
+
+def test_the_one_in_the_background_says_nothing_while_the_other_answers(engine: Engine) -> None:
+    with engine.sibling() as sibling:
+        background = sibling.generate(HELLO, sampling=GREEDY, max_tokens=3000)
+        next(background)
+        foreground = engine.generate(OTHER, sampling=GREEDY, max_tokens=2000)
+        next(foreground)
+        first = at_rest = shown_length(background)
+        while True:
+            length = shown_length(background)
+            next(foreground, None)
+            if not foreground.is_running:
+                break
+            at_rest = length
+        run_to_end(foreground)
+        for _ in background:
+            pass
+
+        assert foreground.stats.generated_tokens == 2000
+        # The token that was under way when the turn began, and no other before its end.
+        assert at_rest - first <= engine.model.vocabulary.longest_bytes
+        assert len(background.text) > at_rest
+        assert background.stats.generated_tokens == 3000
+
+
+def shown_length(generation: Generation) -> int:
+    """Characters that have come so far, without waiting for more."""
+    while data := generation._stream.read(0):
+        generation._pieces.append(data.decode())
+    return len("".join(generation._pieces))
+
+
+def test_a_turn_that_begins_inside_a_long_prompt_interrupts_it(model_file: Callable[[str], Path]) -> None:
+    """On the CPU even a micro-batch is given up, and decoded again; the answer is that of an undisturbed run."""
+    settings = EngineSettings(n_ctx=4096, n_threads=1)
+    with Engine(model_file("endless"), settings=settings) as engine:
+        prompt = [Message("user", "a quick brown fox. " * 300)]
+        with engine.sibling() as sibling:
+            undisturbed = run_to_end(sibling.generate(prompt, sampling=GREEDY, max_tokens=20))
+        with engine.sibling() as sibling:
+            background = sibling.generate(prompt, sampling=GREEDY, max_tokens=20)
+            for _ in range(20):
+                run_to_end(engine.generate(HELLO, sampling=GREEDY, max_tokens=3))
+
+            assert run_to_end(background) == undisturbed
+            assert sibling.decoder.position_max + 1 == len(sibling.decoder.mirror_ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_cache_survives_being_interrupted(kind: str, model_file: Callable[[str], Path]) -> None:
+    prompt = [Message("user", "the lazy dog. " * 60)]
+    with Engine(model_file(kind), settings=exact_settings(n_ctx=1024)) as engine:
+        with engine.sibling() as sibling:
+            undisturbed = run_to_end(sibling.generate(prompt, sampling=GREEDY, max_tokens=40))
+        with engine.sibling() as sibling:
+            background = sibling.generate(prompt, sampling=GREEDY, max_tokens=40)
+            while background.is_running:
+                run_to_end(engine.generate(HELLO, sampling=GREEDY, max_tokens=2))
+                background._stream.read(2)
+
+            background.close()
+            assert background.stats.finish_reason in ("stop", "length")
+            assert background.stats.generated_tokens > 0
+            # The text was read away above; the ids say it all.
+            said = sibling.model.vocabulary.detokenize([token for token, _ in background._stream.tokens()])
+            assert said.decode("utf-8", "replace") == undisturbed
+
+
+def test_a_paused_answer_can_be_cancelled(engine: Engine) -> None:
+    with engine.sibling() as sibling:
+        foreground = engine.generate(OTHER, max_tokens=4000)
+        next(foreground)
+        background = sibling.generate(HELLO, max_tokens=100)
+        background.cancel()
+        background.close()
+
+        assert background.stats.finish_reason == "cancelled"
+        assert foreground.is_running
+        foreground.close()
+
+
+def test_a_sibling_closes_while_it_waits(engine: Engine) -> None:
+    sibling = engine.sibling()
+    foreground = engine.generate(OTHER, max_tokens=4000)
+    background = sibling.generate(HELLO, max_tokens=100)
+
+    sibling.close()
+
+    assert not background.is_running
+    assert foreground.is_running
+    foreground.close()
+
+
+def test_an_engine_of_its_own_model_can_wait_too(engine: Engine, scripted_model: Path) -> None:
+    with Engine(scripted_model, settings=exact_settings(), yields_to=engine) as other:
+        foreground = engine.generate(HELLO, max_tokens=3000)
+        background = other.generate(HELLO, sampling=GREEDY)
+        next(foreground)
+        assert background.is_running
+        foreground.close()
+
+        assert run_to_end(background) == "".join(SCRIPT)
+
+
+@pytest.mark.parametrize("first", ["engine", "sibling"])
+def test_the_weights_live_until_the_last_is_closed(scripted_model: Path, first: str) -> None:
+    engine = Engine(scripted_model, settings=exact_settings())
+    sibling = engine.sibling()
+    closed, left = (engine, sibling) if first == "engine" else (sibling, engine)
+
+    closed.close()
+
+    assert run_to_end(left.generate(HELLO, sampling=GREEDY)) == "".join(SCRIPT)
+    left.close()
+    with pytest.raises(UsageError, match="closed"):
+        closed.generate(HELLO)
+
+
+def test_a_closed_engine_has_no_siblings(scripted_model: Path) -> None:
+    engine = Engine(scripted_model, settings=exact_settings())
+    engine.close()
+
+    with pytest.raises(UsageError, match="closed"):
+        engine.sibling()
+
+
+def test_siblings_free_what_they_took(plain_model: Path) -> None:
+    threads = threading.active_count()
+    process = psutil.Process()
+    with Engine(plain_model, settings=exact_settings(n_ctx=4096)) as engine:
+        engine.sibling().close()
+        before = process.memory_info().rss
+        for _ in range(30):
+            with engine.sibling() as sibling:
+                run_to_end(sibling.generate(HELLO, max_tokens=2))
+        del sibling
+        gc.collect()
+
+        # One cache is 2 MiB; thirty that were kept would show.
+        assert process.memory_info().rss - before < 30 << 20
+    assert threading.active_count() == threads
