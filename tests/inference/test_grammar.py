@@ -1,4 +1,4 @@
-"""Answers that must follow a grammar: always valid, whatever the weights say, and bad grammars are refused."""
+"""Answers that must follow a grammar: always valid, whatever the weights say; bad grammars are refused."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_characters_outside_ascii_come_whole(engine: Engine) -> None:
 
 
 def test_overlong_bytes_cannot_pose_as_the_end_of_a_string(tmp_path: Path) -> None:
-    """0xC0 0xA2 decodes to a quotation mark for a careless reader: the JSON would never end for a careful one."""
+    """0xC0 0xA2 is a quotation mark to a careless reader: for a careful one the string would never end."""
     path = tmp_path / "overlong.gguf"
     alphabet = models.byte_alphabet()
     models.scripted(path, ['"', alphabet[0xC0], alphabet[0xA2]], as_bytes=True)

@@ -36,8 +36,8 @@ class Engine:
             for piece in answer:
                 print(piece, end="", flush=True)
 
-    With `yields_to`, its answers pause while that engine makes one. Raises ModelFormatError, ModelLoadError and
-    TemplateError as its parts do.
+    With `yields_to`, its answers pause while that engine makes one.
+    Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Engine:
     def sibling(self, *, n_ctx: int = 0) -> Engine:
         """Another engine on the same weights, for work in the background: it pauses while this one answers.
 
-        Its cache and its thread are its own; n_ctx 0 is this one's window. Each of the two may be closed first.
+        Its cache and its thread are its own; n_ctx 0 is this one's window. Either may be closed first.
         """
         self._check_open()
         chunk = min(self.settings.n_ubatch, _BACKGROUND_CHUNK)
@@ -155,9 +155,8 @@ class Engine:
     ) -> Generation:
         """Begin the answer to a conversation; with a `grammar` (GBNF), one that follows it.
 
-        Such an answer is whole when it ends with finish_reason "stop", unless a stop string cut it. UsageError
-        when the grammar is none.
-        Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
+        Such an answer is whole when it ends with finish_reason "stop", unless a stop string cut it.
+        UsageError when the grammar is none. Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         UsageError while another answer runs, TemplateError when the model's template refuses the messages.
         An answer that meets the end of the window ends with finish_reason "length".
         """

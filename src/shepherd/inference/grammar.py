@@ -24,8 +24,8 @@ _TOKEN = re.compile(
       | (?P<other>[|*+?])""",
     re.VERBOSE | re.DOTALL,
 )
-# llama.cpp's parser and its check for left recursion call themselves once per level; beyond some thousand of them
-# the process is gone. Its own limit for repetitions is 2,000.
+# llama.cpp's parser and its check for left recursion call themselves once per level; some thousands of them end
+# the process. Its own limit for repetitions is 2,000.
 _DEEPEST, _MOST_RULES, _MOST_BYTES, _MOST_REPEATED = 200, 2000, 1 << 18, 2000
 # The converter lets raw control characters into strings, which JSON forbids.
 _LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F\\x7F] |'
@@ -34,7 +34,8 @@ _LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F
 def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     """The GBNF of all JSON texts that fit a JSON schema; its objects' members come in the schema's order.
 
-    What the converter of llama-cpp-python does not know, such as ranges of numbers, is left out. Raises UsageError for a schema that it cannot be said in.
+    What llama-cpp-python's converter does not know, such as ranges of numbers, is left out.
+    Raises UsageError for a schema that it cannot be said in.
     """
     llama()
     from llama_cpp.llama_grammar import json_schema_to_gbnf
@@ -42,9 +43,7 @@ def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     try:
         grammar = str(json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
         return grammar.replace(_LAX_CHARACTER, _CHARACTER)
-    except (
-        Exception
-    ) as error:  # the converter has no error of its own: KeyError, AssertionError, ValueError …
+    except Exception as error:  # it has no error of its own: KeyError, AssertionError …
         raise UsageError(
             f"the JSON schema cannot be made a grammar: {type(error).__name__}",
             hint="leave out what is unusual in it, such as $ref to other files",
@@ -77,9 +76,7 @@ def check_grammar(grammar: str) -> None:
         if token["open"] or token["close"]:
             depth += 1 if token["open"] else -1
             if not 0 <= depth <= _DEEPEST:
-                raise _problem(
-                    line, "a ) without (" if depth < 0 else f"more than {_DEEPEST} ( in each other"
-                )
+                raise _problem(line, "a ) without (" if depth < 0 else f"over {_DEEPEST} ( in each other")
         elif token["head"]:
             defined.add(token["head"])
         elif token["name"]:
@@ -110,7 +107,7 @@ def _problem(line: int, what: str) -> UsageError:
 
 
 class GrammarCache:
-    """Holds llama.cpp's sampler for the grammar used last; it is reset, not parsed anew by us, for each answer."""
+    """Holds llama.cpp's sampler for the grammar used last; each answer resets it."""
 
     def __init__(self, vocabulary_address: int) -> None:
         self._c = llama()
@@ -119,7 +116,7 @@ class GrammarCache:
         self._sampler: Any = None
 
     def address(self, grammar: str) -> int:
-        """Of the sampler for `grammar`; 0 for "". The one before is freed, so nothing may be sampling with it.
+        """Of the sampler for `grammar`; 0 for "". The one before is freed: nothing may be sampling with it.
 
         Raises UsageError when it is no grammar.
         """
