@@ -29,6 +29,7 @@ from shepherd.memory import Memory, Turn
 from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, TurnStats
 
 if TYPE_CHECKING:
+    from shepherd.extraction import ExtractionWorker
     from shepherd.inference import Engine, Generation
 
 __all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "Warned"]
@@ -105,7 +106,8 @@ class Assistant:
     """A conversation of one user with one model.
 
     One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
-    what it passed in. Without `writes_memory` the memory is only read.
+    what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
+    says is queued for it, in the transaction that stores the message.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Assistant:
         config: Config | None = None,
         user_id: str = "",
         writes_memory: bool = True,
+        extraction: ExtractionWorker | None = None,
     ) -> None:
         self.engine = engine
         self.memory = memory
@@ -123,6 +126,7 @@ class Assistant:
         self.user_id = user_id or self.config.effective_user_id
         self.private = False
         self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
+        self.extraction = extraction if self._writes_memory else None
         self.session_id: str | None = None
         self.last: Finished | None = None
         self._exchanges: list[Exchange] = []
@@ -187,6 +191,7 @@ class Assistant:
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored one stay."""
         self._exchanges.clear()
+        self._release_extraction()
         self.session_id = None
         self.last = None
         self._system = self._render_system()
@@ -293,6 +298,8 @@ class Assistant:
 
     def _write(self, exchange: Exchange, *, archive: bool) -> None:
         self._store_in_session(exchange)
+        if self.extraction is not None and self.session_id:
+            self.extraction.told(self.session_id)
         if archive and self.config.archive_turns and is_statement(exchange.user.raw):
             exchange.memory_id = self._archive(exchange)
 
@@ -300,9 +307,18 @@ class Assistant:
         assert self.memory is not None
         if self.session_id is None:
             self.session_id = self.memory.start_session(self.user_id, self.engine.info.name)
-        self.memory.append_message(self.session_id, exchange.user, self.user_id)
+        job = self.extraction.open_job if self.extraction is not None else None
+        self.memory.append_message(self.session_id, exchange.user, self.user_id, job=job)
         self.memory.append_message(self.session_id, exchange.answer, self.user_id)
         exchange.in_session = True
+
+    def _release_extraction(self) -> None:
+        """What was said in a conversation that ends need not wait for its next message."""
+        if self.extraction is not None and self.session_id:
+            try:
+                self.extraction.release(self.session_id)
+            except ShepherdError as error:  # it stays in the database, and is released at the next occasion
+                _log.info("extraction: %s", error)
 
     def _archive(self, exchange: Exchange) -> int | None:
         """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""

@@ -56,10 +56,18 @@ def _setting(
     least: float = -math.inf,
     most: float = math.inf,
     choices: tuple[str, ...] = (),
+    secret: bool = False,
 ) -> Any:
     return field(
         default=default,
-        metadata={"kind": kind, "help": help, "least": least, "most": most, "choices": choices},
+        metadata={
+            "kind": kind,
+            "help": help,
+            "least": least,
+            "most": most,
+            "choices": choices,
+            "secret": secret,
+        },
     )
 
 
@@ -161,6 +169,57 @@ class Config:
         choices=("auto", "strip", "keep"),
     )
 
+    # What is learned from what was said, in the background.
+    memory_extraction: bool | str = _setting(
+        "auto",
+        "switch",
+        "learn facts and memories from what is said; auto is on with the model that comes with Shepherd",
+        choices=("auto",),
+    )
+    memory_extraction_model: str = _setting(
+        "", "text", "model that extracts: one on this machine, or the endpoint's; empty takes the chat's"
+    )
+    memory_extraction_endpoint: str = _setting(
+        "", "text", "OpenAI-compatible server that extracts; empty does it in this process"
+    )
+    memory_extraction_api_key: str = _setting("", "text", "key for that server", secret=True)
+    memory_extraction_max_tokens: int = _setting(
+        512, "whole number", "longest answer of an extraction in tokens", least=16, most=1 << 20
+    )
+    memory_extraction_temperature: float = _setting(
+        0.1,
+        "number",
+        "temperature of an extraction; the model that comes with Shepherd takes 0",
+        least=0,
+        most=5,
+    )
+    memory_extraction_min_turns: int = _setting(
+        2, "whole number", "extract after so many messages", least=1, most=1000
+    )
+    memory_extraction_idle_timeout: float = _setting(
+        180, "number", "extract after so many seconds without a message; 0 is off", least=0, most=86_400
+    )
+    memory_extraction_max_turns: int = _setting(
+        20, "whole number", "most messages in one extraction", least=1, most=1000
+    )
+    memory_extraction_queue_limit: int = _setting(
+        0,
+        "whole number",
+        "the oldest waiting extraction goes beyond so many; 0 keeps all",
+        least=0,
+        most=1 << 20,
+    )
+    memory_extraction_retry_interval: float = _setting(
+        5,
+        "number",
+        "seconds until a failed extraction is tried again; grows to five minutes",
+        least=0.1,
+        most=300,
+    )
+    memory_extraction_secrets: bool = _setting(
+        False, "switch", "also store what looks like a password, key, token or card number"
+    )
+
     @property
     def injection_enabled(self) -> bool:
         """Whether recall is on; `auto` means on, since every model here is a local one."""
@@ -183,6 +242,11 @@ class Setting:
     least: float = -math.inf
     most: float = math.inf
     choices: tuple[str, ...] = ()
+    secret: bool = False
+
+    def shown(self, value: Any) -> Any:
+        """The value as it may be printed: that a secret is set, not what it is."""
+        return "(set)" if self.secret and value else value
 
     @property
     def environment(self) -> str:

@@ -7,24 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from shepherd.assistant import Assistant
-from shepherd.config import Config
+from shepherd.config import Config, load
 from shepherd.errors import (
+    ConfigError,
     StoreError,
     StoreFullError,
     StoreLockedError,
     StoreReadOnlyError,
     UsageError,
 )
+from shepherd.extraction import EndpointExtractor, ExtractionWorker, Extractor, LocalExtractor, WorkerSettings
+from shepherd.extraction.local import WINDOW_TOKENS
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.hub import Report
-from shepherd.inference.models import resolve
+from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
+from shepherd.types import ANONYMOUS_USERS
 
-__all__ = ["model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
+__all__ = ["extracts", "model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
 
+# At the end of a conversation: how long it may take to learn from what was said last.
+_FLUSH_S = 1.5
 # What may pass by itself, or concerns writing alone. A wrong path or a foreign file is a mistake to correct.
 _WEATHER = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
@@ -85,7 +92,77 @@ def opened_assistant(
         finally:
             loading("")
         stack.callback(engine.close)
-        yield Assistant(engine=engine, memory=opened, config=config, writes_memory=is_writable)
+        worker = None
+        if opened is not None and is_writable and extracts(config, path):
+            worker = stack.enter_context(_worked(opened, config, path, engine))
+        yield Assistant(
+            engine=engine, memory=opened, config=config, writes_memory=is_writable, extraction=worker
+        )
+
+
+def extracts(config: Config, chat_model: Path) -> bool:
+    """Whether facts are learned from what is said; `auto` is on where it costs nothing."""
+    wanted = config.memory_extraction
+    on = is_built_in(chat_model) if wanted == "auto" else wanted is True
+    return on and config.effective_user_id not in ANONYMOUS_USERS
+
+
+@contextmanager
+def _worked(memory: Memory, config: Config, path: Path, engine: Engine) -> Iterator[ExtractionWorker]:
+    """A worker at work; at the end it has a moment for what was said last, and the rest stays queued."""
+    settings = WorkerSettings(
+        min_turns=config.memory_extraction_min_turns,
+        max_turns=config.memory_extraction_max_turns,
+        idle_timeout_s=config.memory_extraction_idle_timeout,
+        queue_limit=config.memory_extraction_queue_limit,
+        secrets=config.memory_extraction_secrets,
+    )
+    worker = ExtractionWorker(
+        memory,
+        _extractor(config, path, engine),
+        config.effective_user_id,
+        settings=settings,
+        retry_interval_s=lambda: _retry_interval_s(config),
+    )
+    worker.start()
+    try:
+        yield worker
+        worker.flush(_FLUSH_S)
+    finally:
+        worker.close()
+
+
+def _extractor(config: Config, path: Path, engine: Engine) -> Extractor:
+    if config.memory_extraction_endpoint:
+        return EndpointExtractor(
+            config.memory_extraction_endpoint,
+            model=config.memory_extraction_model,
+            api_key=config.memory_extraction_api_key,
+            max_tokens=config.memory_extraction_max_tokens,
+            temperature=config.memory_extraction_temperature,
+        )
+    own = resolve(config.memory_extraction_model) if config.memory_extraction_model else path
+    built_in = is_built_in(own)
+
+    def open_engine() -> Engine:
+        if own == path:
+            return engine.sibling(n_ctx=min(engine.window_tokens, WINDOW_TOKENS))
+        return Engine(own, settings=replace(_engine_settings(config), n_ctx=0), yields_to=engine)
+
+    return LocalExtractor(
+        open_engine,
+        max_tokens=config.memory_extraction_max_tokens,
+        temperature=0.0 if built_in else config.memory_extraction_temperature,
+        copies=built_in,
+    )
+
+
+def _retry_interval_s(config: Config) -> float:
+    """As the configuration says now: a user who waits for a server shortens it without a restart."""
+    try:
+        return load().config.memory_extraction_retry_interval
+    except ConfigError:
+        return config.memory_extraction_retry_interval
 
 
 def _memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory | None, bool]:

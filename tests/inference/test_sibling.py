@@ -73,7 +73,7 @@ def shown_length(generation: Generation) -> int:
 
 
 def test_a_turn_that_begins_inside_a_long_prompt_interrupts_it(model_file: Callable[[str], Path]) -> None:
-    """On the CPU even a micro-batch is given up and decoded again; the answer is that of an undisturbed run."""
+    """On the CPU even a micro-batch is given up and decoded again; the answer is that of a run in peace."""
     settings = EngineSettings(n_ctx=4096, n_threads=1)
     with Engine(model_file("endless"), settings=settings) as engine:
         prompt = [Message("user", "a quick brown fox. " * 300)]

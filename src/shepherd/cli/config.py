@@ -43,10 +43,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     elif arguments.action == "show":
         _show(screen, explain=arguments.explain, as_json=arguments.json)
     elif arguments.action == "get":
-        known_setting(arguments.key)
-        _print(screen, arguments.json, getattr(load().config, arguments.key))
+        setting = known_setting(arguments.key)
+        _print(screen, arguments.json, setting.shown(getattr(load().config, arguments.key)))
     elif arguments.action == "set":
-        value = file.set(arguments.key, arguments.value)
+        value = known_setting(arguments.key).shown(file.set(arguments.key, arguments.value))
         _confirm(screen, arguments, f"{arguments.key} = {_written(value)}", value)
     else:
         was_set = file.unset(arguments.key)
@@ -63,12 +63,15 @@ def _show(screen: Screen, *, explain: bool, as_json: bool) -> None:
     unknown = [key for key in ConfigFile(loaded.path).read() if key not in SETTINGS]
     if as_json:
         screen.json(
-            {key: {"value": getattr(loaded.config, key), "source": loaded.sources[key]} for key in SETTINGS}
+            {
+                key: {"value": setting.shown(getattr(loaded.config, key)), "source": loaded.sources[key]}
+                for key, setting in SETTINGS.items()
+            }
         )
         return
     rows = []
     for key, setting in SETTINGS.items():
-        row = [key, _written(getattr(loaded.config, key)), loaded.sources[key]]
+        row = [key, _written(setting.shown(getattr(loaded.config, key))), loaded.sources[key]]
         rows.append([*row, setting.help, setting.expected] if explain else row)
     screen.table(["setting", "value", "from", *(["what it does", "may be"] if explain else [])], rows)
     if unknown:

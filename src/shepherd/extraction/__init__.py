@@ -1,10 +1,30 @@
-"""Extraction: what users said, turned into facts and memories.
+"""Extraction: what users said, turned into facts and memories by a worker in the background.
 
-It knows the wording of the request and the shape of the answer, not which model answers it.
+It knows the wording of the request, the shape of the answer and the queue; nothing of turns and screens.
 """
 
 from __future__ import annotations
 
+from shepherd.extraction.answer import ANSWER_GRAMMAR, ANSWER_SCHEMA, Extracted, parse_answer
+from shepherd.extraction.calls import Extractor, UnavailableError
+from shepherd.extraction.endpoint import EndpointExtractor
+from shepherd.extraction.local import LocalExtractor
 from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
+from shepherd.extraction.secrets import is_secret
+from shepherd.extraction.worker import ExtractionWorker, WorkerSettings
 
-__all__ = ["EXTRACTION_PROMPT", "extraction_request"]
+__all__ = [
+    "ANSWER_GRAMMAR",
+    "ANSWER_SCHEMA",
+    "EXTRACTION_PROMPT",
+    "EndpointExtractor",
+    "Extracted",
+    "ExtractionWorker",
+    "Extractor",
+    "LocalExtractor",
+    "UnavailableError",
+    "WorkerSettings",
+    "extraction_request",
+    "is_secret",
+    "parse_answer",
+]

@@ -156,7 +156,8 @@ class Engine:
         """Begin the answer to a conversation; with a `grammar` (GBNF), one that follows it.
 
         Such an answer is whole when it ends with finish_reason "stop", unless a stop string cut it.
-        UsageError when the grammar is none. Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
+        UsageError when the grammar is none.
+        Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         UsageError while another answer runs, TemplateError when the model's template refuses the messages.
         An answer that meets the end of the window ends with finish_reason "length".
         """

@@ -24,8 +24,8 @@ _TOKEN = re.compile(
       | (?P<other>[|*+?])""",
     re.VERBOSE | re.DOTALL,
 )
-# llama.cpp's parser and its check for left recursion call themselves once per level; some thousands of them end
-# the process. Its own limit for repetitions is 2,000.
+# llama.cpp's parser and its check for left recursion call themselves once per level; some thousands of levels
+# end the process. Its own limit for repetitions is 2,000.
 _DEEPEST, _MOST_RULES, _MOST_BYTES, _MOST_REPEATED = 200, 2000, 1 << 18, 2000
 # The converter lets raw control characters into strings, which JSON forbids.
 _LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F\\x7F] |'

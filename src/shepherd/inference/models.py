@@ -55,11 +55,6 @@ _SET_ONE = (
 _NAMES = "shepherd model list shows what is here; a path or hf:user/repo:quant names another"
 
 
-def is_built_in(path: Path) -> bool:
-    """Whether this is the file of the built-in model."""
-    return path == _BUILT_IN_FILE
-
-
 @dataclass(frozen=True, slots=True)
 class StoredModel:
     """A model on this machine, under the name that -m and the setting `model` take.
@@ -290,6 +285,14 @@ class ModelRegistry:
 def resolve(spec: str, report: Report = lambda event: None) -> Path:
     """The file to load for a path, an installed model's name or `hf:user/repo:quant`; see ModelRegistry."""
     return ModelRegistry().resolve(spec, report)
+
+
+def is_built_in(path: Path) -> bool:
+    """Whether this is the file of the model that comes with the package."""
+    try:
+        return path.samefile(_BUILT_IN_FILE)
+    except OSError:
+        return False
 
 
 def _require_model(repository: Repository, listing: Listing, file: HubFile) -> None:

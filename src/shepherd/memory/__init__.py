@@ -4,12 +4,17 @@ Knows nothing of models or conversations in progress; works alone.
 """
 
 from shepherd.memory.memory import Memory
+from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     AuditFinding,
     CheckReport,
+    ExtractionJob,
+    ExtractionStats,
     FactChange,
     ImportCounts,
     MemoryStats,
+    NewMemory,
+    OpenJob,
     SessionSummary,
     Turn,
 )
@@ -18,11 +23,16 @@ from shepherd.memory.store import MemoryStore
 __all__ = [
     "AuditFinding",
     "CheckReport",
+    "ExtractionJob",
+    "ExtractionQueue",
+    "ExtractionStats",
     "FactChange",
     "ImportCounts",
     "Memory",
     "MemoryStats",
     "MemoryStore",
+    "NewMemory",
+    "OpenJob",
     "SessionSummary",
     "Turn",
 ]

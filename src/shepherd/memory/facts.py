@@ -8,7 +8,7 @@ from shepherd._native.store import Connection
 from shepherd.memory.records import FactChange
 from shepherd.types import Fact
 
-__all__ = ["clear", "find", "fold_key", "history", "merge", "of_user", "rows_of_user", "set_value"]
+__all__ = ["clear", "find", "fold_key", "history", "learn", "merge", "of_user", "rows_of_user", "set_value"]
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
 _COLUMNS = "key, value, created_at, updated_at"
@@ -54,6 +54,17 @@ def set_value(connection: Connection, user_id: str, key: str, value: str, *, sou
     key = known.key if known else key
     _write(connection, user_id, Fact(key, value, now, now))
     _remember(connection, user_id, FactChange(key, value, source, now))
+
+
+def learn(connection: Connection, user_id: str, key: str, value: str, *, source: str, told_at: int) -> bool:
+    """Sets a fact as of the time it was told; whether it did. What was set or cleared later stays so."""
+    known = find(connection, user_id, key)
+    if known is not None and (known.value == value or known.updated_at > told_at):
+        return False
+    if any(change.changed_at > told_at for change in history(connection, user_id, key)):
+        return False
+    set_value(connection, user_id, key, value, source=source, now=told_at)
+    return True
 
 
 def clear(connection: Connection, user_id: str, key: str, *, source: str, now: int) -> bool:

@@ -13,6 +13,7 @@ from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import audit, tail, transfer
+from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     AuditFinding,
     CheckReport,
@@ -20,6 +21,7 @@ from shepherd.memory.records import (
     ImportCounts,
     MemoryStats,
     NewMemory,
+    OpenJob,
     SessionSummary,
     Turn,
 )
@@ -68,6 +70,7 @@ class Memory:
         self._store: MemoryStore = _open_store(
             os.fspath(database), read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
         )
+        self.extraction = ExtractionQueue(self._store, self._user, clock)
 
     def __enter__(self) -> Memory:
         return self
@@ -284,12 +287,17 @@ class Memory:
         user = self._user(user_id)
         return "" if user is None else self._store.start_session(user, storable(model), self._time(None))
 
-    def append_message(self, session_id: str, message: Message, user_id: str | None = None) -> int:
-        """Stores a message with what was typed, what was sent and its token ids; its id."""
+    def append_message(
+        self, session_id: str, message: Message, user_id: str | None = None, *, job: OpenJob | None = None
+    ) -> int:
+        """Stores a message with what was typed, what was sent and its token ids; its id.
+
+        With a job, what was typed is queued for extraction as well.
+        """
         user = self._user(user_id)
         if user is None:
             return 0
-        return self._store.append_message(user, storable(session_id), message, self._time(None))
+        return self._store.append_message(user, storable(session_id), message, self._time(None), job)
 
     def load_session(self, session_id: str | None = None, user_id: str | None = None) -> list[Message]:
         """The messages of a conversation, oldest first; None is the latest that has any."""

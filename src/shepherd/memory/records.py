@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 __all__ = [
     "AuditFinding",
     "CheckReport",
+    "ExtractionJob",
+    "ExtractionStats",
     "FactChange",
     "ImportCounts",
     "MemoryStats",
     "NewMemory",
+    "OpenJob",
     "SessionSummary",
     "Turn",
 ]
+
+JobState = Literal["open", "waiting", "running", "dead", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +114,47 @@ class ImportCounts:
     duplicates: int = 0
     skipped: int = 0
     problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """Where an appended message is queued: in the open job of its session and of the worker `owner`."""
+
+    owner: str
+    most_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionJob:
+    """What one user said, to be made facts and memories. Times are unix seconds.
+
+    open: still growing; waiting: due at `next_try`; running; dead: given up after `refusals`; done.
+    `error` is the last failure, without user text.
+    """
+
+    id: int
+    user_id: str
+    session_id: str
+    message_ids: tuple[int, ...]
+    lines: tuple[str, ...]
+    state: JobState
+    owner: str
+    attempts: int
+    refusals: int
+    next_try: float
+    told_at: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionStats:
+    """How many jobs of a user are in which state, and what the done ones gave."""
+
+    open: int = 0
+    waiting: int = 0
+    running: int = 0
+    dead: int = 0
+    done: int = 0
+    facts: int = 0
+    memories: int = 0
+    dropped: int = 0

@@ -88,6 +88,27 @@ _TABLES = (
         tokens INTEGER NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
+    # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker that
+    # adds to an open job or runs it; next_try: when a waiting one is due, and a running one abandoned. The key
+    # keeps a message from being extracted twice.
+    """CREATE TABLE extraction_jobs(
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        user_id TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        message_ids TEXT NOT NULL,
+        lines TEXT NOT NULL,
+        state TEXT NOT NULL,
+        owner TEXT NOT NULL DEFAULT '',
+        attempts INTEGER NOT NULL DEFAULT 0,
+        refusals INTEGER NOT NULL DEFAULT 0,
+        next_try REAL NOT NULL DEFAULT 0,
+        told_at INTEGER NOT NULL,
+        error TEXT NOT NULL DEFAULT '',
+        facts INTEGER NOT NULL DEFAULT 0,
+        memories INTEGER NOT NULL DEFAULT 0,
+        dropped INTEGER NOT NULL DEFAULT 0,
+        UNIQUE(user_id, message_ids))""",
+    "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
 )
 
 

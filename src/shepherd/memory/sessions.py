@@ -86,8 +86,8 @@ def load(connection: Connection, user_id: str, session_id: str) -> list[Message]
     return [_message(row) for row in rows]
 
 
-def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> int:
-    """Removes the newest user message and all after it; how many messages that were."""
+def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> list[int]:
+    """Removes the newest user message and all after it; the ids of what that were."""
     _require(connection, user_id, session_id)
     last = "(SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user')"
     return _delete(connection, user_id, f"session_id = ?1 AND id >= {last}", session_id)
@@ -96,7 +96,7 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> i
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
     """Removes all messages of a conversation; how many that were."""
     _require(connection, user_id, session_id)
-    return _delete(connection, user_id, "session_id = ?1", session_id)
+    return len(_delete(connection, user_id, "session_id = ?1", session_id))
 
 
 def drop_oldest(connection: Connection, user_id: str) -> bool:
@@ -111,10 +111,10 @@ def drop_oldest(connection: Connection, user_id: str) -> bool:
     return True
 
 
-def _delete(connection: Connection, user_id: str, condition: str, session_id: str) -> int:
-    sizes = connection.execute(f"DELETE FROM messages WHERE {condition} RETURNING {_SIZE}", (session_id,))
-    tenants.add_message_bytes(connection, user_id, -sum(size for (size,) in sizes))
-    return len(sizes)
+def _delete(connection: Connection, user_id: str, condition: str, session_id: str) -> list[int]:
+    rows = connection.execute(f"DELETE FROM messages WHERE {condition} RETURNING id, {_SIZE}", (session_id,))
+    tenants.add_message_bytes(connection, user_id, -sum(size for _, size in rows))
+    return [message_id for message_id, _ in rows]
 
 
 def _require(connection: Connection, user_id: str, session_id: str) -> None:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from shepherd._native.store import Connection
 from shepherd.errors import StoreFullError, StoreLockedError, UsageError
-from shepherd.memory import facts, maintenance, memories, pruning, search, sessions, tenants
+from shepherd.escaping import storable
+from shepherd.memory import facts, jobs, maintenance, memories, pruning, search, sessions, tenants
 from shepherd.memory.database import Database
-from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.memory.records import (
+    CheckReport,
+    ExtractionJob,
+    ExtractionStats,
+    FactChange,
+    MemoryStats,
+    NewMemory,
+    OpenJob,
+    SessionSummary,
+)
 from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
@@ -222,10 +232,19 @@ class SQLiteStore:
         with self._database.read() as connection:
             return sessions.summaries(connection, user_id, limit)
 
-    def append_message(self, user_id: str, session_id: str, message: Message, now: int) -> int:
-        """The message's id; UsageError when this user has no such session."""
+    def append_message(
+        self, user_id: str, session_id: str, message: Message, now: int, job: OpenJob | None
+    ) -> int:
+        """The message's id; UsageError when this user has no such session.
+
+        With a job, what it says is queued for extraction in the same transaction.
+        """
         with self._growing() as connection:
-            return sessions.append(connection, user_id, session_id, message, now)
+            message_id = sessions.append(connection, user_id, session_id, message, now)
+            if job is not None:
+                text = storable(message.raw)
+                jobs.add_line(connection, user_id, session_id, message_id, text, job=job, now=now)
+            return message_id
 
     def load_session(self, user_id: str, session_id: str | None) -> list[Message]:
         """Its messages, oldest first; None is the latest session that has any."""
@@ -234,14 +253,91 @@ class SQLiteStore:
             return [] if session_id is None else sessions.load(connection, user_id, session_id)
 
     def delete_last_turn(self, user_id: str, session_id: str) -> int:
-        """Removes the newest user message and all after it; how many messages that were."""
+        """Removes the newest user message and all after it, from jobs too; how many messages that were."""
         with self._database.write() as connection:
-            return sessions.delete_last_turn(connection, user_id, session_id)
+            removed = sessions.delete_last_turn(connection, user_id, session_id)
+            jobs.withdraw(connection, user_id, removed)
+            return len(removed)
 
     def clear_session(self, user_id: str, session_id: str) -> int:
         """Removes all its messages; how many that were."""
         with self._database.write() as connection:
             return sessions.clear(connection, user_id, session_id)
+
+    # ---- extraction jobs
+
+    def release_jobs(self, user_id: str, owner: str, session_id: str, now: float, limit: int) -> int:
+        """Makes the owner's open jobs due; how many waiting ones were dropped, the oldest, for the limit."""
+        with self._database.write() as connection:
+            jobs.release(connection, user_id, owner, session_id, now)
+            return jobs.trim(connection, user_id, limit) if limit else 0
+
+    def give_back_jobs(self, user_id: str, owner: str, now: float) -> int:
+        """Makes the owner's open and running jobs due; how many."""
+        with self._database.write() as connection:
+            return jobs.give_back(connection, user_id, owner, now)
+
+    def job_owners(self, user_id: str) -> list[str]:
+        """Who has jobs of this user open or running."""
+        with self._database.read() as connection:
+            return jobs.owners(connection, user_id)
+
+    def claim_job(self, user_id: str, owner: str, now: float, lease_s: float) -> ExtractionJob | None:
+        """The oldest job that is due, running for the owner now."""
+        with self._database.read() as connection:
+            due = jobs.next_try(connection, user_id)
+        if due is None or due > now:  # a look does not take the write lock from anybody
+            return None
+        with self._database.write() as connection:
+            return jobs.claim(connection, user_id, owner, now=now, lease_s=lease_s)
+
+    def next_job_at(self, user_id: str) -> float | None:
+        """When the next job is due."""
+        with self._database.read() as connection:
+            return jobs.next_try(connection, user_id)
+
+    def finish_job(
+        self, job: ExtractionJob, new_facts: Mapping[str, str], new: Sequence[NewMemory], dropped: int
+    ) -> tuple[int, int] | None:
+        """Stores what the job gave and ends it, or neither; how many facts and memories were new."""
+        with self._growing() as connection:
+            if not jobs.end(connection, job):
+                return None
+            tenant = tenants.ensure(connection, job.user_id)
+            n_facts = sum(
+                facts.learn(connection, job.user_id, key, value, source="extraction", told_at=job.told_at)
+                for key, value in new_facts.items()
+            )
+            n_memories = sum(memories.add(connection, job.user_id, tenant, memory)[1] for memory in new)
+            jobs.count(connection, job, facts=n_facts, memories=n_memories, dropped=dropped)
+            return n_facts, n_memories
+
+    def fail_job(self, job: ExtractionJob, error: str, refused: bool, most_refusals: int, at: float) -> bool:
+        """Notes a failure; whether the job is dead now."""
+        with self._database.write() as connection:
+            return jobs.fail(
+                connection, job, error=error, refused=refused, most_refusals=most_refusals, at=at
+            )
+
+    def list_jobs(self, user_id: str) -> list[ExtractionJob]:
+        """All that are not done, oldest first."""
+        with self._database.read() as connection:
+            return jobs.of_user(connection, user_id)
+
+    def job_stats(self, user_id: str) -> ExtractionStats:
+        """Counts by state."""
+        with self._database.read() as connection:
+            return jobs.stats(connection, user_id)
+
+    def retry_jobs(self, user_id: str, job_id: int | None, now: float) -> int:
+        """Makes one dead job due again, or all; how many."""
+        with self._database.write() as connection:
+            return jobs.retry(connection, user_id, job_id, now)
+
+    def drop_jobs(self, user_id: str, job_id: int | None) -> int:
+        """Removes one job that is not done, or all dead ones; how many."""
+        with self._database.write() as connection:
+            return jobs.drop(connection, user_id, job_id)
 
     # ---- the whole database
 

@@ -7,10 +7,19 @@ any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.memory.records import (
+    CheckReport,
+    ExtractionJob,
+    ExtractionStats,
+    FactChange,
+    MemoryStats,
+    NewMemory,
+    OpenJob,
+    SessionSummary,
+)
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
 __all__ = ["MemoryStore"]
@@ -103,17 +112,59 @@ class MemoryStore(Protocol):
     def list_sessions(self, user_id: str, limit: int) -> list[SessionSummary]:
         """Those with messages, the latest first."""
 
-    def append_message(self, user_id: str, session_id: str, message: Message, now: int) -> int:
-        """The message's id; UsageError when this user has no such session."""
+    def append_message(
+        self, user_id: str, session_id: str, message: Message, now: int, job: OpenJob | None
+    ) -> int:
+        """The message's id; UsageError when this user has no such session.
+
+        With a job, what it says is queued for extraction in the same transaction.
+        """
 
     def load_session(self, user_id: str, session_id: str | None) -> list[Message]:
         """Its messages, oldest first; None is the latest session that has any."""
 
     def delete_last_turn(self, user_id: str, session_id: str) -> int:
-        """Removes the newest user message and all after it; how many messages that were."""
+        """Removes the newest user message and all after it, from jobs too; how many messages that were."""
 
     def clear_session(self, user_id: str, session_id: str) -> int:
         """Removes all its messages; how many that were."""
+
+    # ---- extraction jobs
+
+    def release_jobs(self, user_id: str, owner: str, session_id: str, now: float, limit: int) -> int:
+        """Makes the owner's open jobs due; how many waiting ones were dropped, the oldest, for the limit."""
+
+    def give_back_jobs(self, user_id: str, owner: str, now: float) -> int:
+        """Makes the owner's open and running jobs due; how many."""
+
+    def job_owners(self, user_id: str) -> list[str]:
+        """Who has jobs of this user open or running."""
+
+    def claim_job(self, user_id: str, owner: str, now: float, lease_s: float) -> ExtractionJob | None:
+        """The oldest job that is due, running for the owner now."""
+
+    def next_job_at(self, user_id: str) -> float | None:
+        """When the next job is due."""
+
+    def finish_job(
+        self, job: ExtractionJob, facts: Mapping[str, str], memories: Sequence[NewMemory], dropped: int
+    ) -> tuple[int, int] | None:
+        """Stores what the job gave and ends it, or neither; how many facts and memories were new."""
+
+    def fail_job(self, job: ExtractionJob, error: str, refused: bool, most_refusals: int, at: float) -> bool:
+        """Notes a failure; whether the job is dead now."""
+
+    def list_jobs(self, user_id: str) -> list[ExtractionJob]:
+        """All that are not done, oldest first."""
+
+    def job_stats(self, user_id: str) -> ExtractionStats:
+        """Counts by state."""
+
+    def retry_jobs(self, user_id: str, job_id: int | None, now: float) -> int:
+        """Makes one dead job due again, or all; how many."""
+
+    def drop_jobs(self, user_id: str, job_id: int | None) -> int:
+        """Removes one job that is not done, or all dead ones; how many."""
 
     # ---- the whole database
 

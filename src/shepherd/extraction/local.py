@@ -1,0 +1,89 @@
+"""Extraction by a model in this process: at low priority, under a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from shepherd.errors import ModelLoadError
+from shepherd.extraction.answer import ANSWER_GRAMMAR, UnusableAnswerError
+from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
+from shepherd.types import Message, Sampling
+
+if TYPE_CHECKING:
+    from shepherd.inference import Engine
+
+__all__ = ["WINDOW_TOKENS", "LocalExtractor"]
+
+# Of the engine in the background: room for twenty turns and the answer, a small cache beside the user's own.
+WINDOW_TOKENS = 4096
+# A line is not cut below this: a model whose window cannot hold so much cannot extract.
+_LEAST_CHARACTERS = 80
+
+
+class LocalExtractor:
+    """Asks an engine that yields to the user's; `open_engine` makes it at the first call."""
+
+    def __init__(
+        self, open_engine: Callable[[], Engine], *, max_tokens: int, temperature: float, copies: bool = False
+    ) -> None:
+        self.copies = copies
+        self._open_engine = open_engine
+        self._max_tokens = max_tokens
+        self._sampling = Sampling(temperature=temperature)
+        self._engine: Engine | None = None
+
+    def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
+        """The raw answers; lines that the window does not hold together are asked about in parts."""
+        engine = self._opened()
+        messages = [Message("system", EXTRACTION_PROMPT), Message("user", extraction_request(lines))]
+        max_tokens = min(self._max_tokens, engine.window_tokens // 2)
+        # A token is at least a byte of text: what is much too long is not tokenised to find out.
+        fits = (
+            sum(len(line) for line in lines) <= engine.window_tokens * engine.model.vocabulary.longest_bytes
+        )
+        if not fits or engine.count_prompt_tokens(messages) + max_tokens > engine.window_tokens:
+            return [answer for part in _halves(lines) for answer in self.answers(part, cancellation)]
+        generation = engine.generate(
+            messages, sampling=self._sampling, max_tokens=max_tokens, grammar=ANSWER_GRAMMAR
+        )
+        try:
+            cancellation.attach(generation.cancel)
+            with generation:
+                text = "".join(generation)
+        finally:
+            generation.close()
+            cancellation.attach(None)
+        if generation.stats.finish_reason == "cancelled":
+            raise CancelledError
+        if generation.stats.finish_reason == "length" and len(lines) > 1:
+            return [answer for part in _halves(lines) for answer in self.answers(part, cancellation)]
+        return [text]
+
+    def close(self) -> None:
+        """Close the engine in the background. May be called twice."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            try:
+                self._engine = self._open_engine()
+            except ModelLoadError as error:  # mostly memory, which other programs give back
+                raise UnavailableError(str(error), hint=error.hint) from error
+        return self._engine
+
+
+def _halves(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Two parts of the lines; of a single one, two parts of its text, cut at a blank where there is one."""
+    if len(lines) > 1:
+        return lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    text = lines[0]
+    if len(text) < _LEAST_CHARACTERS:
+        raise UnusableAnswerError("the model's window is too small for the extraction request")
+    middle = len(text) // 2
+    cut = text.find(" ", middle, middle + _LEAST_CHARACTERS)
+    cut = cut if cut > 0 else middle
+    return [text[:cut]], [text[cut:]]

@@ -1,0 +1,254 @@
+"""Extraction jobs: what users said and nobody has looked at yet. Inside the caller's transaction.
+
+A line joins a job in the transaction that stores its message, and what a job gives is stored in the one that
+ends it: a crash at any moment loses no line and stores nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from shepherd._native.store import Connection
+from shepherd.memory.records import ExtractionJob, ExtractionStats, OpenJob
+
+__all__ = [
+    "add_line",
+    "claim",
+    "count",
+    "drop",
+    "end",
+    "fail",
+    "give_back",
+    "next_try",
+    "of_user",
+    "owners",
+    "release",
+    "retry",
+    "stats",
+    "trim",
+    "withdraw",
+]
+
+_COLUMNS = (
+    "id, user_id, session_id, message_ids, lines, state, owner, attempts, refusals, next_try, told_at, error"
+)
+# Ended jobs that are kept, for the counts of /stats.
+_KEPT_DONE = 500
+_BLOCKS = ("[facts: ", "[context: ")
+
+
+def add_line(
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    message_id: int,
+    text: str,
+    *,
+    job: OpenJob,
+    now: int,
+) -> None:
+    """Puts what the user typed into the session's open job; one that is full becomes due."""
+    line = _without_echo(connection, session_id, text)
+    if not line:
+        return
+    rows = connection.execute(
+        "SELECT id, message_ids, lines FROM extraction_jobs"
+        " WHERE user_id = ? AND session_id = ? AND state = 'open' AND owner = ? ORDER BY id DESC LIMIT 1",
+        (user_id, session_id, job.owner),
+    )
+    if rows:
+        job_id, ids, lines = (
+            rows[0][0],
+            [*json.loads(rows[0][1]), message_id],
+            [*json.loads(rows[0][2]), line],
+        )
+    else:
+        job_id, ids, lines = None, [message_id], [line]
+    state = "waiting" if len(ids) >= job.most_lines else "open"
+    connection.execute(
+        "INSERT INTO extraction_jobs(id, user_id, session_id, message_ids, lines, state, owner, told_at)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET message_ids = excluded.message_ids,"
+        " lines = excluded.lines, state = excluded.state, told_at = excluded.told_at",
+        (job_id, user_id, session_id, json.dumps(ids), _dump(lines), state, job.owner, now),
+    )
+
+
+def _without_echo(connection: Connection, session_id: str, text: str) -> str:
+    """The text without what was injected earlier in this conversation and came back in it."""
+    if any(block in text for block in _BLOCKS):
+        injected = connection.execute(
+            "SELECT injected FROM messages WHERE session_id = ? AND injected IS NOT NULL", (session_id,)
+        )
+        for tail in {json.loads(row[0])["tail"].strip() for row in injected}:
+            text = text.replace(tail, "") if tail else text
+    return text.strip()
+
+
+def release(connection: Connection, user_id: str, owner: str, session_id: str, now: float) -> int:
+    """Makes the owner's open jobs due, of one session or ("") of all; how many there were."""
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
+        " WHERE user_id = ? AND owner = ? AND state = 'open' AND (? = '' OR session_id = ?)",
+        (now, user_id, owner, session_id, session_id),
+    )
+    return connection.changes
+
+
+def owners(connection: Connection, user_id: str) -> list[str]:
+    """Who has jobs of this user open or running."""
+    rows = connection.execute(
+        "SELECT DISTINCT owner FROM extraction_jobs WHERE user_id = ? AND state IN ('open', 'running')",
+        (user_id,),
+    )
+    return [row[0] for row in rows]
+
+
+def give_back(connection: Connection, user_id: str, owner: str, now: float) -> int:
+    """Makes all jobs due that the owner had open or running; it is gone, or about to go."""
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
+        " WHERE user_id = ? AND owner = ? AND state IN ('open', 'running')",
+        (now, user_id, owner),
+    )
+    return connection.changes
+
+
+def trim(connection: Connection, user_id: str, limit: int) -> int:
+    """Drops the oldest waiting jobs beyond `limit`; how many."""
+    connection.execute(
+        "DELETE FROM extraction_jobs WHERE id IN (SELECT id FROM extraction_jobs"
+        " WHERE user_id = ? AND state = 'waiting' ORDER BY id DESC LIMIT -1 OFFSET ?)",
+        (user_id, limit),
+    )
+    return connection.changes
+
+
+def claim(
+    connection: Connection, user_id: str, owner: str, *, now: float, lease_s: float
+) -> ExtractionJob | None:
+    """The oldest job that is due, running for `owner` from now on; None when there is none."""
+    rows = connection.execute(
+        "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1, next_try = ?"
+        " WHERE id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND state IN ('waiting', 'running')"
+        f" AND next_try <= ? ORDER BY id LIMIT 1) RETURNING {_COLUMNS}",
+        (owner, now + lease_s, user_id, now),
+    )
+    return _job(rows[0]) if rows else None
+
+
+def next_try(connection: Connection, user_id: str) -> float | None:
+    """When the next job is due; None when there is none."""
+    rows = connection.execute(
+        "SELECT min(next_try) FROM extraction_jobs WHERE user_id = ? AND state IN ('waiting', 'running')",
+        (user_id,),
+    )
+    return None if rows[0][0] is None else float(rows[0][0])
+
+
+def end(connection: Connection, job: ExtractionJob) -> bool:
+    """Marks a job as done; False when it is not its owner's any more, and nothing of it may be stored."""
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
+        " WHERE id = ? AND state = 'running' AND owner = ? AND message_ids = ?",
+        (job.id, job.owner, json.dumps(job.message_ids)),
+    )
+    if connection.changes == 0:
+        return False
+    connection.execute(
+        "DELETE FROM extraction_jobs WHERE id IN (SELECT id FROM extraction_jobs"
+        f" WHERE user_id = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET {_KEPT_DONE})",
+        (job.user_id,),
+    )
+    return True
+
+
+def count(connection: Connection, job: ExtractionJob, *, facts: int, memories: int, dropped: int) -> None:
+    """Writes down what a job gave."""
+    connection.execute(
+        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ? WHERE id = ?",
+        (facts, memories, dropped, job.id),
+    )
+
+
+def fail(
+    connection: Connection, job: ExtractionJob, *, error: str, refused: bool, most_refusals: int, at: float
+) -> bool:
+    """Notes a failure: due again at `at`, or dead when it was refused often enough; whether it is dead."""
+    refusals = job.refusals + refused
+    dead = refusals >= most_refusals
+    connection.execute(
+        "UPDATE extraction_jobs SET state = ?, owner = '', refusals = ?, next_try = ?, error = ?"
+        " WHERE id = ? AND state = 'running' AND owner = ?",
+        ("dead" if dead else "waiting", refusals, at, error, job.id, job.owner),
+    )
+    return dead
+
+
+def of_user(connection: Connection, user_id: str) -> list[ExtractionJob]:
+    """All that are not done, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM extraction_jobs WHERE user_id = ? AND state <> 'done' ORDER BY id",
+        (user_id,),
+    )
+    return [_job(row) for row in rows]
+
+
+def stats(connection: Connection, user_id: str) -> ExtractionStats:
+    """How many are in which state, and what the done ones gave."""
+    rows = connection.execute(
+        "SELECT state, count(*), sum(facts), sum(memories), sum(dropped) FROM extraction_jobs"
+        " WHERE user_id = ? GROUP BY state",
+        (user_id,),
+    )
+    counts: dict[str, int] = {state: n for state, n, *_ in rows}
+    facts, memories, dropped = (sum(row[i] for row in rows) for i in (2, 3, 4))
+    return ExtractionStats(**counts, facts=facts, memories=memories, dropped=dropped)
+
+
+def retry(connection: Connection, user_id: str, job_id: int | None, now: float) -> int:
+    """Gives a dead job, or all of them, another chance; how many there were."""
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', refusals = 0, next_try = ?"
+        " WHERE user_id = ? AND state = 'dead' AND (? IS NULL OR id = ?)",
+        (now, user_id, job_id, job_id),
+    )
+    return connection.changes
+
+
+def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
+    """Removes a job that is not done, or all dead ones; how many there were."""
+    which = "state = 'dead'" if job_id is None else "state <> 'done' AND id = ?"
+    connection.execute(
+        f"DELETE FROM extraction_jobs WHERE user_id = ? AND {which}",
+        (user_id,) if job_id is None else (user_id, job_id),
+    )
+    return connection.changes
+
+
+def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -> None:
+    """Takes messages out that the user took back. What runs with one of them is due again, without it."""
+    for job in of_user(connection, user_id):
+        kept = [pair for pair in zip(job.message_ids, job.lines, strict=True) if pair[0] not in message_ids]
+        if len(kept) == len(job.lines):
+            continue
+        if not kept:
+            connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job.id,))
+            continue
+        state = "waiting" if job.state == "running" else job.state
+        connection.execute(
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = 0 WHERE id = ?",
+            (json.dumps([pair[0] for pair in kept]), _dump([pair[1] for pair in kept]), state, job.id),
+        )
+
+
+def _dump(lines: list[str]) -> str:
+    return json.dumps(lines, ensure_ascii=False)
+
+
+def _job(row: tuple[Any, ...]) -> ExtractionJob:
+    job_id, user_id, session_id, message_ids, lines, *rest = row
+    return ExtractionJob(
+        job_id, user_id, session_id, tuple(json.loads(message_ids)), tuple(json.loads(lines)), *rest
+    )
