@@ -88,9 +88,9 @@ _TABLES = (
         tokens INTEGER NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
-    # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker that
-    # adds to an open job or runs it; next_try: when a waiting one is due, and a running one abandoned. The key
-    # keeps a message from being extracted twice.
+    # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
+    # that adds to an open job or runs it; next_try: when a waiting one is due, a running one abandoned. The
+    # key keeps a message from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user_id TEXT NOT NULL,
