@@ -9,6 +9,7 @@ from argparse import Namespace
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.jobs import add_jobs_action, changes_jobs, execute_jobs
 from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
 from shepherd.cli.render import Screen, counted, size
 from shepherd.errors import ShepherdError, UsageError
@@ -68,7 +69,11 @@ def build_parser() -> Parser:
     backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
     audit = add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
-    every = (listing, search, show, add, edit, pin, forget, export, importing, stats, check, backup, audit)
+    jobs = add_jobs_action(actions)
+    every = (
+        *(listing, search, show, add, edit, pin, forget, export, importing, stats, check, backup, audit),
+        jobs,
+    )
     for action in every:
         add_memory_options(action)
         add_common_options(action)
@@ -79,7 +84,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
     from shepherd.opening import open_memory, open_memory_to_read
 
-    opened = open_memory_to_read if arguments.action in _READING else open_memory
+    reads = arguments.action in _READING or (arguments.action == "jobs" and not changes_jobs(arguments))
+    opened = open_memory_to_read if reads else open_memory
     with opened(loaded_settings(arguments).config) as memory:
         return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
@@ -267,6 +273,7 @@ _ACTIONS = {
     "check": _check,
     "backup": _backup,
     "audit": _audit,
+    "jobs": execute_jobs,
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.explain import explain_injection, explain_stats, list_facts, list_memories
+from shepherd.cli.jobs import summary as learned_in_words
 from shepherd.cli.parsing import near_miss
 from shepherd.cli.render import Screen, counted
 from shepherd.errors import UsageError
@@ -133,6 +134,8 @@ def _why(chat: Chat, argument: str) -> None:
 
 def _stats(chat: Chat, argument: str) -> None:
     explain_stats(chat.screen, chat.assistant.last)
+    if chat.assistant.memory is not None and (learned := learned_in_words(chat.memory, chat.user)):
+        chat.screen.print(f"learned {learned}")
 
 
 def _forget(chat: Chat, argument: str) -> None:

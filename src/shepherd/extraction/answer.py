@@ -42,7 +42,7 @@ char   ::= [^"\\\x00-\x1F\x7F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})
 """
 
 _LONGEST_KEY, _LONGEST_VALUE = 64, 1000
-_END_OF_THOUGHTS = "</think>"
+_THOUGHTS = ("<think>", "</think>")
 # The request's own example, said back.
 _EXAMPLE_FACT, _EXAMPLE_ITEM = ("key", "value"), ("question", "answer")
 
@@ -71,10 +71,13 @@ def parse_answer(text: str) -> Extracted:
 
     NONE is nothing. Raises UnusableAnswerError when there is no such object.
     """
-    text = text.rpartition(_END_OF_THOUGHTS)[2]
-    if re.fullmatch(r"[\W_]*none[\W_]*", text, re.IGNORECASE):
+    after_thoughts = text.rpartition(_THOUGHTS[1])[2]
+    if re.fullmatch(r"[\W_]*none[\W_]*", after_thoughts, re.IGNORECASE):
         return Extracted()
-    answer = _first_object(text)
+    answer = _first_object(after_thoughts)
+    # The mark may stand in a value; what stands inside thoughts is no answer.
+    if answer is None and not text.lstrip().startswith(_THOUGHTS[0]):
+        answer = _first_object(text)
     if answer is None:
         raise UnusableAnswerError("the answer holds no object with facts and context")
     extracted = Extracted()

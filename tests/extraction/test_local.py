@@ -1,0 +1,188 @@
+"""Extraction by engines in this process: exact answers of scripted models; the user's turn goes first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shepherd.errors import ModelLoadError
+from shepherd.extraction import LocalExtractor, parse_answer
+from shepherd.extraction.answer import ANSWER_GRAMMAR, UnusableAnswerError
+from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.inference import Engine
+from shepherd.types import Message, Sampling
+from tests import models
+from tests.inference.engines import exact_settings, run_to_end
+
+SCRIPT = (
+    '{"facts"',
+    ': {"name',
+    '": "Steve',
+    '"}, "context',
+    '": [{"q": "',
+    "Which editor?",
+    '", "a": "',
+    "Helix",
+    '"}]}',
+)
+LEARNED = {"facts": {"name": "Steve"}, "context": [{"q": "Which editor?", "a": "Helix"}]}
+HELLO = [Message("user", "hello")]
+
+
+@pytest.fixture(scope="module")
+def learner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that says LEARNED to everything."""
+    path = tmp_path_factory.mktemp("models") / "learner.gguf"
+    models.scripted(path, SCRIPT)
+    return path
+
+
+@pytest.fixture
+def new_extractor() -> Iterator[Callable[..., LocalExtractor]]:
+    """Makes extractors over a sibling of the engine."""
+    made = []
+
+    def make(
+        engine: Engine, *, n_ctx: int = 0, max_tokens: int = 100, temperature: float = 0.0
+    ) -> LocalExtractor:
+        extractor = LocalExtractor(
+            lambda: engine.sibling(n_ctx=n_ctx), max_tokens=max_tokens, temperature=temperature
+        )
+        made.append(extractor)
+        return extractor
+
+    yield make
+    for extractor in made:
+        extractor.close()
+
+
+def test_the_model_says_what_it_learned(learner, new_extractor):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        [answer] = new_extractor(engine).answers(["I am Steve and use Helix"], Cancellation())
+
+    assert json.loads(answer) == LEARNED
+
+
+def test_it_is_asked_in_the_words_it_was_taught(learner, new_extractor):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        extractor = new_extractor(engine)
+        extractor.answers(["I am Steve", "hello"], Cancellation())
+        sibling = extractor._engine
+        ids = sibling.decoder.mirror_ids
+        asked = "".join(sibling.model.vocabulary.detokenize([token]).decode() for token in ids)
+
+    from shepherd.extraction import EXTRACTION_PROMPT
+
+    assert asked.startswith(f"system\n{EXTRACTION_PROMPT}\nuser\nUser: I am Steve\nUser: hello\nassistant\n")
+
+
+def test_random_weights_give_answers_that_can_be_read(plain_model):
+    ended = []
+    with Engine(plain_model, settings=exact_settings(n_ctx=2048)) as engine:
+        for seed in range(12):
+            wild = Sampling(seed=seed, temperature=1.2, top_k=0, top_p=1.0, min_p=0.0)
+            generation = engine.generate(HELLO, grammar=ANSWER_GRAMMAR, sampling=wild, max_tokens=1500)
+            text = run_to_end(generation)
+            if generation.stats.finish_reason == "stop":
+                ended.append(text)
+
+    assert ended
+    for text in ended:
+        parse_answer(text)
+        assert set(json.loads(text)) == {"facts", "context"}
+
+
+def test_lines_that_do_not_fit_together_are_asked_about_in_parts(learner, new_extractor):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        extractor = new_extractor(engine, n_ctx=512)
+        short = extractor.answers(["I am Steve"] * 3, Cancellation())
+        parts = extractor.answers(["a quick brown fox. " * 10] * 12, Cancellation())
+        one_long = extractor.answers(["a quick brown fox. " * 200], Cancellation())
+
+    assert len(short) == 1
+    assert len(parts) > 2
+    assert len(one_long) > 2
+    assert {json.dumps(json.loads(answer)) for answer in [*parts, *one_long]} == {json.dumps(LEARNED)}
+
+
+def test_a_window_too_small_for_the_request_says_so(learner, new_extractor):
+    with (
+        Engine(learner, settings=exact_settings(n_ctx=1024)) as engine,
+        pytest.raises(UnusableAnswerError, match="window"),
+    ):
+        new_extractor(engine, n_ctx=64).answers(["I am Steve"], Cancellation())
+
+
+def test_a_call_is_stopped_while_it_waits_for_the_users_turn(endless_model, new_extractor):
+    with Engine(endless_model, settings=exact_settings(n_ctx=4096)) as engine:
+        extractor, cancellation = new_extractor(engine), Cancellation()
+        extractor._opened()
+        with engine.generate(HELLO, max_tokens=4000) as turn:
+            next(turn)
+            cancellation_after_start(cancellation)
+            with pytest.raises(CancelledError):
+                extractor.answers(["x"], cancellation)
+            assert turn.is_running
+
+
+def cancellation_after_start(cancellation: Cancellation) -> None:
+    """Stops the call as soon as it has begun."""
+    attach = cancellation.attach
+
+    def then_stop(stop) -> None:
+        attach(stop)
+        if stop is not None:
+            cancellation.set()
+
+    cancellation.attach = then_stop
+
+
+def test_an_engine_that_cannot_be_had_may_come_back():
+    def fail() -> Engine:
+        raise ModelLoadError("no context of 4096 tokens", hint="close other programs")
+
+    with pytest.raises(UnavailableError, match="no context"):
+        LocalExtractor(fail, max_tokens=100, temperature=0).answers(["x"], Cancellation())
+
+
+def test_the_users_engine_is_as_before(learner, new_extractor):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        run_to_end(engine.generate(HELLO, max_tokens=5))
+        before = engine.decoder.mirror_ids
+        new_extractor(engine).answers(["I am Steve"], Cancellation())
+
+        assert engine.decoder.mirror_ids == before
+
+
+def test_the_worker_with_an_engine_learns(learner, memory, new_worker, new_extractor, tell):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        worker = new_worker(extractor=new_extractor(engine), min_turns=2)
+        worker.start()
+        session = tell(worker, "I am Steve")
+        # Turns of the user between, as they come in a conversation.
+        for text in ("I use Helix", "What is my name?"):
+            run_to_end(engine.generate(HELLO, max_tokens=20))
+            tell(worker, text, session=session)
+        assert worker.flush(60)
+        worker.close()
+
+    assert memory.get_fact("name") == "Steve"
+    assert [record.answer for record in memory.list_memories()] == ["Helix"]
+
+
+def test_a_small_models_inventions_are_dropped(learner, memory, new_worker, new_extractor, tell):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        extractor = new_extractor(engine)
+        extractor.copies = True
+        worker = new_worker(extractor=extractor, min_turns=1)
+        worker.start()
+        tell(worker, "I use  HELIX, who would have thought")
+        assert worker.flush(60)
+        worker.close()
+
+    assert memory.get_all_facts() == []
+    assert [record.answer for record in memory.list_memories()] == ["Helix"]
+    assert memory.extraction.stats().dropped == 1

@@ -1,0 +1,301 @@
+"""The extraction queue: no line is lost, nothing is stored twice, whoever crashes when."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.memory import ExtractionStats, Memory, NewMemory, OpenJob
+from shepherd.types import Injection, Message
+
+OWNER = OpenJob("host/1/a", 3)
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [1_000_000.0]
+
+
+@pytest.fixture
+def memory(tmp_path, clock):
+    with Memory(tmp_path / "memory.db", user_id="steve", clock=lambda: clock[0]) as memory:
+        yield memory
+
+
+def say(memory: Memory, *texts: str, session: str = "", job: OpenJob = OWNER, user: str = "steve") -> str:
+    session = session or memory.start_session(user)
+    for text in texts:
+        memory.append_message(session, Message("user", text), user, job=job)
+    return session
+
+
+def due(memory: Memory, *texts: str):
+    """A claimed job with these lines."""
+    say(memory, *texts)
+    memory.extraction.release(OWNER.owner)
+    job = memory.extraction.claim("worker")
+    assert job is not None
+    return job
+
+
+def test_lines_collect_in_one_job_until_it_is_released(memory):
+    session = say(memory, "one", "two")
+
+    [job] = memory.extraction.jobs()
+    assert (job.state, job.lines, job.session_id, job.user_id) == ("open", ("one", "two"), session, "steve")
+    assert memory.extraction.claim("worker") is None
+
+    memory.extraction.release(OWNER.owner)
+    claimed = memory.extraction.claim("worker")
+    assert claimed.lines == ("one", "two")
+    assert claimed.message_ids == job.message_ids
+    assert memory.extraction.claim("worker") is None
+
+
+def test_a_full_job_is_due_and_the_rest_goes_to_the_next(memory):
+    say(memory, *"12345")
+
+    states = [(job.state, job.lines) for job in memory.extraction.jobs()]
+    assert states == [("waiting", ("1", "2", "3")), ("open", ("4", "5"))]
+
+
+def test_sessions_and_owners_have_jobs_of_their_own(memory):
+    first = say(memory, "first")
+    say(memory, "second")
+    say(memory, "third", job=OpenJob("host/2/b", 3))
+
+    assert [job.lines for job in memory.extraction.jobs()] == [("first",), ("second",), ("third",)]
+    memory.extraction.release(OWNER.owner, session=first)
+    assert [job.state for job in memory.extraction.jobs()] == ["waiting", "open", "open"]
+    memory.extraction.release(OWNER.owner)
+    assert [job.state for job in memory.extraction.jobs()] == ["waiting", "waiting", "open"]
+
+
+def test_what_is_not_to_be_extracted_is_not_queued(memory):
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "private"))
+    memory.append_message(session, Message("assistant", "answer"))
+
+    assert memory.extraction.jobs() == []
+
+
+@pytest.mark.parametrize("user", ["unknown", "", " "])
+def test_nobody_in_particular_queues_nothing(memory, user):
+    memory.append_message(memory.start_session(user), Message("user", "I am Steve"), user, job=OWNER)
+
+    assert memory.extraction.jobs(user) == []
+    assert memory.extraction.stats(user) == ExtractionStats()
+    assert memory.extraction.claim("worker", user) is None
+
+
+def test_users_do_not_see_each_others_jobs(memory):
+    say(memory, "mine")
+    say(memory, "hers", user="mary")
+    memory.extraction.release(OWNER.owner, "mary")
+
+    assert [job.lines for job in memory.extraction.jobs("mary")] == [("hers",)]
+    assert memory.extraction.claim("worker") is None
+    assert memory.extraction.claim("worker", "mary").lines == ("hers",)
+    assert memory.extraction.drop(memory.extraction.jobs("mary")[0].id) == 0
+
+
+def test_a_finished_job_has_stored_what_it_gave_and_keeps_no_text(memory):
+    job = due(memory, "I am Steve and use Helix")
+
+    stored = memory.extraction.finish(
+        job, {"name": "Steve"}, [NewMemory("Which editor?", "Helix", job.told_at, "extraction")], dropped=2
+    )
+
+    assert stored == (1, 1)
+    assert memory.get_fact("name") == "Steve"
+    assert [record.source for record in memory.list_memories()] == ["extraction"]
+    assert memory.fact_history("name")[0].source == "extraction"
+    assert memory.extraction.jobs() == []
+    assert memory.extraction.stats() == ExtractionStats(done=1, facts=1, memories=1, dropped=2)
+
+
+def test_a_job_is_finished_once(memory):
+    job = due(memory, "I am Steve")
+    memory.extraction.finish(job, {"name": "Steve"}, [])
+    memory.clear_fact("name")
+
+    assert memory.extraction.finish(job, {"name": "Steve"}, []) is None
+    assert memory.get_fact("name") is None
+
+
+def test_a_job_that_another_worker_took_over_is_not_finished_by_the_first(memory, clock):
+    job = due(memory, "I am Steve")
+    clock[0] += 301
+    second = memory.extraction.claim("other")
+
+    assert second.lines == job.lines
+    assert memory.extraction.finish(job, {"name": "First"}, []) is None
+    assert memory.extraction.finish(second, {"name": "Second"}, []) == (1, 0)
+    assert memory.get_fact("name") == "Second"
+
+
+def test_a_newer_value_wins_and_the_old_one_stays_in_the_history(memory, clock):
+    memory.extraction.finish(due(memory, "I live in Ohio"), {"location": "Ohio"}, [])
+    clock[0] += 10
+    memory.extraction.finish(due(memory, "I moved to Texas"), {"Location": "Texas"}, [])
+
+    assert memory.get_fact("location") == "Texas"
+    assert [change.value for change in memory.fact_history("location")] == ["Ohio", "Texas"]
+
+
+def test_what_was_said_before_a_change_does_not_undo_it(memory, clock):
+    late = due(memory, "I live in Ohio and my dog is Rex")
+    clock[0] += 10
+    memory.set_fact("location", "Texas")
+    memory.set_fact("dog", "Rex")
+    memory.clear_fact("dog")
+
+    stored = memory.extraction.finish(late, {"location": "Ohio", "dog": "Rex", "name": "Steve"}, [])
+
+    assert stored == (1, 0)
+    assert memory.get_fact("location") == "Texas"
+    assert memory.get_fact("dog") is None
+
+
+def test_a_known_value_and_an_identical_memory_are_not_stored_again(memory):
+    for _ in range(2):
+        job = due(memory, "I am Steve and use Helix")
+        stored = memory.extraction.finish(
+            job, {"name": "Steve"}, [NewMemory("Which editor?", "Helix", job.told_at)]
+        )
+
+    assert stored == (0, 0)
+    assert len(memory.fact_history()) == 1
+    assert memory.count_memories() == 1
+
+
+def test_a_failure_waits_for_its_time(memory, clock):
+    job = due(memory, "I am Steve")
+
+    assert not memory.extraction.fail(job, "no answer", refused=False, most_refusals=3, retry_in_s=60)
+
+    assert memory.extraction.claim("worker") is None
+    assert memory.extraction.due_in() == 60
+    clock[0] += 60
+    again = memory.extraction.claim("worker")
+    assert (again.attempts, again.refusals, again.error) == (2, 0, "no answer")
+
+
+def test_three_refusals_are_death_and_block_nobody(memory):
+    job = due(memory, "I am Steve")
+    for _ in range(2):
+        assert not memory.extraction.fail(job, "refused", refused=True, most_refusals=3, retry_in_s=0)
+        job = memory.extraction.claim("worker")
+    assert memory.extraction.fail(job, "refused", refused=True, most_refusals=3, retry_in_s=0)
+
+    assert memory.extraction.jobs()[0].state == "dead"
+    assert due(memory, "next").lines == ("next",)
+
+
+def test_unavailability_is_no_refusal(memory):
+    for _ in range(10):
+        job = due(memory, "x") if not memory.extraction.jobs() else memory.extraction.claim("worker")
+        assert not memory.extraction.fail(job, "down", refused=False, most_refusals=3, retry_in_s=0)
+
+    assert memory.extraction.jobs()[0].attempts == 10
+
+
+def test_the_dead_are_retried_or_dropped(memory):
+    for text in ("one", "two", "three"):
+        memory.extraction.fail(due(memory, text), "no", refused=True, most_refusals=1, retry_in_s=0)
+    first, second, third = (job.id for job in memory.extraction.jobs())
+
+    assert memory.extraction.retry(second) == 1
+    assert memory.extraction.claim("worker").lines == ("two",)
+    assert memory.extraction.drop(first) == 1
+    assert memory.extraction.retry() == 1
+    assert memory.extraction.drop() == 0
+    assert memory.extraction.retry(99) == 0
+    assert [job.id for job in memory.extraction.jobs()] == [second, third]
+
+
+def test_the_oldest_waiting_goes_beyond_the_limit(memory):
+    for text in "12345":
+        say(memory, text)
+
+    assert memory.extraction.release(OWNER.owner, limit=2) == 3
+    assert [job.lines for job in memory.extraction.jobs()] == [("4",), ("5",)]
+
+
+def test_what_is_given_back_is_due_at_once(memory):
+    due(memory, "running")
+    say(memory, "open", job=OpenJob("worker", 3))
+
+    assert sorted(memory.extraction.owners()) == ["worker"]
+    assert memory.extraction.give_back("worker") == 2
+    assert memory.extraction.claim("next").lines == ("running",)
+    assert memory.extraction.claim("next").lines == ("open",)
+
+
+@pytest.mark.parametrize("state", ["open", "waiting", "running", "dead"])
+def test_a_message_that_is_taken_back_is_not_extracted(memory, state):
+    session = say(memory, "keep this", "take this back")
+    job = None
+    if state != "open":
+        memory.extraction.release(OWNER.owner)
+    if state in ("running", "dead"):
+        job = memory.extraction.claim("worker")
+    if state == "dead":
+        memory.extraction.fail(job, "no", refused=True, most_refusals=1, retry_in_s=0)
+
+    memory.delete_last_turn(session)
+
+    assert [job.lines for job in memory.extraction.jobs()] == [("keep this",)]
+    if state == "running":
+        assert memory.extraction.finish(job, {"wrong": "fact"}, []) is None
+        assert memory.get_all_facts() == []
+        assert memory.extraction.claim("worker").lines == ("keep this",)
+
+
+def test_a_job_goes_when_all_of_it_is_taken_back(memory):
+    memory.delete_last_turn(say(memory, "take this back"))
+
+    assert memory.extraction.jobs() == []
+
+
+def test_clearing_a_conversation_skips_nothing(memory):
+    memory.clear_session(say(memory, "I am Steve"))
+
+    assert [job.lines for job in memory.extraction.jobs()] == [("I am Steve",)]
+
+
+def test_an_injected_tail_that_comes_back_is_left_out(memory):
+    session = memory.start_session()
+    tail = "\n\n[facts: name=Steve]"
+    memory.append_message(session, Message("user", "hi", "hi" + tail, Injection(tail)), job=OWNER)
+
+    say(memory, "what does this mean? [facts: name=Steve]", "[facts: name=Steve]", session=session)
+    say(memory, "[facts: name=Bob] is mine", session=session)
+
+    lines = [line for job in memory.extraction.jobs() for line in job.lines]
+    assert lines == ["hi", "what does this mean?", "[facts: name=Bob] is mine"]
+
+
+def test_a_message_and_its_job_are_stored_together_or_not_at_all(memory):
+    with pytest.raises(UsageError):
+        memory.append_message("no such session", Message("user", "x"), job=OWNER)
+
+    assert memory.extraction.jobs() == []
+
+
+def test_jobs_survive_their_process(tmp_path):
+    path = tmp_path / "m.db"
+    with Memory(path, user_id="steve") as memory:
+        say(memory, "I am Steve")
+
+    with Memory(path, user_id="steve") as memory:
+        assert memory.extraction.jobs()[0].lines == ("I am Steve",)
+
+
+def test_only_the_newest_ended_jobs_are_kept(memory):
+    session = memory.start_session()
+    for n in range(510):
+        memory.append_message(session, Message("user", str(n)), job=OpenJob("o", 1))
+        memory.extraction.finish(memory.extraction.claim("worker"), {}, [])
+
+    assert memory.extraction.stats().done == 500
