@@ -1,4 +1,4 @@
-/* Mutex, condition and clock on POSIX and Windows; nothing more than stream.c and log.c need. */
+/* Mutex, condition, shared lock and clock on POSIX and Windows; nothing more than our own C needs. */
 #ifndef SHP_SYNC_H
 #define SHP_SYNC_H
 
@@ -10,6 +10,16 @@
 
 typedef CRITICAL_SECTION shp_mutex;
 typedef CONDITION_VARIABLE shp_condition;
+
+typedef SRWLOCK shp_rwlock;
+
+static inline int shp_rwlock_init(shp_rwlock *l) { InitializeSRWLock(l); return 0; }
+static inline void shp_rwlock_destroy(shp_rwlock *l) { (void)l; }
+static inline int shp_rwlock_try_share(shp_rwlock *l) { return TryAcquireSRWLockShared(l) != 0; }
+static inline void shp_rwlock_share(shp_rwlock *l) { AcquireSRWLockShared(l); }
+static inline void shp_rwlock_unshare(shp_rwlock *l) { ReleaseSRWLockShared(l); }
+static inline void shp_rwlock_own(shp_rwlock *l) { AcquireSRWLockExclusive(l); }
+static inline void shp_rwlock_disown(shp_rwlock *l) { ReleaseSRWLockExclusive(l); }
 
 static inline int shp_mutex_init(shp_mutex *m) { InitializeCriticalSection(m); return 0; }
 static inline void shp_mutex_destroy(shp_mutex *m) { DeleteCriticalSection(m); }
@@ -36,6 +46,16 @@ static inline int64_t shp_clock_ns(void) {
 
 typedef pthread_mutex_t shp_mutex;
 typedef pthread_cond_t shp_condition;
+
+typedef pthread_rwlock_t shp_rwlock;
+
+static inline int shp_rwlock_init(shp_rwlock *l) { return pthread_rwlock_init(l, 0); }
+static inline void shp_rwlock_destroy(shp_rwlock *l) { pthread_rwlock_destroy(l); }
+static inline int shp_rwlock_try_share(shp_rwlock *l) { return pthread_rwlock_tryrdlock(l) == 0; }
+static inline void shp_rwlock_share(shp_rwlock *l) { pthread_rwlock_rdlock(l); }
+static inline void shp_rwlock_unshare(shp_rwlock *l) { pthread_rwlock_unlock(l); }
+static inline void shp_rwlock_own(shp_rwlock *l) { pthread_rwlock_wrlock(l); }
+static inline void shp_rwlock_disown(shp_rwlock *l) { pthread_rwlock_unlock(l); }
 
 static inline int shp_mutex_init(shp_mutex *m) { return pthread_mutex_init(m, 0); }
 static inline void shp_mutex_destroy(shp_mutex *m) { pthread_mutex_destroy(m); }

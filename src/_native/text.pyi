@@ -5,6 +5,7 @@ from collections.abc import Sequence
 __all__ = [
     "STOP_WORDS",
     "TOKENIZER_VERSION",
+    "folded",
     "keywords",
     "keywords_compat",
     "match_expression",
@@ -34,6 +35,9 @@ def keywords(text: str, cap: int = 64) -> list[str]:
     >>> keywords("What is my name?")
     ['name']
     """
+
+def folded(text: str) -> bytes:
+    """The text as the C tokenizer takes it: UTF-8, lower case, without marks. For other native indexes."""
 
 def scoped(text: str, tenant: int) -> tuple[bytes, int]:
     """(UTF-8 text for an FTS5 column, number of terms): every term as `t<tenant>_<term>`, joined by blanks.

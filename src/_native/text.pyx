@@ -17,7 +17,7 @@ from text_h cimport (
 )
 
 __all__ = [
-    "STOP_WORDS", "TOKENIZER_VERSION", "keywords", "keywords_compat", "match_expression", "scoped", "stem", "terms",
+    "STOP_WORDS", "TOKENIZER_VERSION", "folded", "keywords", "keywords_compat", "match_expression", "scoped", "stem", "terms",
 ]
 
 shp_text_initialise()
@@ -299,6 +299,22 @@ def stem(str word not None):
             return word
     n = shp_text_stem(letters, len(copy))
     return copy[:n].decode()
+
+
+def folded(str text not None):
+    """The text as `shp_terms_read` takes it: UTF-8, lower case, without marks; for other indexes over the same terms."""
+    cdef list pieces = []
+    cdef Py_ssize_t start = 0, end, n
+    cdef str piece
+    cdef bytes room
+    while start < len(text):
+        end = piece_end(text, start)
+        piece = normalised(text[start:end])
+        start = end
+        room = PyBytes_FromStringAndSize(NULL, 6 * len(piece))
+        n = fold(piece, <uint8_t*>PyBytes_AS_STRING(room))
+        pieces.append(room[:n])
+    return b"".join(pieces)
 
 
 # ------------------------------------------------------------------------------------------ FTS5

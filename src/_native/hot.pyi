@@ -1,0 +1,36 @@
+from collections.abc import Iterable
+from typing import TypedDict
+
+class _Counts(TypedDict):
+    version: int
+    n_memories: int
+    total_length: int
+    last_sequence: int
+    n_terms: int
+    n_postings: int
+    n_bytes: int
+    n_free_bytes: int
+
+class HotIndex:
+    def __init__(self) -> None: ...
+    def add(self, rows: list[tuple[int, int, int, str, str]]) -> None: ...
+    def replace(self, row: tuple[int, int, int, str, str]) -> None: ...
+    def remove(self, sequences: Iterable[int]) -> None: ...
+    def publish(self, version: int, n_memories: int, total_length: int) -> None: ...
+    def search(
+        self,
+        version: int,
+        keywords: Iterable[str],
+        k: int,
+        now: float,
+        *,
+        k1: float = 0.9,
+        b: float = 0.3,
+        recency_floor: float = 0.9,
+        min_relevance: float = 0.0,
+    ) -> list[tuple[int, float, float, float]] | None: ...
+    def counts(self) -> _Counts | None: ...
+    def sequences(self) -> bytes: ...
+    def save(self) -> bytes | None: ...
+    @staticmethod
+    def load(saved: bytes | bytearray | memoryview) -> HotIndex: ...

@@ -1,0 +1,248 @@
+"""The hot index: one user's memories in memory, ranked as the FTS5 index ranks them, bit for bit, in microseconds.
+
+It knows rows and words; which user it is, when it is made and where it is kept is decided above.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.math cimport isfinite, isnan
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+from hot_h cimport *
+from text_h cimport shp_text_initialise
+
+from shepherd._native.text import folded
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
+__all__ = ["HotIndex"]
+
+shp_text_initialise()     # this module links a tokenizer of its own
+
+cdef enum:
+    MAX_WORDS = 64                  # looked up, as by Recall
+    # A search over up to so many postings takes less than 0.1 ms and keeps the GIL: a thread that let it go waits up
+    # to 5 ms (sys.getswitchinterval) to get it back from a busy one.
+    KEEP_GIL_POSTINGS = 20_000
+
+
+cdef int _check(shp_hot_status status) except -1:
+    """Raises for what makes an index useless; SHP_HOT_STALE is the caller's."""
+    if status == SHP_HOT_NO_MEMORY:
+        raise MemoryError
+    if status == SHP_HOT_FULL:
+        raise OverflowError("more words or memories than a hot index can hold")
+    if status == SHP_HOT_BAD_ROW:
+        raise ValueError("rows out of order, or sums or lengths that are not those of the texts")
+    if status == SHP_HOT_DAMAGED:
+        raise ValueError("these bytes are no saved index of this build")
+    return 0
+
+
+cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
+    """Points the row at the text's own bytes, or at folded ones that `kept` keeps."""
+    cdef Py_ssize_t n = 0
+    cdef bytes other
+    if text.isascii():
+        row.texts[i] = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &n)
+        row.n_bytes[i] = n
+        return 0
+    other = folded(text)
+    kept.append(other)
+    row.texts[i] = <const uint8_t*>PyBytes_AS_STRING(other)
+    row.n_bytes[i] = PyBytes_GET_SIZE(other)
+    return 0
+
+
+cdef int _fill_row(tuple values, shp_hot_row* row, list kept) except -1:
+    row.sequence, row.timestamp, row.doc_len = values[0], values[1], values[2]
+    _fill_text(values[3], row, 0, kept)
+    _fill_text(values[4], row, 1, kept)
+    return 0
+
+
+cdef int _fill_word(str word, shp_hot_word* out, list kept) except -1:
+    """As match_expression takes it: a lone surrogate is a word that nobody has."""
+    cdef Py_ssize_t n = 0
+    cdef bytes other
+    if word.isascii():
+        out.bytes = <const uint8_t*>PyUnicode_AsUTF8AndSize(word, &n)
+        out.n_bytes = n
+        return 0
+    other = word.encode("utf-8", "surrogatepass")
+    kept.append(other)
+    out.bytes = <const uint8_t*>PyBytes_AS_STRING(other)
+    out.n_bytes = PyBytes_GET_SIZE(other)
+    return 0
+
+
+cdef class HotIndex:
+    """Words, times and lengths of one user's memories at one version of them.
+
+    A memory is a row (sequence, timestamp, doc_len, question, answer); `doc_len` is the number of terms of both texts.
+    `add`, `remove` and `replace` are for one thread at a time and leave the index stale until `publish`; after one
+    of them raised, the index is of no more use.  `search` may be called by any number of threads meanwhile.
+    """
+
+    cdef shp_hot* index        # owned
+
+    def __cinit__(self):
+        self.index = NULL
+
+    def __init__(self):
+        if self.index == NULL:
+            self.index = shp_hot_new()
+        if self.index == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        shp_hot_free(self.index)
+
+    # ---- changes
+
+    def add(self, list rows not None):
+        """Takes memories in, of rising sequence, above those already there.  Takes about 8 us each, without the GIL."""
+        cdef Py_ssize_t i, n = len(rows)
+        cdef list kept = []
+        cdef shp_hot_status status
+        cdef shp_hot_row* filled = <shp_hot_row*>malloc((n + 1) * sizeof(shp_hot_row))
+        if filled == NULL:
+            raise MemoryError
+        try:
+            for i in range(n):
+                _fill_row(rows[i], &filled[i], kept)
+            with nogil:
+                status = shp_hot_add(self.index, filled, n)
+            _check(status)
+        finally:
+            free(filled)
+
+    def replace(self, tuple row not None):
+        """Puts a memory's new text, time and length in the place of the old; ValueError when it is not there."""
+        cdef shp_hot_row filled
+        cdef list kept = []
+        cdef shp_hot_status status
+        _fill_row(row, &filled, kept)
+        with nogil:
+            status = shp_hot_replace(self.index, &filled)
+        _check(status)
+
+    def remove(self, sequences):
+        """Takes memories out; those that are not there are passed over."""
+        cdef list ordered = sorted(set(sequences))
+        cdef Py_ssize_t i, n = len(ordered)
+        cdef shp_hot_status status
+        cdef int64_t* filled = <int64_t*>malloc((n + 1) * sizeof(int64_t))
+        if filled == NULL:
+            raise MemoryError
+        try:
+            for i in range(n):
+                filled[i] = ordered[i]
+            with nogil:
+                status = shp_hot_remove(self.index, filled, n)
+            _check(status)
+        finally:
+            free(filled)
+
+    def publish(self, int64_t version, int64_t n_memories, int64_t total_length):
+        """From now on it answers for that version; ValueError when it holds other sums than these."""
+        cdef shp_hot_status status
+        if version < 0:
+            raise ValueError("a version is not negative")
+        with nogil:
+            status = shp_hot_publish(self.index, version, n_memories, total_length)
+        _check(status)
+
+    # ---- questions
+
+    def search(self, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
+               double recency_floor=0.9, double min_relevance=0.0):
+        """(sequence, bm25, score, relevance) of the best `k`, as Recall.search ranks them; of equal scores the larger
+        sequence first.  None when it is not of that version, or just being changed.
+        """
+        cdef shp_hot_word words[MAX_WORDS]
+        cdef shp_hot_query query
+        cdef shp_hot_hit* hits = NULL
+        cdef int64_t i, n_hits = 0
+        cdef int n = 0
+        cdef Py_ssize_t size = 0
+        cdef shp_hot_status status
+        if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
+            raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
+        if isnan(min_relevance):
+            raise ValueError("min_relevance must be a number")
+        cdef list kept = []
+        for word in dict.fromkeys(keywords):
+            if n == MAX_WORDS:
+                break
+            _fill_word(word, &words[n], kept)
+            n += 1
+        if not n or k < 1:
+            return []
+        query = shp_hot_query(version, k, KEEP_GIL_POSTINGS, now, k1, b, recency_floor, min_relevance)
+        status = shp_hot_find(self.index, &query, words, n, &hits, &n_hits)
+        if status == SHP_HOT_LONG:
+            query.most_postings = INT64_MAX
+            with nogil:
+                status = shp_hot_find(self.index, &query, words, n, &hits, &n_hits)
+        if status == SHP_HOT_STALE:
+            return None
+        try:
+            _check(status)
+            return [(hits[i].sequence, hits[i].bm25, hits[i].score, hits[i].relevance) for i in range(n_hits)]
+        finally:
+            free(hits)
+
+    def counts(self):
+        """What it holds, as a dictionary; None while a change is under way.
+
+        version (-1: stale), n_memories, total_length, last_sequence (-1: none), n_terms, n_postings, n_bytes,
+        n_free_bytes (of n_bytes: room that longer lists have left behind).
+        """
+        cdef shp_hot_counts counts
+        if shp_hot_count(self.index, &counts) != SHP_HOT_OK:
+            return None
+        return counts
+
+    def sequences(self):
+        """Sequences of the memories, rising, as little-endian 64-bit integers one after the other."""
+        cdef shp_hot_counts counts
+        cdef int64_t n = 0
+        cdef bytes room
+        cdef int64_t* out
+        if shp_hot_count(self.index, &counts) == SHP_HOT_OK:
+            n = counts.n_memories
+        room = PyBytes_FromStringAndSize(NULL, n * sizeof(int64_t))
+        out = <int64_t*>PyBytes_AS_STRING(room)
+        with nogil:
+            n = shp_hot_sequences(self.index, out, n)
+        return room[:n * sizeof(int64_t)]
+
+    # ---- saving
+
+    def save(self):
+        """The index as bytes for `load`, with a checksum; None while it is stale."""
+        cdef uint8_t* saved = NULL
+        cdef size_t n = 0
+        cdef shp_hot_status status
+        with nogil:
+            status = shp_hot_save(self.index, &saved, &n)
+        if status == SHP_HOT_STALE:
+            return None
+        try:
+            _check(status)
+            return PyBytes_FromStringAndSize(<const char*>saved, n)
+        finally:
+            free(saved)
+
+    @staticmethod
+    def load(const uint8_t[::1] saved not None):
+        """The index that `save` made; ValueError for damaged bytes, or of another build or kind of machine."""
+        cdef HotIndex loaded = HotIndex.__new__(HotIndex)
+        cdef size_t n = saved.shape[0]
+        cdef shp_hot_status status = SHP_HOT_DAMAGED
+        if n:
+            with nogil:
+                status = shp_hot_load(&saved[0], n, &loaded.index)
+        _check(status)
+        return loaded

@@ -1,0 +1,372 @@
+/* The hot index of one user: taking memories in and out, and who may look when.
+
+   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 16 bytes each: time,
+   sequence, length.  A dictionary gives each word a term; a term has the list of the memories that have the word
+   (hot_postings.c).  Nothing is kept of the texts.  About 230 bytes a memory for a large user.
+
+   Changes.  Memories that are added go to the ends of the lists.  One that is deleted or edited is looked for in
+   every list, since nothing says which words it had: by halving for a few, by one pass for many (5 to 50 ms for a
+   million memories, and rare).  Its number stays its own: a deleted one is in no list, an edited one
+   goes back into the lists at its place.
+
+   Who sees what.  A question names the version of `tenants` that its transaction sees and gets an answer only from an
+   index of exactly that version.  A change makes the index stale, and shp_hot_publish gives it the next version when
+   number and total length of its memories are those of the table.  Readers try the lock and never wait: who
+   finds a writer inside asks FTS5, which gives the same answer. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hot_parts.h"
+#include "text.h"
+
+shp_hot *shp_hot_new(void)
+{
+    shp_hot *index = calloc(1, sizeof *index);
+    if (!index)
+        return NULL;
+    index->version = -1;
+    if (shp_rwlock_init(&index->lock)) {
+        free(index);
+        return NULL;
+    }
+    return index;
+}
+
+void shp_hot_free(shp_hot *index)
+{
+    if (!index)
+        return;
+    shp_rwlock_destroy(&index->lock);
+    free(index->documents);
+    free(index->newest);
+    hot_dictionary_free(&index->dictionary);
+    hot_heap_free(&index->heap);
+    free(index);
+}
+
+/* ---- tokens of a text, outside the lock */
+
+typedef struct {
+    uint8_t *bytes;
+    size_t n_bytes, byte_capacity;
+    uint32_t *lengths; /* of each token */
+    size_t n, capacity;
+} token_buffer;
+
+static void buffer_free(token_buffer *buffer)
+{
+    free(buffer->bytes);
+    free(buffer->lengths);
+}
+
+static shp_hot_status buffer_append(token_buffer *buffer, const shp_terms *terms)
+{
+    if (buffer->n + terms->n > buffer->capacity) {
+        size_t capacity = 2 * (buffer->n + terms->n) + 64;
+        uint32_t *lengths = realloc(buffer->lengths, capacity * sizeof *lengths);
+        if (!lengths)
+            return SHP_HOT_NO_MEMORY;
+        buffer->lengths = lengths;
+        buffer->capacity = capacity;
+    }
+    if (buffer->n_bytes + terms->n_bytes > buffer->byte_capacity) {
+        size_t capacity = 2 * (buffer->n_bytes + terms->n_bytes) + 512;
+        uint8_t *bytes = realloc(buffer->bytes, capacity);
+        if (!bytes)
+            return SHP_HOT_NO_MEMORY;
+        buffer->bytes = bytes;
+        buffer->byte_capacity = capacity;
+    }
+    size_t start = 0;
+    for (size_t i = 0; i < terms->n; i++) {
+        buffer->lengths[buffer->n++] = (uint32_t)(terms->ends[i] - start);
+        start = terms->ends[i];
+    }
+    if (terms->n_bytes)
+        memcpy(buffer->bytes + buffer->n_bytes, terms->bytes, terms->n_bytes);
+    buffer->n_bytes += terms->n_bytes;
+    return SHP_HOT_OK;
+}
+
+/* As text.pyx reads: all words of a text that has nothing but stop words. */
+static shp_hot_status read_text(token_buffer *buffer, const uint8_t *text, size_t n_bytes)
+{
+    shp_terms terms;
+    shp_hot_status status = SHP_HOT_OK;
+    for (int all_words = 0; all_words < 2; all_words++) {
+        shp_terms_begin(&terms, SIZE_MAX, 0, all_words);
+        if (shp_terms_read(&terms, text, n_bytes) == SHP_TEXT_NO_MEMORY)
+            status = SHP_HOT_NO_MEMORY;
+        size_t n = terms.n;
+        if (status == SHP_HOT_OK)
+            status = buffer_append(buffer, &terms);
+        shp_terms_free(&terms);
+        if (n || status != SHP_HOT_OK)
+            break;
+    }
+    return status;
+}
+
+/* Appends a row's tokens; they must be as many as its length says. */
+static shp_hot_status read_row(token_buffer *buffer, const shp_hot_row *row)
+{
+    size_t before = buffer->n;
+    for (int i = 0; i < 2; i++) {
+        shp_hot_status status = read_text(buffer, row->texts[i], row->n_bytes[i]);
+        if (status != SHP_HOT_OK)
+            return status;
+    }
+    return row->doc_len == (int64_t)(buffer->n - before) ? SHP_HOT_OK : SHP_HOT_BAD_ROW;
+}
+
+/* ---- memories */
+
+uint32_t hot_document_find(const shp_hot *index, int64_t sequence)
+{
+    uint32_t low = 0, high = index->n_documents;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (index->documents[middle].sequence < sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == index->n_documents || index->documents[low].sequence != sequence ||
+        index->documents[low].doc_len < 0)
+        return HOT_NONE;
+    return low;
+}
+
+static int is_sound(const shp_hot_row *row)
+{
+    return row->sequence >= 0 && row->sequence < UINT32_MAX && row->doc_len >= 0 && row->doc_len <= INT32_MAX;
+}
+
+static shp_hot_status reserve_documents(shp_hot *index)
+{
+    if (index->n_documents < index->capacity)
+        return SHP_HOT_OK;
+    if (index->n_documents >= UINT32_MAX / 2)
+        return SHP_HOT_FULL;
+    uint32_t capacity = index->capacity + index->capacity / 4 + HOT_BLOCK;
+    capacity -= capacity % HOT_BLOCK;
+    hot_document *documents = realloc(index->documents, capacity * sizeof *documents);
+    if (documents)
+        index->documents = documents;
+    int64_t *newest = realloc(index->newest, capacity / HOT_BLOCK * sizeof *newest);
+    if (newest)
+        index->newest = newest;
+    if (!documents || !newest)
+        return SHP_HOT_NO_MEMORY;
+    index->capacity = capacity;
+    return SHP_HOT_OK;
+}
+
+/* `newest` after document's time is known; what stands behind its block may only rise. */
+static void note_time(shp_hot *index, uint32_t document)
+{
+    int64_t timestamp = index->documents[document].timestamp;
+    uint32_t block = document / HOT_BLOCK, n_blocks = (index->n_documents + HOT_BLOCK - 1) / HOT_BLOCK;
+    if (document == index->n_documents - 1 && document % HOT_BLOCK == 0)
+        index->newest[block] = block && index->newest[block - 1] > timestamp ? index->newest[block - 1] : timestamp;
+    for (; block < n_blocks && index->newest[block] < timestamp; block++)
+        index->newest[block] = timestamp;
+}
+
+/* ---- words of a memory, under the lock */
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_numbers(uint32_t *numbers, size_t n)
+{
+    if (n > 64) {
+        qsort(numbers, n, sizeof *numbers, compare_numbers);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        uint32_t moved = numbers[i];
+        size_t j = i;
+        for (; j > 0 && numbers[j - 1] > moved; j--)
+            numbers[j] = numbers[j - 1];
+        numbers[j] = moved;
+    }
+}
+
+/* Puts `document` into the lists of its tokens, given as sorted numbers with repeats. */
+static shp_hot_status insert_postings(shp_hot *index, uint32_t document, const uint32_t *numbers, size_t n)
+{
+    int32_t doc_len = index->documents[document].doc_len;
+    for (size_t i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n && numbers[next] == numbers[i];)
+            next++;
+        shp_hot_status status = hot_postings_insert(&index->heap, &index->dictionary.terms[numbers[i]], numbers[i],
+                                                    document, (uint32_t)(next - i), doc_len);
+        if (status != SHP_HOT_OK)
+            return status;
+        index->n_postings++;
+    }
+    return SHP_HOT_OK;
+}
+
+/* Tokens `first` to `last` of the buffer, whose bytes begin at *offset, become postings of `document`. */
+static shp_hot_status index_tokens(shp_hot *index, uint32_t document, const token_buffer *buffer, size_t first,
+                                   size_t last, size_t *offset)
+{
+    uint32_t small[256], *numbers = small;
+    size_t n = last - first;
+    shp_hot_status status = SHP_HOT_OK;
+    if (n > 256 && !(numbers = malloc(n * sizeof *numbers)))
+        return SHP_HOT_NO_MEMORY;
+    for (size_t i = 0; i < n && status == SHP_HOT_OK; i++) {
+        uint32_t length = buffer->lengths[first + i];
+        status = hot_dictionary_intern(&index->dictionary, buffer->bytes + *offset, length, &numbers[i]);
+        *offset += length;
+    }
+    if (status == SHP_HOT_OK) {
+        sort_numbers(numbers, n);
+        status = insert_postings(index, document, numbers, n);
+    }
+    if (numbers != small)
+        free(numbers);
+    return status;
+}
+
+/* Takes the documents (rising) out of every list. */
+static void remove_postings(shp_hot *index, const uint32_t *documents, size_t n)
+{
+    for (uint32_t number = 0; number < index->dictionary.n; number++)
+        index->n_postings -= hot_postings_remove(&index->heap, &index->dictionary.terms[number], number, documents, n);
+}
+
+/* ---- changes */
+
+static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const token_buffer *buffer, size_t first,
+                              size_t *offset)
+{
+    if (index->n_documents && index->documents[index->n_documents - 1].sequence >= row->sequence)
+        return SHP_HOT_BAD_ROW;
+    shp_hot_status status = reserve_documents(index);
+    if (status != SHP_HOT_OK)
+        return status;
+    uint32_t document = index->n_documents++;
+    index->documents[document] = (hot_document){
+        .timestamp = row->timestamp, .sequence = (uint32_t)row->sequence, .doc_len = (int32_t)row->doc_len};
+    note_time(index, document);
+    index->n_memories++;
+    index->total_length += row->doc_len;
+    return index_tokens(index, document, buffer, first, first + (size_t)row->doc_len, offset);
+}
+
+shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows)
+{
+    token_buffer buffer = {0};
+    shp_hot_status status = SHP_HOT_OK;
+    for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++)
+        status = is_sound(&rows[i]) ? read_row(&buffer, &rows[i]) : SHP_HOT_BAD_ROW;
+    shp_rwlock_own(&index->lock);
+    index->version = -1;
+    size_t first = 0, offset = 0;
+    for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++) {
+        status = add_row(index, &rows[i], &buffer, first, &offset);
+        first += (size_t)rows[i].doc_len;
+    }
+    shp_rwlock_disown(&index->lock);
+    buffer_free(&buffer);
+    return status;
+}
+
+shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n)
+{
+    uint32_t *documents = malloc((n + 1) * sizeof *documents);
+    size_t n_found = 0;
+    if (!documents)
+        return SHP_HOT_NO_MEMORY;
+    shp_rwlock_own(&index->lock);
+    index->version = -1;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t document = hot_document_find(index, sequences[i]);
+        if (document == HOT_NONE)
+            continue;
+        index->n_memories--;
+        index->total_length -= index->documents[document].doc_len;
+        index->documents[document].doc_len = -1;
+        documents[n_found++] = document;
+    }
+    remove_postings(index, documents, n_found);
+    shp_rwlock_disown(&index->lock);
+    free(documents);
+    return SHP_HOT_OK;
+}
+
+shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
+{
+    token_buffer buffer = {0};
+    shp_hot_status status = is_sound(row) ? read_row(&buffer, row) : SHP_HOT_BAD_ROW;
+    shp_rwlock_own(&index->lock);
+    index->version = -1;
+    uint32_t document = hot_document_find(index, row->sequence);
+    if (status == SHP_HOT_OK && document == HOT_NONE)
+        status = SHP_HOT_BAD_ROW;
+    if (status == SHP_HOT_OK) {
+        size_t offset = 0;
+        remove_postings(index, &document, 1);
+        index->total_length += row->doc_len - index->documents[document].doc_len;
+        index->documents[document].doc_len = (int32_t)row->doc_len;
+        index->documents[document].timestamp = row->timestamp;
+        note_time(index, document);
+        status = index_tokens(index, document, &buffer, 0, buffer.n, &offset);
+    }
+    shp_rwlock_disown(&index->lock);
+    buffer_free(&buffer);
+    return status;
+}
+
+shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memories, int64_t total_length)
+{
+    shp_rwlock_own(&index->lock);
+    int agrees = index->n_memories == n_memories && index->total_length == total_length;
+    index->version = agrees ? version : -1;
+    shp_rwlock_disown(&index->lock);
+    return agrees ? SHP_HOT_OK : SHP_HOT_BAD_ROW;
+}
+
+/* ---- counts */
+
+shp_hot_status shp_hot_count(shp_hot *index, shp_hot_counts *out)
+{
+    if (!shp_rwlock_try_share(&index->lock))
+        return SHP_HOT_STALE;
+    const hot_dictionary *dictionary = &index->dictionary;
+    *out = (shp_hot_counts){
+        .version = index->version,
+        .n_memories = index->n_memories,
+        .total_length = index->total_length,
+        .last_sequence = index->n_documents ? index->documents[index->n_documents - 1].sequence : -1,
+        .n_terms = dictionary->n,
+        .n_postings = index->n_postings,
+        .n_free_bytes = (int64_t)index->heap.n_free_units * 8,
+    };
+    size_t n_bytes = sizeof *index + index->capacity * sizeof(hot_document) +
+                     index->capacity / HOT_BLOCK * sizeof(int64_t) + dictionary->name_capacity +
+                     dictionary->capacity * sizeof(hot_term) + dictionary->n_slots * sizeof(uint32_t) +
+                     index->heap.capacity * 8 + index->heap.big_tf_capacity * sizeof(hot_big_tf);
+    out->n_bytes = (int64_t)n_bytes;
+    shp_rwlock_unshare(&index->lock);
+    return SHP_HOT_OK;
+}
+
+int64_t shp_hot_sequences(shp_hot *index, int64_t *out, int64_t room)
+{
+    int64_t n = 0;
+    shp_rwlock_share(&index->lock);
+    for (uint32_t i = 0; i < index->n_documents && n < room; i++)
+        if (index->documents[i].doc_len >= 0)
+            out[n++] = index->documents[i].sequence;
+    shp_rwlock_unshare(&index->lock);
+    return n;
+}

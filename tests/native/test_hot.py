@@ -1,0 +1,326 @@
+"""The hot index against the twin, bit for bit: corpora, changes, long texts, threads, saved and damaged bytes."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from shepherd._native import text
+from shepherd._native.hot import HotIndex
+from tests.native import twin_rank
+from tests.native.test_recall_index import NOW, memories, options, queries, zipf_memories
+from tests.native.twin_rank import Document
+
+Row = tuple[int, int, int, str, str]
+
+FEW = ("alpha", "bravo", "nothing"), ("golf", "fox", "echo", "delta"), ("hotel",)
+
+
+def row(sequence: int, memory: Any) -> Row:
+    question, answer, timestamp = memory
+    texts = " ".join(question), " ".join(answer)
+    return (sequence, timestamp, sum(len(text.terms(one)) for one in texts), *texts)
+
+
+def document(row: Row) -> Document:
+    sequence, timestamp, doc_len, question, answer = row
+    return Document(sequence, (*text.terms(question), *text.terms(answer)), timestamp, doc_len)
+
+
+def publish(index: HotIndex, rows: Iterable[Row], version: int = 1) -> None:
+    lengths = [row[2] for row in rows]
+    index.publish(version, len(lengths), sum(lengths))
+
+
+def filled(rows: list[Row], version: int = 1) -> HotIndex:
+    index = HotIndex()
+    index.add(rows)
+    publish(index, rows, version)
+    return index
+
+
+def numbered(stored: list[Any]) -> list[Row]:
+    return [row(i, memory) for i, memory in enumerate(stored, 1)]
+
+
+# ---- the same as the twin
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(memories, max_size=30), st.lists(st.tuples(queries, options), min_size=1, max_size=8))
+def test_results_are_the_twins_bit_for_bit(stored: list[Any], asked: list[Any]) -> None:
+    rows = numbered(stored)
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for query, option in asked:
+        assert index.search(1, **query, **option) == twin_rank.search(documents, **query, **option)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("k", [1, 3, 64, 1000])
+def test_words_of_thousands_of_memories_rank_as_the_twin_says(floor: float, k: int) -> None:
+    rows = numbered(zipf_memories(1, 4000, 250))
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for keywords in (["w0", "w1", "w2"], ["w5", "w200", "w40", "w3"], ["w249"], ["w240", "w0", "none"]):
+        expected = twin_rank.search(documents, keywords, k, NOW, recency_floor=floor)
+
+        assert index.search(1, keywords, k, NOW, recency_floor=floor) == expected
+
+
+def test_only_the_sixteen_rarest_keywords_count() -> None:
+    rows = numbered(zipf_memories(2, 300, 40))
+    index = filled(rows)
+    keywords = [f"w{i}" for i in range(40)]
+    documents = [document(row) for row in rows]
+
+    assert index.search(1, keywords, 20, NOW) == twin_rank.search(documents, keywords, 20, NOW)
+
+
+def test_times_out_of_order_rank_as_the_twin_says() -> None:
+    stored = zipf_memories(3, 3000, 120)
+    random.Random(5).shuffle(stored)
+    rows = numbered(stored)
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for keywords in (["w0", "w3"], ["w9", "w100", "w1"]):
+        for floor in (0.0, 0.9):
+            expected = twin_rank.search(documents, keywords, 5, NOW, recency_floor=floor)
+
+            assert index.search(1, keywords, 5, NOW, recency_floor=floor) == expected
+
+
+def test_a_word_repeated_hundreds_of_times_keeps_its_number() -> None:
+    stored = [(["echo"] * n + ["fox"] * (600 - n), ["golf"], NOW) for n in (254, 255, 256, 300, 1)]
+    rows = numbered(stored)
+    index = filled(rows)
+
+    for keywords in (["echo"], ["echo", "fox"], ["fox", "golf"]):
+        found = index.search(1, keywords, 5, NOW)
+        assert found == twin_rank.search([document(row) for row in rows], keywords, 5, NOW)
+
+    index.remove([3])
+    left = rows[:2] + rows[3:]
+    publish(index, left)
+    assert index.search(1, ["echo"], 5, NOW) == twin_rank.search(
+        [document(row) for row in left], ["echo"], 5, NOW
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.text(max_size=80), st.text(max_size=80)), min_size=1, max_size=8))
+def test_every_term_of_any_text_is_found(texts: list[tuple[str, str]]) -> None:
+    rows: list[Row] = [
+        (i, NOW, len(text.terms(question)) + len(text.terms(answer)), question, answer)
+        for i, (question, answer) in enumerate(texts, 1)
+    ]
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for keywords in (text.keywords(one) for pair in texts for one in pair):
+        assert index.search(1, keywords, 9, NOW) == twin_rank.search(documents, keywords, 9, NOW)
+
+
+# ---- changes
+
+
+class Changes(RuleBasedStateMachine):
+    """Memories come, change and go in one index; it is saved and loaded in between."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.index, self.rows, self.next = HotIndex(), dict[int, Row](), 1
+        self.index.publish(0, 0, 0)
+        self.version = 0
+
+    def publish(self) -> None:
+        self.version += 1
+        publish(self.index, self.rows.values(), self.version)
+
+    @rule(stored=st.lists(memories, min_size=1, max_size=12), gap=st.integers(1, 3))
+    def add(self, stored: list[Any], gap: int) -> None:
+        rows = [row(self.next + i * gap, memory) for i, memory in enumerate(stored)]
+        self.next = rows[-1][0] + 1
+        self.index.add(rows)
+        self.rows |= {row[0]: row for row in rows}
+        self.publish()
+
+    @rule(choice=st.randoms(use_true_random=False), n=st.integers(1, 25))
+    def remove(self, choice: random.Random, n: int) -> None:
+        gone = choice.sample(sorted(self.rows), min(n, len(self.rows)))
+        self.index.remove([*gone, self.next + 5])
+        for sequence in gone:
+            del self.rows[sequence]
+        self.publish()
+
+    @rule(choice=st.randoms(use_true_random=False), changed=memories)
+    def replace(self, choice: random.Random, changed: Any) -> None:
+        if self.rows:
+            sequence = choice.choice(sorted(self.rows))
+            self.rows[sequence] = row(sequence, changed)
+            self.index.replace(self.rows[sequence])
+            self.publish()
+
+    @rule()
+    def save_and_load(self) -> None:
+        saved = self.index.save()
+        assert saved is not None
+        self.index = HotIndex.load(saved)
+
+    @invariant()
+    def finds_what_is_there(self) -> None:
+        if not hasattr(self, "index"):
+            return
+        documents = [document(row) for row in self.rows.values()]
+        for keywords in FEW:
+            found = self.index.search(self.version, keywords, 5, NOW, recency_floor=0.5)
+            assert found == twin_rank.search(documents, keywords, 5, NOW, recency_floor=0.5)
+        counts = self.index.counts()
+        assert counts is not None
+        assert counts["n_postings"] == sum(len(set(document.terms)) for document in documents)
+        sequences = self.index.sequences()
+        assert sorted(self.rows) == list(struct.unpack(f"<{len(sequences) // 8}q", sequences))
+
+
+TestChanges = Changes.TestCase
+TestChanges.settings = settings(
+    deadline=None, max_examples=40, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_a_changed_index_answers_nobody_before_it_is_published() -> None:
+    rows = numbered(zipf_memories(4, 20, 10))
+    index = filled(rows, version=7)
+
+    assert index.search(6, ["w0"], 3, NOW) is None
+    assert index.search(8, ["w0"], 3, NOW) is None
+    assert index.search(7, ["w0"], 3, NOW) is not None
+    index.remove([1])
+    assert index.search(7, ["w0"], 3, NOW) is None
+    assert index.save() is None
+
+
+def test_other_sums_than_the_tables_are_refused() -> None:
+    rows = numbered(zipf_memories(4, 20, 10))
+    index = filled(rows)
+    for n, length in ((19, sum(row[2] for row in rows)), (20, 1)):
+        with pytest.raises(ValueError, match="sums"):
+            index.publish(2, n, length)
+        assert index.search(1, ["w0"], 3, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (1, NOW, 1, "echo", ""),
+        (0, NOW, 1, "echo", ""),
+        (5, NOW, 2, "echo", ""),
+        (5, NOW, -1, "echo", ""),
+        (1 << 32, NOW, 1, "echo", ""),
+    ],
+)
+def test_rows_that_cannot_be_right_are_refused(bad: Row) -> None:
+    index = filled([(1, NOW, 1, "fox", "")])
+
+    with pytest.raises(ValueError, match="rows out of order"):
+        index.add([bad])
+
+
+def test_an_edit_of_what_is_not_there_is_refused() -> None:
+    index = filled([(1, NOW, 1, "fox", "")])
+
+    with pytest.raises(ValueError, match="rows out of order"):
+        index.replace((2, NOW, 1, "fox", ""))
+
+
+# ---- threads
+
+
+def test_threads_search_while_another_writes() -> None:
+    rows = numbered(zipf_memories(9, 1200, 60))
+    index = filled(rows[:600], version=600)
+    expected = {
+        n: twin_rank.search([document(row) for row in rows[:n]], ["w1", "w7"], 5, NOW)
+        for n in range(600, 1201, 100)
+    }
+    failures: list[object] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            for n, wanted in expected.items():
+                found = index.search(n, ["w1", "w7"], 5, NOW)
+                if found is not None and found != wanted:
+                    failures.append(n)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for n in range(700, 1201, 100):
+        index.add(rows[n - 100 : n])
+        publish(index, rows[:n], version=n)
+    done.set()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert index.search(1200, ["w1", "w7"], 5, NOW) == expected[1200]
+
+
+# ---- damage
+
+
+def test_damaged_bytes_are_refused() -> None:
+    saved = filled(numbered(zipf_memories(4, 50, 20))).save()
+    assert saved is not None
+    rng = random.Random(3)
+    for _ in range(200):
+        damaged = bytearray(saved)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        with pytest.raises(ValueError, match="no saved index"):
+            HotIndex.load(damaged)
+    for n in (0, 1, 100, len(saved) - 1):
+        with pytest.raises(ValueError, match="no saved index"):
+            HotIndex.load(saved[:n])
+
+
+def checksum(saved: bytes) -> int:
+    """The one of hot_save.c, to forge with."""
+    mask = (1 << 64) - 1
+    lanes = [1, 2, 3, 4]
+    for i in range(len(saved) // 8):
+        lane = (lanes[i % 4] ^ int.from_bytes(saved[8 * i : 8 * i + 8], "little")) * 0x9FB21C651E98DF25 & mask
+        lanes[i % 4] = lane ^ (lane >> 29)
+    total = len(saved)
+    for lane in lanes:
+        total = (total ^ lane) * 0xD6E8FEB86659FD93 & mask
+        total ^= total >> 32
+    return total
+
+
+def test_forged_bytes_never_reach_outside_of_the_index() -> None:
+    saved = filled(numbered(zipf_memories(4, 50, 20))).save()
+    assert saved is not None
+    assert int.from_bytes(saved[-8:], "little") == checksum(saved[:-8])
+    rng = random.Random(4)
+    for _ in range(300):
+        forged = bytearray(saved[:-8])
+        for _ in range(rng.randrange(1, 4)):
+            forged[rng.randrange(len(forged))] = rng.randrange(256)
+        forged += checksum(bytes(forged)).to_bytes(8, "little")
+        try:
+            index = HotIndex.load(forged)
+        except ValueError:
+            continue
+        counts = index.counts()
+        assert counts is not None
+        index.search(counts["version"], [f"w{i}" for i in range(20)], 9, NOW)
+        index.add([(1000, NOW, 1, "w3", "")])
+        index.remove(range(20))
