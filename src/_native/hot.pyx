@@ -54,8 +54,8 @@ cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
     return 0
 
 
-cdef int _fill_row(tuple values, shp_hot_row* row, list kept) except -1:
-    row.sequence, row.timestamp, row.doc_len = values[0], values[1], values[2]
+cdef int _fill_row(tuple values, int64_t first_id, shp_hot_row* row, list kept) except -1:
+    row.sequence, row.timestamp, row.doc_len = <int64_t>values[0] - first_id, values[1], values[2]
     _fill_text(values[3], row, 0, kept)
     _fill_text(values[4], row, 1, kept)
     return 0
@@ -79,17 +79,19 @@ cdef int _fill_word(str word, shp_hot_word* out, list kept) except -1:
 cdef class HotIndex:
     """Words, times and lengths of one user's memories at one version of them.
 
-    A memory is a row (sequence, timestamp, doc_len, question, answer); `doc_len` is the number of terms of both texts.
-    `add`, `remove` and `replace` are for one thread at a time and leave the index stale until `publish`; after one
+    A memory is a row (id, timestamp, doc_len, question, answer); `doc_len` is the number of terms of both texts.  Ids
+    are from `first_id` on, at most 2^32 of them.  `add`, `remove` and `replace` are for one thread at a time and leave the index stale until `publish`; after one
     of them raised, the index is of no more use.  `search` may be called by any number of threads meanwhile.
     """
 
-    cdef shp_hot* index        # owned
+    cdef shp_hot* index                # owned
+    cdef readonly int64_t first_id     # what sequences inside are counted from
 
     def __cinit__(self):
         self.index = NULL
 
-    def __init__(self):
+    def __init__(self, int64_t first_id=0):
+        self.first_id = first_id
         if self.index == NULL:
             self.index = shp_hot_new()
         if self.index == NULL:
@@ -101,7 +103,7 @@ cdef class HotIndex:
     # ---- changes
 
     def add(self, list rows not None):
-        """Takes memories in, of rising sequence, above those already there.  Takes about 8 us each, without the GIL."""
+        """Takes memories in, of rising id, above those already there.  Takes about 8 us each, without the GIL."""
         cdef Py_ssize_t i, n = len(rows)
         cdef list kept = []
         cdef shp_hot_status status
@@ -110,7 +112,7 @@ cdef class HotIndex:
             raise MemoryError
         try:
             for i in range(n):
-                _fill_row(rows[i], &filled[i], kept)
+                _fill_row(rows[i], self.first_id, &filled[i], kept)
             with nogil:
                 status = shp_hot_add(self.index, filled, n)
             _check(status)
@@ -122,14 +124,14 @@ cdef class HotIndex:
         cdef shp_hot_row filled
         cdef list kept = []
         cdef shp_hot_status status
-        _fill_row(row, &filled, kept)
+        _fill_row(row, self.first_id, &filled, kept)
         with nogil:
             status = shp_hot_replace(self.index, &filled)
         _check(status)
 
-    def remove(self, sequences):
+    def remove(self, ids):
         """Takes memories out; those that are not there are passed over."""
-        cdef list ordered = sorted(set(sequences))
+        cdef list ordered = sorted(set(ids))
         cdef Py_ssize_t i, n = len(ordered)
         cdef shp_hot_status status
         cdef int64_t* filled = <int64_t*>malloc((n + 1) * sizeof(int64_t))
@@ -137,7 +139,7 @@ cdef class HotIndex:
             raise MemoryError
         try:
             for i in range(n):
-                filled[i] = ordered[i]
+                filled[i] = <int64_t>ordered[i] - self.first_id
             with nogil:
                 status = shp_hot_remove(self.index, filled, n)
             _check(status)
@@ -157,8 +159,8 @@ cdef class HotIndex:
 
     def search(self, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
                double recency_floor=0.9, double min_relevance=0.0):
-        """(sequence, bm25, score, relevance) of the best `k`, as Recall.search ranks them; of equal scores the larger
-        sequence first.  None when it is not of that version, or just being changed.
+        """(id, bm25, score, relevance) of the best `k`, as Recall.search ranks them; of equal scores the larger id
+        first.  None when it is not of that version, or just being changed.
         """
         cdef shp_hot_word words[MAX_WORDS]
         cdef shp_hot_query query
@@ -189,14 +191,14 @@ cdef class HotIndex:
             return None
         try:
             _check(status)
-            return [(hits[i].sequence, hits[i].bm25, hits[i].score, hits[i].relevance) for i in range(n_hits)]
+            return [(self.first_id + hits[i].sequence, hits[i].bm25, hits[i].score, hits[i].relevance) for i in range(n_hits)]
         finally:
             free(hits)
 
     def counts(self):
         """What it holds, as a dictionary; None while a change is under way.
 
-        version (-1: stale), n_memories, total_length, last_sequence (-1: none), n_terms, n_postings, n_bytes,
+        version (-1: stale), n_memories, total_length, last_sequence (of an id: id - first_id; -1: none), n_terms, n_postings, n_bytes,
         n_free_bytes (of n_bytes: room that longer lists have left behind).
         """
         cdef shp_hot_counts counts
@@ -205,7 +207,7 @@ cdef class HotIndex:
         return counts
 
     def sequences(self):
-        """Sequences of the memories, rising, as little-endian 64-bit integers one after the other."""
+        """id - first_id of the memories, rising, as 64-bit integers of this machine one after the other."""
         cdef shp_hot_counts counts
         cdef int64_t n = 0
         cdef bytes room
@@ -236,8 +238,8 @@ cdef class HotIndex:
             free(saved)
 
     @staticmethod
-    def load(const uint8_t[::1] saved not None):
-        """The index that `save` made; ValueError for damaged bytes, or of another build or kind of machine."""
+    def load(const uint8_t[::1] saved not None, int64_t first_id=0):
+        """The index that `save` made, of ids from the same number on; ValueError for damaged bytes, or of another build or kind of machine."""
         cdef HotIndex loaded = HotIndex.__new__(HotIndex)
         cdef size_t n = saved.shape[0]
         cdef shp_hot_status status = SHP_HOT_DAMAGED
@@ -245,4 +247,5 @@ cdef class HotIndex:
             with nogil:
                 status = shp_hot_load(&saved[0], n, &loaded.index)
         _check(status)
+        loaded.first_id = first_id
         return loaded

@@ -142,6 +142,13 @@ class Config:
     user_id: str = _setting("", "text", "whose memory it is; empty takes hostname:username")
     memory_database: str = _setting("", "text", "path of the memory database; empty takes the usual place")
     max_db_size: str = _setting("10G", "size", "the oldest unpinned memories go when the database is larger")
+    recall_cache_mb: int = _setting(
+        256,
+        "whole number",
+        "memory for the fast indexes of the users in use; 0 searches the database alone",
+        least=0,
+        most=1 << 20,
+    )
     archive_turns: bool = _setting(True, "switch", "remember what was told, after each answer")
     rag_context_injection: bool | str = _setting(
         "auto",

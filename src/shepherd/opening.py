@@ -56,6 +56,7 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         max_results=config.rag_max_results,
         recency_floor=config.rag_recency_floor,
         max_db_size=config.max_db_size,
+        recall_cache_mb=config.recall_cache_mb,
     )
 
 

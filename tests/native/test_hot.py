@@ -1,4 +1,4 @@
-"""The hot index against the twin, bit for bit: corpora, changes, long texts, threads, saved and damaged bytes."""
+"""The hot index against the twin, bit for bit: corpora, changes, long texts, threads, damaged bytes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, add_setting_option
 from shepherd.cli.parsing import loaded_settings as settings_of
-from shepherd.cli.render import Screen, counted
+from shepherd.cli.render import Screen, counted, size
 from shepherd.config import Config
 from shepherd.errors import ConfigError, ShepherdError
 
@@ -144,6 +144,8 @@ def _database(config: Config) -> Finding:
     detail = (
         f"{path}: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')} of {user}"
     )
+    if stats.hot_saved_bytes:
+        detail += f"; fast indexes {size(stats.hot_saved_bytes)}"
     if not os.access(path, os.W_OK):
         return Finding("database", "note", f"{detail}; it cannot be written", f"chmod u+w {path}")
     return Finding("database", "ok", detail)

@@ -210,6 +210,7 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         ("to", _day(stats.newest_timestamp) if stats.memories else "-"),
         ("in use", f"{size(stats.used_bytes)}{limit}, all users together"),
         ("file", f"{size(stats.file_bytes)}, {stats.path}"),
+        ("fast index", f"{size(stats.hot_saved_bytes)} saved beside the file"),
     ]
     for name, value in rows:
         screen.print(f"{name:14} {value}")

@@ -34,6 +34,8 @@ __all__ = [
 
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
 _PAGE = 500
+# Of context_changes: who is further behind reads everything again.
+_KEPT_VERSIONS = 4096
 
 
 def content_hash(question: str, answer: str) -> str:
@@ -129,11 +131,12 @@ def edit(
         (question, answer, digest, memory_id),
     )
     grown = _size(question, answer) - _size(known.question, known.answer)
-    connection.execute(
+    [(version,)] = connection.execute(
         "UPDATE tenants SET total_length = total_length + ?, bytes = bytes + ?, version = version + 1,"
-        " edits = edits + 1 WHERE number = ?",
+        " edits = edits + 1 WHERE number = ? RETURNING version",
         (length - old_length, grown, tenant),
     )
+    _note_changes(connection, tenant, version, [memory_id])
     return True
 
 
@@ -180,7 +183,8 @@ def pin(connection: Connection, tenant: int, memory_id: int, pinned: bool) -> bo
 
 def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> int:
     """Removes those memories of the tenant; how many there were."""
-    n_removed = removed_length = removed_bytes = 0
+    removed: list[int] = []
+    removed_length = removed_bytes = 0
     for memory_id in memory_ids:
         if not _belongs(tenant, memory_id):
             continue
@@ -190,16 +194,17 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> in
         )
         if rows:
             connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
-            n_removed += 1
+            removed.append(memory_id)
             removed_length += rows[0][0]
             removed_bytes += rows[0][1]
-    if n_removed:
-        connection.execute(
+    if removed:
+        [(version,)] = connection.execute(
             "UPDATE tenants SET n = n - ?, total_length = total_length - ?, bytes = bytes - ?,"
-            " version = version + 1 WHERE number = ?",
-            (n_removed, removed_length, removed_bytes, tenant),
+            " version = version + 1 WHERE number = ? RETURNING version",
+            (len(removed), removed_length, removed_bytes, tenant),
         )
-    return n_removed
+        _note_changes(connection, tenant, version, removed)
+    return len(removed)
 
 
 # ---- reading
@@ -271,6 +276,15 @@ def _insert_tokens(connection: Connection, memory_id: int, question: bytes, answ
     connection.execute(
         "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",
         (memory_id, question, answer),
+    )
+
+
+def _note_changes(connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]) -> None:
+    connection.execute_many(
+        "INSERT OR IGNORE INTO context_changes VALUES(?, ?, ?)", ((tenant, version, i) for i in memory_ids)
+    )
+    connection.execute(
+        "DELETE FROM context_changes WHERE tenant = ? AND version <= ?", (tenant, version - _KEPT_VERSIONS)
     )
 
 

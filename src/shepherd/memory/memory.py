@@ -58,6 +58,7 @@ class Memory:
         max_results: int = 3,
         recency_floor: float = 0.9,
         max_db_size: str = "10G",
+        recall_cache_mb: int = 256,
         busy_timeout_s: float = 5.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -68,7 +69,11 @@ class Memory:
         self._clock = clock
         self._tails: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], str]] = {}
         self._store: MemoryStore = _open_store(
-            os.fspath(database), read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
+            os.fspath(database),
+            read_only=read_only,
+            max_db_size=max_db_size,
+            recall_cache_mb=recall_cache_mb,
+            busy_timeout_s=busy_timeout_s,
         )
         self.extraction = ExtractionQueue(self._store, self._user, clock)
 
@@ -370,7 +375,9 @@ class Memory:
         return int(moment)
 
 
-def _open_store(database: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
+def _open_store(
+    database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
+) -> MemoryStore:
     if database.startswith(("postgresql://", "postgres://")):
         raise UsageError(
             "memory_database: PostgreSQL is not in this build yet", hint="give a path, or leave it empty"
@@ -381,6 +388,7 @@ def _open_store(database: str, *, read_only: bool, max_db_size: str, busy_timeou
         database or str(paths.default_database()),
         read_only=read_only,
         max_db_size=max_db_size,
+        recall_cache_mb=recall_cache_mb,
         busy_timeout_s=busy_timeout_s,
     )
 

@@ -69,7 +69,8 @@ class SessionSummary:
 class MemoryStats:
     """Counts of one user, and sizes of the whole file. Timestamps are 0 without memories.
 
-    `used_bytes` is what max_db_size limits: pages in use, without free ones and without the log.
+    `used_bytes` is what max_db_size limits: pages in use, without free ones and without the log. Hot
+    indexes are those of this process, the saved ones those beside the file.
     """
 
     memories: int = 0
@@ -82,6 +83,9 @@ class MemoryStats:
     file_bytes: int = 0
     limit_bytes: int = 0
     path: str = ""
+    hot_users: int = 0
+    hot_bytes: int = 0
+    hot_saved_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,13 @@ _TABLES = (
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
     # Covers what ranking keeps in memory: 1,000 memories load from a cold disk in 4 ms instead of 93.
     "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
+    # Which stored rows a version changed or removed: an index of a user's memories that is held in memory
+    # catches up by these and by the new rows. The last few thousand versions of each tenant.
+    """CREATE TABLE context_changes(
+        tenant INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
     f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
     # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shepherd._native.store import Connection, Recall
+from shepherd._native.store import Connection
+from shepherd.memory.hot import HotRecall
 from shepherd.types import SearchResult
 
 __all__ = ["best"]
@@ -26,7 +27,7 @@ _ROWS = [
 
 def best(
     connection: Connection,
-    recall: Recall,
+    recall: HotRecall,
     tenant: int,
     keywords: Sequence[str],
     *,

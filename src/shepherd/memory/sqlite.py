@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from shepherd._native.store import Connection
 from shepherd.errors import StoreFullError, StoreLockedError, UsageError
 from shepherd.escaping import storable
 from shepherd.memory import facts, jobs, maintenance, memories, pruning, search, sessions, tenants
 from shepherd.memory.database import Database
+from shepherd.memory.hot import HotRecall
 from shepherd.memory.records import (
     CheckReport,
     ExtractionJob,
@@ -35,10 +37,17 @@ class SQLiteStore:
     """MemoryStore on the file at `path`; created when missing, refused when not ours."""
 
     def __init__(
-        self, path: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
+        self,
+        path: str,
+        *,
+        read_only: bool = False,
+        max_db_size: str = "10G",
+        recall_cache_mb: int = 256,
+        busy_timeout_s: float = 5.0,
     ) -> None:
         self._limit_bytes = _limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
+        self._recall = HotRecall(self._database, limit_bytes=recall_cache_mb << 20)
         self._tenants: dict[str, int] = {}
         self._facts: dict[str, tuple[_FactRows, tuple[Fact, ...]]] = {}
         if not read_only:
@@ -70,7 +79,7 @@ class SQLiteStore:
             if keywords and limit > 0 and tenant is not None:
                 results = search.best(
                     connection,
-                    self._database.recall,
+                    self._recall,
                     tenant,
                     keywords,
                     limit=limit,
@@ -100,7 +109,7 @@ class SQLiteStore:
                 return []
             return search.best(
                 connection,
-                self._database.recall,
+                self._recall,
                 tenant,
                 keywords,
                 limit=limit,
@@ -127,7 +136,9 @@ class SQLiteStore:
         """Stores all or none; for each its id, and whether it is new (else that of the identical one)."""
         with self._growing() as connection:
             tenant = tenants.ensure(connection, user_id)
-            return [memories.add(connection, user_id, tenant, memory) for memory in new]
+            stored = [memories.add(connection, user_id, tenant, memory) for memory in new]
+        self._recall.follow(tenant)
+        return stored
 
     def get_memory(self, user_id: str, memory_id: int) -> MemoryRecord | None:
         """That memory if it is this user's."""
@@ -141,7 +152,11 @@ class SQLiteStore:
             tenant = tenants.find(connection, user_id)
             if tenant is None:
                 return False
-            return memories.edit(connection, user_id, tenant, memory_id, question=question, answer=answer)
+            is_edited = memories.edit(
+                connection, user_id, tenant, memory_id, question=question, answer=answer
+            )
+        self._recall.follow(tenant)
+        return is_edited
 
     def pin_memory(self, user_id: str, memory_id: int, pinned: bool) -> bool:
         """Protects a memory from pruning, or no longer."""
@@ -153,7 +168,10 @@ class SQLiteStore:
         """Removes that memory if it is this user's."""
         with self._database.write() as connection:
             tenant = tenants.find(connection, user_id)
-            return tenant is not None and memories.delete(connection, tenant, [memory_id]) > 0
+            if tenant is None or not memories.delete(connection, tenant, [memory_id]):
+                return False
+        self._recall.follow(tenant)
+        return True
 
     def clear_memory(self, user_id: str, question: str) -> int:
         """Removes the memories with this question, compared after whitespace and case folding."""
@@ -162,7 +180,9 @@ class SQLiteStore:
             if tenant is None:
                 return 0
             found = list(memories.with_question(connection, tenant, question))
-            return memories.delete(connection, tenant, found)
+            n_removed = memories.delete(connection, tenant, found)
+        self._recall.follow(tenant)
+        return n_removed
 
     def list_memories(self, user_id: str, *, limit: int, offset: int) -> list[MemoryRecord]:
         """Newest first."""
@@ -343,11 +363,19 @@ class SQLiteStore:
 
     def stats(self, user_id: str) -> MemoryStats:
         """Counts and sizes."""
-        return maintenance.stats(self._database, user_id, self._limit_bytes)
+        counts = maintenance.stats(self._database, user_id, self._limit_bytes)
+        return replace(
+            counts,
+            hot_users=self._recall.n_users,
+            hot_bytes=self._recall.n_bytes,
+            hot_saved_bytes=self._recall.n_saved_bytes,
+        )
 
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
-        return maintenance.check(self._database, repair=repair)
+        report = maintenance.check(self._database, repair=repair)
+        dropped = tuple(self._recall.check())
+        return CheckReport((*report.problems, *dropped), (*report.repaired, *dropped)) if dropped else report
 
     def settle(self) -> None:
         """Puts what an import wrote into the form that is searched fastest; others may go on writing."""
@@ -359,6 +387,7 @@ class SQLiteStore:
 
     def close(self) -> None:
         """Lets go of the database; twice is fine."""
+        self._recall.close()
         self._database.close()
 
     @contextlib.contextmanager

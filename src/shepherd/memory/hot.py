@@ -1,0 +1,302 @@
+"""Hot indexes: users in use, each with an index in memory that answers in microseconds.
+
+A question is answered by the index only when that is of the version of `tenants` which the question's own
+transaction sees; in every other case, and while an index is being made or changed, FTS5 answers. Both
+give the same results, bit for bit. Indexes are made by a thread in the background, from a saved file
+where there is one; changes of this process follow with their commit, those of others when the next
+question notices them. The least recently used go when all together exceed the limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from shepherd._native.hot import HotIndex
+from shepherd._native.store import Connection, SQLiteError
+from shepherd.errors import ShepherdError
+from shepherd.memory import hot_rows
+from shepherd.memory.database import Database
+from shepherd.memory.hot_files import HotFiles
+from shepherd.memory.hot_rows import Followed
+
+__all__ = ["HotRecall"]
+
+_log = logging.getLogger(__name__)
+
+# An index of fewer memories is made faster than a file is worth: 10 ms for 1,000.
+_LEAST_SAVED = 5_000
+# A guess of an index's size before it is there: bytes per memory, of users with many and with few.
+_BYTES_PER_MEMORY = 240
+# More new rows than this are left to the background: about 1 ms.
+_MOST_AT_ONCE = 64
+
+# Rows that contradict each other, or more than an index can hold: FTS5 answers.
+_DOUBTS = (ValueError, OverflowError, MemoryError)
+
+
+class _Slot:
+    """One user's index, and who may change it."""
+
+    __slots__ = ("failed", "followed", "index", "lock", "n_bytes", "saved_version", "used")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # held by who changes the index
+        self.followed: Followed | None = None
+        self.index: HotIndex | None = None  # what questions go to
+        self.failed = False  # does not fit, or its rows contradict each other: FTS5 answers for good
+        self.saved_version = -1
+        self.n_bytes = 0
+        self.used = 0
+
+
+class HotRecall:
+    """Searches of one database: by the user's hot index where it can be, else by FTS5. Thread-safe."""
+
+    def __init__(self, database: Database, *, limit_bytes: int) -> None:
+        self._database = database
+        self._limit_bytes = limit_bytes
+        self._files = HotFiles(database)
+        self._slots: dict[int, _Slot] = {}
+        self._clock = 0
+        self._lock = threading.Lock()
+        self._waiting: set[int] = set()
+        self._queue: SimpleQueue[int | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_closing = False
+
+    # ---- questions
+
+    def search(
+        self,
+        connection: Connection,
+        tenant: int,
+        keywords: Sequence[str],
+        k: int,
+        now: float,
+        **options: Any,
+    ) -> list[tuple[int, float, float, float]]:
+        """(id, bm25, score, relevance) of the best `k`, what Recall.search gives in the same transaction."""
+        slot = self._slots.get(tenant)
+        if slot is not None and slot.index is not None:
+            self._clock = slot.used = self._clock + 1
+            rows = connection.execute("SELECT version FROM tenants WHERE number = ?", (tenant,))
+            found = slot.index.search(rows[0][0], keywords, k, now, **options) if rows else None
+            if found is not None:
+                return found
+        if slot is None or not slot.failed:
+            self._want(tenant)
+        return self._database.recall.search(connection, tenant, keywords, k, now, **options)
+
+    def is_hot(self, connection: Connection, tenant: int) -> bool:
+        """Whether this transaction's questions are answered by the index."""
+        slot = self._slots.get(tenant)
+        counts = slot.index.counts() if slot is not None and slot.index is not None else None
+        rows = connection.execute("SELECT version FROM tenants WHERE number = ?", (tenant,))
+        return counts is not None and bool(rows) and counts["version"] == rows[0][0]
+
+    # ---- changes
+
+    def follow(self, tenant: int) -> None:
+        """Brings a tenant's index to what this thread has just committed; outside of transactions."""
+        slot = self._slots.get(tenant)
+        if slot is None or slot.index is None or slot.failed:
+            return
+        if not slot.lock.acquire(blocking=False):
+            self._want(tenant)
+            return
+        try:
+            with self._database.read() as connection:
+                if _n_behind(connection, slot.followed) <= _MOST_AT_ONCE:
+                    self._catch_up(connection, slot)
+                    return
+        except (ShepherdError, *_DOUBTS):
+            return  # the write is stored; the background finds out what is wrong with the index
+        finally:
+            slot.lock.release()
+        self._want(tenant)
+
+    def wait(self, timeout_s: float = 60.0) -> bool:
+        """Waits until the background has nothing to do; whether it came to that."""
+        done = threading.Event()
+        deadline = threading.Timer(timeout_s, done.set)
+        deadline.daemon = True
+        deadline.start()
+        while not done.wait(0.001):
+            with self._lock:
+                if not self._waiting:
+                    deadline.cancel()
+                    return True
+        return False
+
+    def check(self) -> list[str]:
+        """What is wrong with indexes in memory; those are dropped, and made again when they are needed."""
+        problems = []
+        for tenant, slot in list(self._slots.items()):
+            with slot.lock, self._database.read() as connection:
+                if slot.followed is None or not self.is_hot(connection, tenant):
+                    continue
+                surplus, missing = hot_rows.differences(connection, slot.followed)
+                if surplus or missing:
+                    slot.index = slot.followed = None
+                    counted = f"{len(surplus)} memories too many, {len(missing)} too few"
+                    problems.append(f"hot index of tenant {tenant}: {counted}")
+        return problems
+
+    @property
+    def n_users(self) -> int:
+        """Users whose index is in memory."""
+        return sum(slot.index is not None for slot in list(self._slots.values()))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that the indexes in memory take."""
+        return sum(slot.n_bytes for slot in list(self._slots.values()))
+
+    @property
+    def n_saved_bytes(self) -> int:
+        """Bytes of the saved indexes."""
+        return self._files.n_bytes
+
+    def close(self) -> None:
+        """Ends the background and saves what is worth it; twice is fine."""
+        with self._lock:
+            self._is_closing = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join()
+        for slot in list(self._slots.values()):
+            self._save(slot)
+        self._slots.clear()
+
+    # ---- the background
+
+    def _want(self, tenant: int) -> None:
+        if self._limit_bytes <= 0 or tenant in self._waiting:
+            return
+        with self._lock:
+            if self._is_closing or tenant in self._waiting:
+                return
+            self._waiting.add(tenant)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=_work, args=(weakref.ref(self), self._queue), name="hot indexes", daemon=True
+                )
+                # Who forgets to close must not keep a thread waiting for ever.
+                weakref.finalize(self, self._queue.put, None).atexit = False
+                self._thread.start()
+        self._queue.put(tenant)
+
+    def serve(self, tenant: int) -> None:
+        """Makes a tenant's index, or brings it up to date; called by the background thread."""
+        slot = self._slots.setdefault(tenant, _Slot())
+        try:
+            with slot.lock:
+                self._bring(tenant, slot)
+            self._evict(slot)
+        except (ShepherdError, SQLiteError) as error:
+            if not self._is_closing:
+                _log.info("%s: no hot index of tenant %d: %s", self._database.path, tenant, error)
+        except _DOUBTS as error:
+            slot.index = slot.followed = None
+            slot.failed, slot.n_bytes = True, 0
+            _log.warning("%s: no hot index of tenant %d: %s", self._database.path, tenant, error)
+        finally:
+            with self._lock:
+                self._waiting.discard(tenant)
+
+    def _bring(self, tenant: int, slot: _Slot) -> None:
+        if slot.followed is None:
+            if not self._fits(tenant):
+                slot.failed = True
+                return
+            slot.followed = self._files.load(tenant)
+            slot.saved_version = -1 if slot.followed is None else slot.followed.version
+        for _ in range(3):  # a list of changes that was cut in between, at worst
+            if slot.followed is not None:
+                with self._database.read() as connection:
+                    if self._catch_up(connection, slot):
+                        return
+            slot.index, slot.saved_version = None, -1
+            slot.followed = self._build(tenant)
+            if slot.followed is None:
+                return
+
+    def _build(self, tenant: int) -> Followed | None:
+        for built in hot_rows.build(self._database.read, tenant):
+            if self._is_closing or built is not None:
+                return built
+        return None
+
+    def _catch_up(self, connection: Connection, slot: _Slot) -> bool:
+        """Under the slot's lock; an index that was left half changed is dropped."""
+        followed, slot.followed = slot.followed, None
+        assert followed is not None
+        try:
+            is_caught_up = hot_rows.catch_up(connection, followed)
+        except BaseException:
+            slot.index, slot.n_bytes = None, 0
+            raise
+        slot.followed = followed
+        if not is_caught_up:
+            return False
+        slot.index = followed.index
+        counts = followed.index.counts()
+        slot.n_bytes = slot.n_bytes if counts is None else counts["n_bytes"]
+        return True
+
+    def _fits(self, tenant: int) -> bool:
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
+        return not rows or rows[0][0] * _BYTES_PER_MEMORY <= self._limit_bytes
+
+    def _evict(self, newest: _Slot) -> None:
+        while self.n_bytes > self._limit_bytes:
+            slots = [(tenant, slot) for tenant, slot in list(self._slots.items()) if slot is not newest]
+            held = [(slot.used, tenant) for tenant, slot in slots if slot.n_bytes]
+            if not held:
+                newest.failed, newest.index, newest.followed, newest.n_bytes = True, None, None, 0
+                return
+            oldest = self._slots.pop(min(held)[1])
+            with oldest.lock:
+                self._save(oldest)
+
+    def _save(self, slot: _Slot) -> None:
+        followed = slot.followed
+        if followed is None or slot.index is None:
+            return
+        counts = followed.index.counts()
+        if counts is None or counts["n_memories"] < _LEAST_SAVED:
+            return
+        # A file that is a little behind is caught up faster than it is written.
+        n_behind = followed.version - slot.saved_version
+        if slot.saved_version >= 0 and n_behind <= 500 + counts["n_memories"] // 50:
+            return
+        if self._files.save(followed):
+            slot.saved_version = followed.version
+
+
+def _n_behind(connection: Connection, followed: Followed | None) -> int:
+    if followed is None:
+        return 1 << 62
+    rows = connection.execute(
+        "SELECT next_sequence, (SELECT count(*) FROM context_changes WHERE tenant = ?1 AND version > ?2)"
+        " FROM tenants WHERE number = ?1",
+        (followed.tenant, followed.version),
+    )
+    # A changed row has to be looked for in all lists: as much as thousands of new ones.
+    return rows[0][0] - followed.next_sequence + 1000 * rows[0][1] if rows else 0
+
+
+def _work(owner: weakref.ref[HotRecall], queue: SimpleQueue[int | None]) -> None:
+    while (tenant := queue.get()) is not None:
+        recall = owner()
+        if recall is None:
+            return
+        recall.serve(tenant)
+        del recall

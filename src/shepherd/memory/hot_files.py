@@ -1,0 +1,90 @@
+"""Hot indexes kept beside the database, so that a process need not read every memory again.
+
+A file is a cache: one that is damaged, of another build or of another state is as good as none. What
+makes it one of this database is a random number that the database stores with the user when the file is
+written: after a backup was put back, or a crash lost the last commits, the numbers differ, and where they
+are equal all that the database went through since is in its list of changes.
+
+    folder   <database>-hot, mode 0700, a file per tenant number, mode 0600
+    file     token, version, next_sequence (64 bits each), then what HotIndex.save gives, with its checksum
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import struct
+from pathlib import Path
+
+from shepherd._native.hot import HotIndex
+from shepherd.errors import StoreError
+from shepherd.memory.database import Database
+from shepherd.memory.hot_rows import Followed
+from shepherd.memory.schema import memory_range
+
+__all__ = ["HotFiles"]
+
+_HEAD = struct.Struct("<qqq")
+
+
+class HotFiles:
+    """The saved indexes of one database. No error comes out: what cannot be kept or read is made again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._folder = Path(database.path + "-hot")
+
+    def save(self, followed: Followed) -> bool:
+        """Writes the index, and the number that vouches for it; whether it did."""
+        saved = followed.index.save()
+        if saved is None or self._database.read_only:
+            return False
+        token = secrets.randbits(62)
+        target = self._folder / str(followed.tenant)
+        part = target.with_suffix(".part")
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(_HEAD.pack(token, followed.version, followed.next_sequence))
+                file.write(saved)
+            with self._database.write() as connection:
+                connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES(?, ?)", (_token_key(followed.tenant), token)
+                )
+            os.replace(part, target)
+        except (OSError, StoreError):
+            with contextlib.suppress(OSError):
+                part.unlink()
+            return False
+        return True
+
+    def load(self, tenant: int) -> Followed | None:
+        """The saved index of a tenant, to be caught up; None when there is none that can be trusted."""
+        try:
+            whole = memoryview((self._folder / str(tenant)).read_bytes())
+            token, version, next_sequence = _HEAD.unpack_from(whole)
+            index = HotIndex.load(whole[_HEAD.size :], memory_range(tenant)[0])
+        except (OSError, ValueError, struct.error):
+            return None
+        counts = index.counts()
+        if counts is None or counts["version"] != version or token != self._token(tenant):
+            return None
+        return Followed(tenant, index, version, next_sequence)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all saved indexes."""
+        try:
+            return sum(entry.stat().st_size for entry in os.scandir(self._folder))
+        except OSError:
+            return 0
+
+    def _token(self, tenant: int) -> int | None:
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_token_key(tenant),))
+        return rows[0][0] if rows else None
+
+
+def _token_key(tenant: int) -> str:
+    return f"hot_index:{tenant}"

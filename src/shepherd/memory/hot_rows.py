@@ -1,0 +1,124 @@
+"""From rows to a hot index: built page by page, and brought up to date from what has changed since.
+
+Knows which rows a version of a user's memories stands for; nothing of threads, limits or files.
+
+An index belongs to a version of its user in `tenants`. Each memory that is added raises `version` and
+`next_sequence` by one; a change of stored rows raises `version` by one and names the rows in
+`context_changes`. So the versions between two states are all accounted for, or something else happened
+(FTS5's index was made again, the list of changes was cut) and all rows are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from shepherd._native.hot import HotIndex
+from shepherd._native.store import Connection
+from shepherd.memory.schema import memory_range
+
+__all__ = ["Followed", "build", "catch_up", "differences"]
+
+_Row = tuple[int, int, int, str, str]
+
+# Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
+_PAGE = 500
+_COLUMNS = "id, timestamp, doc_len, user_message, assistant_response"
+_AFTER = f"SELECT {_COLUMNS} FROM context WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}"
+_ONE = f"SELECT {_COLUMNS} FROM context WHERE id = ?"
+_STATE = "SELECT version, next_sequence, n, total_length FROM tenants WHERE number = ?"
+
+
+@dataclass(slots=True)
+class Followed:
+    """A hot index and the state of its user that it was last brought to."""
+
+    tenant: int
+    index: HotIndex
+    version: int
+    next_sequence: int
+
+
+def build(read: Callable[[], AbstractContextManager[Connection]], tenant: int) -> Iterator[Followed | None]:
+    """Reads all of a tenant's memories; yields None after each page, and at last an index to be caught up.
+
+    Each page is a transaction of its own: what changes meanwhile is in `context_changes`.
+    """
+    with read() as connection:
+        rows = connection.execute(_STATE, (tenant,))
+    version, next_sequence = rows[0][:2] if rows else (0, 1)
+    first, _ = memory_range(tenant)
+    index = HotIndex(first)
+    after, last = first - 1, first + next_sequence - 1
+    while True:
+        with read() as connection:
+            page = connection.execute(_AFTER, (after, last))
+        if not page:
+            break
+        index.add(page)
+        after = page[-1][0]
+        yield None
+    yield Followed(tenant, index, version, next_sequence)
+
+
+def catch_up(connection: Connection, followed: Followed) -> bool:
+    """Brings the index to the state that this transaction sees; False: it has to be built again.
+
+    ValueError when rows and sums do not fit together.
+    """
+    rows = connection.execute(_STATE, (followed.tenant,))
+    if not rows:
+        return False
+    version, next_sequence, n_memories, total_length = rows[0]
+    changes = connection.execute(
+        "SELECT version, id FROM context_changes WHERE tenant = ? AND version > ?",
+        (followed.tenant, followed.version),
+    )
+    n_added = next_sequence - followed.next_sequence
+    n_changed = len({changed for changed, _ in changes})
+    if n_added < 0 or version - followed.version != n_added + n_changed:
+        return False
+    _change(connection, followed, {memory_id for _, memory_id in changes})
+    _add(connection, followed, next_sequence)
+    followed.index.publish(version, n_memories, total_length)
+    followed.version, followed.next_sequence = version, next_sequence
+    return True
+
+
+def _change(connection: Connection, followed: Followed, memory_ids: set[int]) -> None:
+    # Rows that are new to the index are read as they are now.
+    known = {i for i in memory_ids if i < followed.index.first_id + followed.next_sequence}
+    if not known:
+        return
+    found = {i: rows[0] for i in known if (rows := connection.execute(_ONE, (i,)))}
+    followed.index.remove(known - found.keys())
+    for row in found.values():
+        followed.index.replace(_row(row))
+
+
+def _add(connection: Connection, followed: Followed, next_sequence: int) -> None:
+    first = followed.index.first_id
+    after, last = first + followed.next_sequence - 1, first + next_sequence - 1
+    while after < last and (page := connection.execute(_AFTER, (after, last))):
+        followed.index.add(page)
+        after = page[-1][0]
+
+
+def _row(row: tuple[int, ...]) -> _Row:
+    return row  # type: ignore[return-value]
+
+
+def differences(connection: Connection, followed: Followed) -> tuple[BitMap, BitMap]:
+    """Sequences that only the index has, and those that only the table has; both of the same version."""
+    first, last = memory_range(followed.tenant)
+    indexed = BitMap(memoryview(followed.index.sequences()).cast("q"))
+    stored = BitMap(
+        memory_id - first
+        for (memory_id,) in connection.execute(
+            "SELECT id FROM context INDEXED BY context_docs WHERE id BETWEEN ? AND ?", (first, last)
+        )
+    )
+    return indexed - stored, stored - indexed
