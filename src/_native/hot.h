@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rescore.h"
+
 enum { SHP_HOT_MAX_KEYWORDS = 16 }; /* ranked by: the rarest of those asked that the memories have */
 
 typedef enum {
@@ -22,6 +24,7 @@ typedef struct shp_hot shp_hot;
 /* A memory on its way in.  Texts as shp_terms_read takes them. */
 typedef struct {
     int64_t sequence, timestamp, doc_len;
+    int64_t thread, label, asks; /* as in rescore.h */
     const uint8_t *texts[2];
     size_t n_bytes[2];
 } shp_hot_row;
@@ -35,13 +38,13 @@ typedef struct {
     int64_t version; /* of tenants, as the caller's transaction sees it */
     int64_t k;       /* at least 1 */
     int64_t most_postings; /* in the lists of its words */
-    double now;      /* seconds */
-    double k1, b, recency_floor, min_relevance;
+    double k1, b, min_relevance;
+    shp_rescore_query rescore; /* n_labels and labels come from the words */
 } shp_hot_query;
 
 typedef struct {
     int64_t sequence;
-    double bm25, score, relevance;
+    double bm25, score, relevance; /* bm25: its own, 0 when only its neighbours have keywords */
 } shp_hot_hit;
 
 /* NULL when memory is out. */
@@ -65,7 +68,7 @@ shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memori
 /* ---- questions: any number of threads at a time; none of them waits */
 
 /* Best first, at most k into *hits (malloc'ed, NULL when none; the caller frees it). */
-shp_hot_status shp_hot_find(shp_hot *index, const shp_hot_query *query, const shp_hot_word *words, int n_words,
+shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                             shp_hot_hit **hits, int64_t *n_hits);
 
 typedef struct {

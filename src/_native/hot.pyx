@@ -8,6 +8,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 from hot_h cimport *
+from rescore_query cimport set_rescore_query
 from text_h cimport shp_text_initialise
 
 from shepherd._native.text import folded
@@ -56,8 +57,9 @@ cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
 
 cdef int _fill_row(tuple values, int64_t first_id, shp_hot_row* row, list kept) except -1:
     row.sequence, row.timestamp, row.doc_len = <int64_t>values[0] - first_id, values[1], values[2]
-    _fill_text(values[3], row, 0, kept)
-    _fill_text(values[4], row, 1, kept)
+    row.thread, row.label, row.asks = values[3], values[4], values[5]
+    _fill_text(values[6], row, 0, kept)
+    _fill_text(values[7], row, 1, kept)
     return 0
 
 
@@ -79,8 +81,8 @@ cdef int _fill_word(str word, shp_hot_word* out, list kept) except -1:
 cdef class HotIndex:
     """Words, times and lengths of one user's memories at one version of them.
 
-    A memory is a row (id, timestamp, doc_len, question, answer); `doc_len` is the number of terms of both texts.  Ids
-    are from `first_id` on, at most 2^32 of them.  `add`, `remove` and `replace` are for one thread at a time and leave the index stale until `publish`; after one
+    A memory is a row (id, timestamp, doc_len, thread, label, asks, question, answer); `doc_len` is the number of terms
+    of both texts, the next three are as in rescore.h.  Ids are from `first_id` on, at most 2^32 of them.  `add`, `remove` and `replace` are for one thread at a time and leave the index stale until `publish`; after one
     of them raised, the index is of no more use.  `search` may be called by any number of threads meanwhile.
     """
 
@@ -158,7 +160,7 @@ cdef class HotIndex:
     # ---- questions
 
     def search(self, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
-               double recency_floor=0.9, double min_relevance=0.0):
+               double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
         """(id, bm25, score, relevance) of the best `k`, as Recall.search ranks them; of equal scores the larger id
         first.  None when it is not of that version, or just being changed.
         """
@@ -181,7 +183,9 @@ cdef class HotIndex:
             n += 1
         if not n or k < 1:
             return []
-        query = shp_hot_query(version, k, KEEP_GIL_POSTINGS, now, k1, b, recency_floor, min_relevance)
+        query.version, query.k, query.most_postings = version, k, KEEP_GIL_POSTINGS
+        query.k1, query.b, query.min_relevance = k1, b, min_relevance
+        set_rescore_query(&query.rescore, now, recency_floor, periods, weights)
         status = shp_hot_find(self.index, &query, words, n, &hits, &n_hits)
         if status == SHP_HOT_LONG:
             query.most_postings = INT64_MAX

@@ -1,6 +1,8 @@
 # Declarations of hot.h; hot_index.c and hot_search.c say what they do.
 from libc.stdint cimport int64_t, uint8_t
 
+from rescore cimport shp_rescore_query
+
 cdef extern from "hot.h" nogil:
     ctypedef enum shp_hot_status:
         SHP_HOT_OK
@@ -16,6 +18,7 @@ cdef extern from "hot.h" nogil:
 
     ctypedef struct shp_hot_row:
         int64_t sequence, timestamp, doc_len
+        int64_t thread, label, asks
         const uint8_t* texts[2]    # borrowed, as n_bytes
         size_t n_bytes[2]
 
@@ -25,8 +28,8 @@ cdef extern from "hot.h" nogil:
 
     ctypedef struct shp_hot_query:
         int64_t version, k, most_postings
-        double now                 # seconds
-        double k1, b, recency_floor, min_relevance
+        double k1, b, min_relevance
+        shp_rescore_query rescore  # without labels
 
     ctypedef struct shp_hot_hit:
         int64_t sequence
@@ -45,7 +48,7 @@ cdef extern from "hot.h" nogil:
     shp_hot_status shp_hot_replace(shp_hot* index, const shp_hot_row* row) noexcept
     shp_hot_status shp_hot_publish(shp_hot* index, int64_t version, int64_t n_memories,
                                    int64_t total_length) noexcept
-    shp_hot_status shp_hot_find(shp_hot* index, const shp_hot_query* query, const shp_hot_word* words, int n_words,
+    shp_hot_status shp_hot_find(shp_hot* index, shp_hot_query* query, const shp_hot_word* words, int n_words,
                                 shp_hot_hit** hits, int64_t* n_hits) noexcept     # *hits is the caller's: free()
     shp_hot_status shp_hot_count(shp_hot* index, shp_hot_counts* out) noexcept
     int64_t shp_hot_sequences(shp_hot* index, int64_t* out, int64_t room) noexcept

@@ -1,8 +1,8 @@
 /* The hot index of one user: taking memories in and out, and who may look when.
 
-   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 16 bytes each: time,
-   sequence, length.  A dictionary gives each word a term; a term has the list of the memories that have the word
-   (hot_postings.c).  Nothing is kept of the texts.  About 230 bytes a memory for a large user.
+   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 32 bytes each: time,
+   sequence, length, and what rescoring needs.  A dictionary gives each word a term; a term has the list of the memories that have the word
+   (hot_postings.c).  Nothing is kept of the texts.  About 250 bytes a memory for a large user.
 
    Changes.  Memories that are added go to the ends of the lists.  One that is deleted or edited is looked for in
    every list, since nothing says which words it had: by halving for a few, by one pass for many (5 to 50 ms for a
@@ -140,7 +140,21 @@ uint32_t hot_document_find(const shp_hot *index, int64_t sequence)
 
 static int is_sound(const shp_hot_row *row)
 {
-    return row->sequence >= 0 && row->sequence < UINT32_MAX && row->doc_len >= 0 && row->doc_len <= INT32_MAX;
+    return row->sequence >= 0 && row->sequence < UINT32_MAX && row->doc_len >= 0 && row->doc_len <= INT32_MAX &&
+           row->thread >= INT32_MIN && row->thread <= INT32_MAX && row->label >= INT32_MIN &&
+           row->label <= INT32_MAX && row->asks >= 0 && row->asks <= UINT8_MAX;
+}
+
+static hot_document document_of(const shp_hot_row *row)
+{
+    return (hot_document){
+        .timestamp = row->timestamp,
+        .sequence = (uint32_t)row->sequence,
+        .doc_len = (int32_t)row->doc_len,
+        .thread = (int32_t)row->thread,
+        .label = (int32_t)row->label,
+        .asks = (uint8_t)row->asks,
+    };
 }
 
 static shp_hot_status reserve_documents(shp_hot *index)
@@ -254,8 +268,7 @@ static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const toke
     if (status != SHP_HOT_OK)
         return status;
     uint32_t document = index->n_documents++;
-    index->documents[document] = (hot_document){
-        .timestamp = row->timestamp, .sequence = (uint32_t)row->sequence, .doc_len = (int32_t)row->doc_len};
+    index->documents[document] = document_of(row);
     note_time(index, document);
     index->n_memories++;
     index->total_length += row->doc_len;
@@ -316,8 +329,7 @@ shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
         size_t offset = 0;
         remove_postings(index, &document, 1);
         index->total_length += row->doc_len - index->documents[document].doc_len;
-        index->documents[document].doc_len = (int32_t)row->doc_len;
-        index->documents[document].timestamp = row->timestamp;
+        index->documents[document] = document_of(row);
         note_time(index, document);
         status = index_tokens(index, document, &buffer, 0, buffer.n, &offset);
     }

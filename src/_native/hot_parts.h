@@ -93,7 +93,10 @@ enum { HOT_BLOCK = 256 }; /* memories per entry of newest */
 typedef struct {
     int64_t timestamp;
     uint32_t sequence;
-    int32_t doc_len; /* -1: taken out */
+    int32_t doc_len;       /* -1: taken out */
+    int32_t thread, label; /* as in rescore.h, as asks */
+    uint8_t asks;
+    uint8_t unused[7];
 } hot_document;
 
 struct shp_hot {

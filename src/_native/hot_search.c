@@ -1,6 +1,8 @@
 /* The best k of one user's memories from the hot index: bit for bit what recall.c finds.
 
-   MaxScore by passes.  The keywords stand in rising order of the most that each can add to a BM25; P(j) is the most that
+   Candidates by BM25 and recency first (64, or k), then what their conversations add to them (rescore.c).
+
+   Candidates: MaxScore by passes.  The keywords stand in rising order of the most that each can add to a BM25; P(j) is the most that
    those below the j-th can add together.  Pass j, from the last keyword to the first, walks the j-th list from
    the newest memory to the oldest and owns the memories in which none of the later keywords occurs, so no memory is
    worth more than P(j) and its own share.  Rare keywords come first: after a few hundred postings the heap holds scores
@@ -13,7 +15,10 @@
 
    Exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only what is
    strictly below the k-th score is dropped: equal scores are decided by the larger sequence.  A memory that stays gets
-   its sum again in the order of the keywords, each product rounded by itself, as in recall.c. */
+   its sum again in the order of the keywords, each product rounded by itself, as in recall.c.
+
+   Rescoring asks for the BM25 of the memories beside the candidates: from the newest candidate to the oldest the lists
+   are galloped down once more, and only for memories of the candidate's own thread. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +28,7 @@
 
 enum {
     MAX_WORDS = 64,       /* looked up */
-    SMALL_K = 64,         /* candidates kept on the stack */
+    SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
     TABLE_POSTINGS = 512, /* from here on a list gets a table of its scores by length */
     REFRESH = 8           /* postings between two looks at how recent a memory can still be */
 };
@@ -49,7 +54,7 @@ typedef struct {
     const shp_hot_query *query;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
-    double least_bm25; /* of the least relevance, with slack */
+    int64_t n_candidates; /* wanted */
     int n;
     keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* rising by most */
     double below[SHP_HOT_MAX_KEYWORDS + 1]; /* P: sum of most of the keywords before */
@@ -178,10 +183,10 @@ static int has(keyword *word, uint32_t document)
 
 static double recency_at(const search *s, int64_t timestamp)
 {
-    return shp_rank_recency((s->query->now - (double)timestamp) / 86400.0, s->query->recency_floor);
+    return shp_rank_recency((s->query->rescore.now - (double)timestamp) / 86400.0, s->query->rescore.recency_floor);
 }
 
-/* ---- the best k */
+/* ---- the best candidates */
 
 static int is_less(const candidate *a, const candidate *b)
 {
@@ -207,7 +212,7 @@ static void sift_down(candidate *heap, int64_t n, candidate moved)
 
 static shp_hot_status heap_push(search *s, const candidate *pushed)
 {
-    if (s->n_heap == s->query->k) {
+    if (s->n_heap == s->n_candidates) {
         if (is_less(&s->heap[0], pushed))
             sift_down(s->heap, s->n_heap, *pushed);
         return SHP_HOT_OK;
@@ -232,7 +237,7 @@ static shp_hot_status heap_push(search *s, const candidate *pushed)
 }
 
 /* The score that a memory must reach, -1 while there is room. */
-static double threshold(const search *s) { return s->n_heap == s->query->k ? s->heap[0].score : -1.0; }
+static double threshold(const search *s) { return s->n_heap == s->n_candidates ? s->heap[0].score : -1.0; }
 
 /* ---- passes */
 
@@ -247,12 +252,12 @@ static int complete(search *s, int pass, int64_t at, double own, double recency,
     for (int i = pass - 1; i >= 0; i--) {
         keyword *word = &s->keywords[i];
         double bound = sum * SLACK + s->below[i + 1];
-        if (bound * recency < least || bound < s->least_bm25)
+        if (bound * recency < least)
             return 0;
         if (has(word, document))
             sum += shares[word->order] = score_posting(s, word, word->at);
     }
-    if (sum * SLACK * recency < least || sum * SLACK < s->least_bm25)
+    if (sum * SLACK * recency < least)
         return 0;
     for (int i = pass + 1; i < s->n; i++)
         if (has(&s->keywords[i], document))
@@ -265,9 +270,6 @@ static int complete(search *s, int pass, int64_t at, double own, double recency,
 
 static shp_hot_status offer(search *s, uint32_t document, double bm25)
 {
-    const shp_hot_query *query = s->query;
-    if (query->min_relevance > 0.0 && shp_rank_relevance(bm25, s->idf_sum, s->n_docs) < query->min_relevance)
-        return SHP_HOT_OK;
     candidate found = {bm25 * recency_at(s, s->index->documents[document].timestamp), bm25, document};
     return heap_push(s, &found);
 }
@@ -305,62 +307,170 @@ static shp_hot_status run_passes(search *s)
 {
     shp_hot_status status = SHP_HOT_OK;
     for (int pass = s->n - 1; pass >= 0 && status == SHP_HOT_OK; pass--) {
-        if (s->below[pass + 1] < s->least_bm25 || s->below[pass + 1] < threshold(s))
+        if (s->below[pass + 1] < threshold(s))
             break;
         status = walk(s, pass);
     }
     return status;
 }
 
+/* ---- what lies within reach of the candidates */
+
+/* The newest first. */
+static int by_document(const void *a, const void *b)
+{
+    uint32_t x = ((const candidate *)a)->document, y = ((const candidate *)b)->document;
+    return (x < y) - (x > y);
+}
+
+/* The same sum as `complete` makes.  Documents must be asked for from the newest to the oldest. */
+static double bm25_of(search *s, uint32_t document)
+{
+    double shares[SHP_HOT_MAX_KEYWORDS] = {0}, bm25 = 0.0;
+    for (int i = 0; i < s->n; i++)
+        if (has(&s->keywords[i], document))
+            shares[s->keywords[i].order] = score_posting(s, &s->keywords[i], s->keywords[i].at);
+    for (int i = 0; i < s->n; i++)
+        bm25 += shares[i];
+    return bm25;
+}
+
+static shp_rescore_memory memory_of(const search *s, uint32_t document, double bm25, int is_candidate)
+{
+    const hot_document *from = &s->index->documents[document];
+    return (shp_rescore_memory){
+        .sequence = from->sequence,
+        .timestamp = from->timestamp,
+        .bm25 = bm25,
+        .thread = from->thread,
+        .label = from->label,
+        .asks = from->asks,
+        .is_candidate = (uint8_t)is_candidate,
+    };
+}
+
+/* Whether a candidate within reach is of the document's thread; the `first` is none too new. */
+static int is_beside(const search *s, int64_t document, int64_t first)
+{
+    int32_t thread = s->index->documents[document].thread;
+    if (!thread || s->index->documents[document].doc_len < 0)
+        return 0;
+    for (int64_t i = first; i < s->n_heap && s->heap[i].document + SHP_RESCORE_REACH >= document; i++)
+        if (s->index->documents[s->heap[i].document].thread == thread)
+            return 1;
+    return 0;
+}
+
+/* The candidates and what is beside them, the oldest last; how many.  Room for 7 of each candidate. */
+static int64_t collect_reach(search *s, shp_rescore_memory *out)
+{
+    int64_t n = 0, first = 0, done = s->index->n_documents; /* from there up */
+    if (s->n_heap)
+        qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_document);
+    for (int i = 0; i < s->n; i++)
+        s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
+    for (int64_t c = 0, next = 0; c < s->n_heap; c++) {
+        int64_t document = s->heap[c].document, at = document + SHP_RESCORE_REACH;
+        for (at = at < done ? at : done - 1; at >= 0 && at >= document - SHP_RESCORE_REACH; at--) {
+            while (s->heap[first].document > at + SHP_RESCORE_REACH)
+                first++;
+            if (next < s->n_heap && s->heap[next].document == at)
+                out[n++] = memory_of(s, (uint32_t)at, s->heap[next++].bm25, 1);
+            else if (is_beside(s, at, first))
+                out[n++] = memory_of(s, (uint32_t)at, bm25_of(s, (uint32_t)at), 0);
+            done = at;
+        }
+    }
+    return n;
+}
+
+static void reverse(shp_rescore_memory *memories, int64_t n)
+{
+    for (int64_t low = 0, high = n - 1; low < high; low++, high--) {
+        shp_rescore_memory moved = memories[low];
+        memories[low] = memories[high];
+        memories[high] = moved;
+    }
+}
+
+/* ---- hits */
+
+static shp_hot_status take_best(search *s, shp_rescore_buffers *rescored, shp_hot_hit **hits, int64_t *n_hits)
+{
+    const shp_hot_query *query = s->query;
+    int64_t room = rescored->n_hits < query->k ? rescored->n_hits : query->k;
+    shp_rescore_hit best;
+    if (!room)
+        return SHP_HOT_OK;
+    *hits = malloc((size_t)room * sizeof **hits);
+    if (!*hits)
+        return SHP_HOT_NO_MEMORY;
+    /* As in recall.c: less to pay than for the relevance itself. */
+    double least = shp_rank_min_bm25(query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
+    while (*n_hits < room && shp_rescore_pop(rescored, &best)) {
+        double mean = shp_rescore_mean(&best);
+        if (mean < least)
+            continue;
+        double relevance = shp_rank_relevance(mean, s->idf_sum, s->n_docs);
+        if (relevance >= query->min_relevance)
+            (*hits)[(*n_hits)++] = (shp_hot_hit){best.sequence, best.bm25, best.score, relevance};
+    }
+    return SHP_HOT_OK;
+}
+
+static shp_hot_status rescore(search *s, shp_hot_hit **hits, int64_t *n_hits)
+{
+    shp_rescore_buffers rescored = {0};
+    size_t room = (size_t)s->n_heap * (2 * SHP_RESCORE_REACH + 1) + 1;
+    shp_rescore_memory *reach = malloc(room * sizeof *reach);
+    shp_hot_status status = reach ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
+    int64_t n = 0;
+    if (reach) {
+        n = collect_reach(s, reach);
+        reverse(reach, n);
+    }
+    if (status == SHP_HOT_OK && !shp_rescore(&rescored, &s->query->rescore, reach, n))
+        status = SHP_HOT_NO_MEMORY;
+    if (status == SHP_HOT_OK)
+        status = take_best(s, &rescored, hits, n_hits);
+    shp_rescore_free(&rescored);
+    free(reach);
+    return status;
+}
+
 /* ---- one search */
 
-static shp_hot_status take_hits(search *s, shp_hot_hit **hits, int64_t *n_hits)
+static void begin(search *s, const shp_hot *index, const shp_hot_query *query)
 {
-    *n_hits = s->n_heap;
-    if (!s->n_heap)
-        return SHP_HOT_OK;
-    shp_hot_hit *taken = malloc((size_t)s->n_heap * sizeof *taken);
-    if (!taken)
-        return SHP_HOT_NO_MEMORY;
-    /* From their end: the worst comes out first. */
-    while (s->n_heap) {
-        candidate worst = s->heap[0];
-        shp_hot_hit *hit = &taken[--s->n_heap];
-        sift_down(s->heap, s->n_heap, s->heap[s->n_heap]);
-        hit->sequence = s->index->documents[worst.document].sequence;
-        hit->bm25 = worst.bm25;
-        hit->score = worst.score;
-        hit->relevance = shp_rank_relevance(worst.bm25, s->idf_sum, s->n_docs);
-    }
-    *hits = taken;
-    return SHP_HOT_OK;
+    s->index = index;
+    s->query = query;
+    s->n_docs = (double)index->n_memories;
+    s->idf_sum = s->below[0] = 0.0;
+    s->n = 0;
+    s->heap = s->small;
+    s->n_heap = 0;
+    s->capacity = SMALL_K;
+    s->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
+    double mean_len = index->n_memories ? (double)index->total_length / s->n_docs : 0.0;
+    shp_rank_bm25_set(query->k1, query->b, mean_len, &s->bm25);
 }
 
 static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, const shp_hot_word *words, int n_words,
                                   shp_hot_hit **hits, int64_t *n_hits)
 {
     search s;
-    s.index = index;
-    s.query = query;
-    s.n_docs = (double)index->n_memories;
-    s.idf_sum = s.below[0] = 0.0;
-    s.n = 0;
-    s.heap = s.small;
-    s.n_heap = 0;
-    s.capacity = SMALL_K;
-    shp_rank_bm25_set(query->k1, query->b, index->n_memories ? (double)index->total_length / s.n_docs : 0.0, &s.bm25);
+    begin(&s, index, query);
     if (find_keywords(&s, words, n_words) > query->most_postings)
         return SHP_HOT_LONG;
-    s.least_bm25 = shp_rank_min_bm25(query->min_relevance, s.idf_sum, s.n_docs) * (1.0 - 1e-12);
     shp_hot_status status = run_passes(&s);
-    if (status == SHP_HOT_OK)
-        status = take_hits(&s, hits, n_hits);
+    if (status == SHP_HOT_OK && s.n_heap)
+        status = rescore(&s, hits, n_hits);
     if (s.heap != s.small)
         free(s.heap);
     return status;
 }
 
-shp_hot_status shp_hot_find(shp_hot *index, const shp_hot_query *query, const shp_hot_word *words, int n_words,
+shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                             shp_hot_hit **hits, int64_t *n_hits)
 {
     *hits = NULL;
@@ -368,6 +478,9 @@ shp_hot_status shp_hot_find(shp_hot *index, const shp_hot_query *query, const sh
     if (!shp_rwlock_try_share(&index->lock))
         return SHP_HOT_STALE;
     shp_hot_status status = SHP_HOT_STALE;
+    query->rescore.n_labels = n_words < MAX_WORDS ? n_words : MAX_WORDS;
+    for (int i = 0; i < query->rescore.n_labels; i++)
+        query->rescore.labels[i] = shp_rescore_key(words[i].bytes, words[i].n_bytes);
     if (index->version == query->version && index->version >= 0)
         status = find_locked(index, query, words, n_words, hits, n_hits);
     shp_rwlock_unshare(&index->lock);

@@ -32,6 +32,7 @@ USERS = ("steve", "anna", "mallory")
 
 texts = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
 times = st.integers(NOW - 400 * DAY, NOW + DAY)
+sessions = st.sampled_from(["", "", "one", "two"])
 
 Hit = tuple[int, float, float]
 
@@ -118,10 +119,14 @@ class History(RuleBasedStateMachine):
 
     @rule(
         user=st.sampled_from(USERS),
-        new=st.lists(st.tuples(texts, texts, times), min_size=1, max_size=9),
+        new=st.lists(
+            st.tuples(texts, texts | texts.map("{}?".format), times, st.just("user"), sessions),
+            min_size=1,
+            max_size=9,
+        ),
         elsewhere=st.booleans(),
     )
-    def add(self, user: str, new: list[tuple[str, str, int]], elsewhere: bool) -> None:
+    def add(self, user: str, new: list[tuple[str, str, int, str, str]], elsewhere: bool) -> None:
         stored = [NewMemory(*one) for one in new]
         for (memory_id, is_new), one in zip(
             self.writer(elsewhere).add_memories(user, stored), stored, strict=True
@@ -194,16 +199,18 @@ class History(RuleBasedStateMachine):
             return
         for user, rows in self.rows.items():
             for words in ASKED:
-                expected = twin_results(rows, words, self.now)
+                expected = twin_results(self.cold, rows, words, self.now)
                 assert search(self.hot, user, words, now=self.now) == expected
                 assert search(self.cold, user, words, now=self.now) == expected
 
 
-def twin_results(rows: dict[int, NewMemory], words: list[str], now: float) -> list[Hit]:
+def twin_results(store: SQLiteStore, rows: dict[int, NewMemory], words: list[str], now: float) -> list[Hit]:
+    with store._database.read() as connection:
+        spoken = {i: rest for i, *rest in connection.execute("SELECT id, thread, label, asks FROM context")}
     documents = []
     for memory_id, row in rows.items():
         terms = (*text.terms(row.question), *text.terms(row.answer))
-        documents.append(Document(memory_id, terms, row.timestamp, len(terms)))
+        documents.append(Document(memory_id, terms, row.timestamp, len(terms), *spoken[memory_id]))
     found = twin_rank.search(documents, words, 6, now, min_relevance=0.1)
     return [(memory_id, score, relevance) for memory_id, _, score, relevance in found]
 

@@ -19,20 +19,22 @@ from tests.native import twin_rank
 from tests.native.test_recall_index import NOW, memories, options, queries, zipf_memories
 from tests.native.twin_rank import Document
 
-Row = tuple[int, int, int, str, str]
+Row = tuple[int, int, int, int, int, int, str, str]
 
 FEW = ("alpha", "bravo", "nothing"), ("golf", "fox", "echo", "delta"), ("hotel",)
 
 
 def row(sequence: int, memory: Any) -> Row:
-    question, answer, timestamp = memory
+    question, answer, timestamp, *spoken = memory
+    thread, label, asks = spoken or (0, 0, 0)
     texts = " ".join(question), " ".join(answer)
-    return (sequence, timestamp, sum(len(text.terms(one)) for one in texts), *texts)
+    return (sequence, timestamp, sum(len(text.terms(one)) for one in texts), thread, label, asks, *texts)
 
 
 def document(row: Row) -> Document:
-    sequence, timestamp, doc_len, question, answer = row
-    return Document(sequence, (*text.terms(question), *text.terms(answer)), timestamp, doc_len)
+    sequence, timestamp, doc_len, thread, label, asks, question, answer = row
+    terms = (*text.terms(question), *text.terms(answer))
+    return Document(sequence, terms, timestamp, doc_len, thread, label, asks)
 
 
 def publish(index: HotIndex, rows: Iterable[Row], version: int = 1) -> None:
@@ -119,7 +121,7 @@ def test_a_word_repeated_hundreds_of_times_keeps_its_number() -> None:
 @given(st.lists(st.tuples(st.text(max_size=80), st.text(max_size=80)), min_size=1, max_size=8))
 def test_every_term_of_any_text_is_found(texts: list[tuple[str, str]]) -> None:
     rows: list[Row] = [
-        (i, NOW, len(text.terms(question)) + len(text.terms(answer)), question, answer)
+        (i, NOW, len(text.terms(question)) + len(text.terms(answer)), 5, 0, 0, question, answer)
         for i, (question, answer) in enumerate(texts, 1)
     ]
     index = filled(rows)
@@ -219,25 +221,27 @@ def test_other_sums_than_the_tables_are_refused() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        (1, NOW, 1, "echo", ""),
-        (0, NOW, 1, "echo", ""),
-        (5, NOW, 2, "echo", ""),
-        (5, NOW, -1, "echo", ""),
-        (1 << 32, NOW, 1, "echo", ""),
+        (1, NOW, 1, 0, 0, 0, "echo", ""),
+        (0, NOW, 1, 0, 0, 0, "echo", ""),
+        (5, NOW, 2, 0, 0, 0, "echo", ""),
+        (5, NOW, -1, 0, 0, 0, "echo", ""),
+        (5, NOW, 1, 1 << 31, 0, 0, "echo", ""),
+        (5, NOW, 1, 0, 0, 256, "echo", ""),
+        (1 << 32, NOW, 1, 0, 0, 0, "echo", ""),
     ],
 )
 def test_rows_that_cannot_be_right_are_refused(bad: Row) -> None:
-    index = filled([(1, NOW, 1, "fox", "")])
+    index = filled([(1, NOW, 1, 0, 0, 0, "fox", "")])
 
     with pytest.raises(ValueError, match="rows out of order"):
         index.add([bad])
 
 
 def test_an_edit_of_what_is_not_there_is_refused() -> None:
-    index = filled([(1, NOW, 1, "fox", "")])
+    index = filled([(1, NOW, 1, 0, 0, 0, "fox", "")])
 
     with pytest.raises(ValueError, match="rows out of order"):
-        index.replace((2, NOW, 1, "fox", ""))
+        index.replace((2, NOW, 1, 0, 0, 0, "fox", ""))
 
 
 # ---- threads
@@ -322,5 +326,5 @@ def test_forged_bytes_never_reach_outside_of_the_index() -> None:
         counts = index.counts()
         assert counts is not None
         index.search(counts["version"], [f"w{i}" for i in range(20)], 9, NOW)
-        index.add([(1000, NOW, 1, "w3", "")])
+        index.add([(1000, NOW, 1, 7, 0, 0, "w3", "")])
         index.remove(range(20))

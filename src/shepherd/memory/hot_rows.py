@@ -22,11 +22,11 @@ from shepherd.memory.schema import memory_range
 
 __all__ = ["Followed", "build", "catch_up", "differences"]
 
-_Row = tuple[int, int, int, str, str]
+_Row = tuple[int, int, int, int, int, int, str, str]
 
 # Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
 _PAGE = 500
-_COLUMNS = "id, timestamp, doc_len, user_message, assistant_response"
+_COLUMNS = "id, timestamp, doc_len, thread, label, asks, user_message, assistant_response"
 _AFTER = f"SELECT {_COLUMNS} FROM context WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}"
 _ONE = f"SELECT {_COLUMNS} FROM context WHERE id = ?"
 _STATE = "SELECT version, next_sequence, n, total_length FROM tenants WHERE number = ?"

@@ -1,0 +1,36 @@
+# Fills a shp_rescore_query from Python's values; for every extension that ranks.
+from libc.math cimport isfinite
+from libc.stdint cimport int64_t
+
+from rescore cimport SHP_RESCORE_MAX_PERIODS, shp_rescore_default_weights, shp_rescore_query, shp_rescore_weights
+
+
+cdef inline int set_weights(shp_rescore_weights* out, weights) except -1:
+    cdef double[9] values
+    cdef int i
+    if len(weights) != 9:
+        raise ValueError(f"rank.Weights are nine numbers, not {len(weights)}")
+    for i in range(9):
+        values[i] = weights[i]
+        if not (isfinite(values[i]) and values[i] >= 0):
+            raise ValueError("weights are numbers from 0 on")
+    out.answer[0], out.answer[1], out.answer[2] = values[0], values[1], values[2]
+    out.next, out.second, out.session = values[3], values[4], values[5]
+    out.asking, out.label, out.period = values[6], values[7], values[8]
+    return 0
+
+
+cdef inline int set_rescore_query(shp_rescore_query* out, double now, double recency_floor, periods,
+                                  weights) except -1:
+    """All but the labels; the numbers are checked by the caller."""
+    out.now, out.recency_floor = now, recency_floor
+    out.weights = shp_rescore_default_weights()
+    if weights is not None:
+        set_weights(&out.weights, weights)
+    out.n_labels = out.n_periods = 0
+    for first, end in periods:
+        if out.n_periods == SHP_RESCORE_MAX_PERIODS:
+            raise ValueError(f"at most {SHP_RESCORE_MAX_PERIODS} periods")
+        out.periods[out.n_periods][0], out.periods[out.n_periods][1] = first, end
+        out.n_periods += 1
+    return 0
