@@ -1,0 +1,290 @@
+"""Finds what must not be remembered: keys, tokens, private keys, card numbers, passwords.
+
+Pure functions over text. Meant to be right when they speak: shapes that their makers have published, numbers
+whose check digit fits, and words that follow "password is" and look like one. A secret without a shape and
+without such a word before it is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Secret", "SecretKind", "find_secrets", "redact"]
+
+SecretKind = Literal["private-key", "api-key", "token", "password", "recovery-phrase", "card-number"]
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Where a secret lies: `text[start:end]` is the secret alone, without the words around it."""
+
+    kind: SecretKind
+    start: int
+    end: int
+
+
+def find_secrets(text: str) -> list[Secret]:
+    """The secrets in `text`, in order, none inside another. Time is linear in the text."""
+    found = sorted(_candidates(text), key=lambda secret: (secret.start, -secret.end))
+    kept: list[Secret] = []
+    for secret in found:
+        if not kept or secret.start >= kept[-1].end:
+            kept.append(secret)
+        elif secret.end > kept[-1].end:
+            # Two rules that see parts of one thing: all of it is hidden.
+            kept[-1] = Secret(kept[-1].kind, kept[-1].start, secret.end)
+    return kept
+
+
+def redact(text: str) -> str:
+    """The text with each secret replaced by its kind in brackets: `my key is [api-key]`."""
+    parts = []
+    end = 0
+    for secret in find_secrets(text):
+        parts += [text[end : secret.start], f"[{secret.kind}]"]
+        end = secret.end
+    return "".join([*parts, text[end:]])
+
+
+# ---- shapes that speak for themselves
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?!-----END ).){0,20000}(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?"
+    r"|\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b",
+    re.DOTALL,
+)
+
+# What stands before and after a key: neither a letter, a digit nor the middle of another word.
+_EDGE, _END = r"(?<![A-Za-z0-9_\-])", r"(?![A-Za-z0-9_])"
+_API_KEYS = re.compile(
+    _EDGE
+    + "(?:"
+    + "|".join(
+        (
+            r"sk-[A-Za-z0-9]{20,120}|sk-(?:proj|svcacct|admin|ant-[a-z0-9]{2,8}|or-v1)-[A-Za-z0-9_\-]{20,200}",
+            r"(?:gsk_|xai-|pplx-|r8_|fw_|tgp_v1_)[A-Za-z0-9_\-]{30,120}",  # Groq, xAI, Perplexity …
+            r"hf_[A-Za-z0-9]{30,60}",  # Hugging Face
+            r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}",  # AWS
+            r"gh[oprsu]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{40,255}",
+            r"(?:glpat|gldt|glrt|glcbt)-[A-Za-z0-9_\-]{20,64}",  # GitLab
+            r"xox[abeoprs]-[A-Za-z0-9\-]{10,250}|xapp-\d-[A-Za-z0-9\-]{10,250}",  # Slack
+            r"AIza[A-Za-z0-9_\-]{35}|GOCSPX-[A-Za-z0-9_\-]{28}|ya29\.[A-Za-z0-9_\-]{20,500}",  # Google
+            r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,250}|whsec_[A-Za-z0-9+/=]{24,100}",  # Stripe
+            r"SG\.[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{30,64}",  # SendGrid
+            r"SK[0-9a-f]{32}|key-[0-9a-f]{32}",  # Twilio, Mailgun
+            r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{50,300}|dckr_pat_[A-Za-z0-9_\-]{27}",
+            r"do[opr]_v1_[0-9a-f]{64}|dapi[0-9a-f]{32}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+            r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}",  # Linear, Notion
+            r"(?<!\d)\d{8,10}:AA[A-Za-z0-9_\-]{33}",  # Telegram
+        )
+    )
+    + ")"
+    + _END
+)
+_TOKENS = re.compile(
+    r"\beyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{10,2000}"  # JWT
+    r"|\bhttps://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}"
+    r"|\bhttps://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/[A-Za-z0-9_\-]{50,}"
+)
+# A word after "bearer" that is no token ("bearer of bad news") is too short or has no digit.
+_BEARER = re.compile(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)", re.IGNORECASE)
+_URL_PASSWORD = re.compile(
+    r"\b[a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,200}:([^\s/@]{1,200})@[^\s/@]", re.IGNORECASE
+)
+
+# ---- what a name in front gives away
+
+_NAMED_KEY = re.compile(
+    r"(?<![a-z0-9])(?:(?:api|access|secret|client|account|auth|encryption|signing|private|refresh|session"
+    r"|bearer|webhook|deploy)[_\- ]?(?:key|secret|token)|secret|token)[\"'`]?"
+    r"\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
+    re.IGNORECASE,
+)
+_PASSWORD = re.compile(
+    r"(?:pass[ \-_]?(?:word|wd|code|phrase)|\bpwd|\bp/w|passwort|kennwort|mot de passe|contraseña|senha"
+    r"|wachtwoord|hasło|пароль|密码|密碼|パスワード|비밀번호)[\"'`]?"
+    # What it is for may stand between: "password for the router is …", "password (work): …".
+    r"(?:\s(?:for|to|of|on|für|zum|pour|de|para)\s[^\n:=.!?]{1,60}?|\s?\([^)\n]{1,40}\))?"
+    r"\s{0,3}(?:[:=\uff1a]|\b(?:is|was|ist|war|est|es|é)\b|是|は|—|->)\s{0,3}(?::\s{0,2})?"
+    r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
+    r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))",
+    re.IGNORECASE,
+)
+# One of these is in every text with such a word: looking for them costs a twentieth of the rule.
+_PASSWORD_HINTS = (
+    "pass", "pwd", "p/w", "kennwort", "contrase", "senha", "wachtw", "hasło", "парол", "密", "パス", "비밀"
+)  # fmt: skip
+_PIN = re.compile(
+    r"\b(?:pin|pin code|pin number|cvv|cvc|security code)\s{0,2}(?:[:=]|is|was|ist)\s{0,2}"
+    r"(\d{3,8})\b(?![./:]\d)",
+    re.IGNORECASE,
+)
+_RECOVERY_PHRASE = re.compile(
+    r"\b(?:(?:seed|recovery|backup|secret)\s(?:phrase|words|seed)|mnemonic)\s?(?:[:=]|is|are)\s{0,3}[\"'`]?"
+    r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})\b",
+    re.IGNORECASE,
+)
+_DIGITS = re.compile(r"\d{4}[ \-]?\d{4,6}[ \-]?\d")
+# Not inside a longer row of digits or a decimal number.
+_CARD = re.compile(r"(?<![\d.\-])(?<!\d )\d(?:[ \-]?\d){13,18}(?!\d|[.\-]\d| \d)")
+
+# Follows "the password is" in ordinary speech, and is not one.
+_NOT_A_PASSWORD = frozenset(
+    word
+    for line in (
+        "a abgelaufen about above active after again all already also always an and another any anything",
+        "as ask at auf available back bad based because been before being below best better blank bool",
+        "both broken but by bytes can cannot case changed changing checked compromised confidential",
+        "configured considered correct correctly created current currently das dein deleted der die",
+        "different disabled easy eight ein eine either el empty enabled encrypted enough entered ever",
+        "exactly expired expires expiring expiré falsch false field fine first for forgotten from",
+        "generated getting given going gone good great hard hashed her here hidden him his how identical",
+        "if im important in incorrect incorrecta incorrecte input inside int invalid is it its just kept",
+        "known la last later le leaked leer les less like likely long longer los lost made mandatory",
+        "maybe me mein mine missing more much my needed never new nicht nil no none not nothing now null",
+        "number object of off okay old on once one only optional or our out over overdue pass password",
+        "posted printed probably protected public quite random rather really recommended rejected",
+        "required reset resetting richtig right safe same saved secret secure secured sent set shared",
+        "short should shown sicher simple so some something somewhere stale still stolen stored str",
+        "strange string strong stronger such taped temporary terrible text that the their them there",
+        "these they this those three to too true twelve two type typed un una unchanged undefined under",
+        "une unique unknown unsafe unset unsicher until up updated used useful usually valid vencida",
+        "vergessen very vide visible wanted was weak what when where which with without working written",
+        "wrong you your yours zu",
+    )
+    for word in line.split()
+)
+# Stands where a password would: shapes of documentation, templates, code and paths.
+_PLACEHOLDER = re.compile(
+    r"[*•.xX_\-#?…]{3,}|.*\*{3}.*|[${%<\[(].*|[A-Za-z_][\w.]*[(\[{].*|~?/.*|https?:.*"
+    r"|(?:self|this|os|env|process|config|settings|args|request|params|user|form)\.\w.*"
+    r"|(?:your|my|the|some|example|sample|dummy|test|fake|new|old|user|db|admin|current)[_\-]?"
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|key|token)\w*|change[_\-]?me|redacted|hidden|placeholder",
+    re.IGNORECASE,
+)
+
+
+# Every key and token has as long a word as this. Most text has none, and costs a quarter then.
+_LEAST_KEY = 15
+
+
+def _candidates(text: str) -> Iterator[Secret]:
+    folded = text.lower()
+    if any(len(word) >= _LEAST_KEY for word in text.split()):
+        yield from _keys(text, folded)
+    yield from _passwords(text, folded)
+    if _DIGITS.search(text):
+        for match in _CARD.finditer(text):
+            if _is_card_number(match[0]):
+                yield Secret("card-number", match.start(), match.end())
+
+
+def _keys(text: str, folded: str) -> Iterator[Secret]:
+    if "private key" in folded or "age-secret-key" in folded:
+        for match in _PRIVATE_KEY.finditer(text):
+            yield Secret("private-key", match.start(), match.end())
+    for match in _API_KEYS.finditer(text):
+        if _is_random(match[0], 12):
+            yield Secret("api-key", match.start(), match.end())
+    for match in _NAMED_KEY.finditer(text):
+        if _is_random(match[1], 10) and not _PLACEHOLDER.fullmatch(match[1]):
+            yield Secret("api-key", *match.span(1))
+    for match in _TOKENS.finditer(text):
+        yield Secret("token", match.start(), match.end())
+    for match in _BEARER.finditer(text):
+        if _is_random(match[1], 8):
+            yield Secret("token", *match.span(1))
+    for match in _URL_PASSWORD.finditer(text):
+        if not _is_ordinary(match[1]):
+            yield Secret("password", *match.span(1))
+
+
+def _passwords(text: str, folded: str) -> Iterator[Secret]:
+    if any(hint in folded for hint in _PASSWORD_HINTS):
+        for match in _PASSWORD.finditer(text):
+            secret = _password(text, match)
+            if secret is not None:
+                yield secret
+    if any(hint in folded for hint in ("pin", "cvv", "cvc", "security code")):
+        for match in _PIN.finditer(text):
+            yield Secret("password", *match.span(1))
+    if any(hint in folded for hint in ("phrase", "words", "seed", "mnemonic")):
+        for match in _RECOVERY_PHRASE.finditer(text):
+            yield Secret("recovery-phrase", *match.span(1))
+
+
+def _password(text: str, match: re.Match[str]) -> Secret | None:
+    """What follows a password's name, if it looks like one."""
+    if match["quoted"] is not None:
+        return None if _is_ordinary(match["quoted"]) else Secret("password", *match.span("quoted"))
+    value = match["bare"].rstrip(".,;:!?)]}")
+    # "correct!" and "Tr0ub4dor!": the mark belongs to a password that has more than letters.
+    if match["bare"].endswith("!") and not value.isalpha():
+        value = match["bare"]
+    start = match.start("bare")
+    end = start + len(value)
+    if len(value) < 3 or _is_ordinary(value):
+        return None
+    # A plain word that ends the sentence is a password; one that goes on ("kept safe in …") is speech.
+    is_plain = value.replace("-", "").isalpha() and not _is_mixed_case(value)
+    return None if is_plain and not _ends_clause(text, end) else Secret("password", start, end)
+
+
+def _is_ordinary(value: str) -> bool:
+    return value.casefold() in _NOT_A_PASSWORD or _PLACEHOLDER.fullmatch(value) is not None
+
+
+def _is_mixed_case(value: str) -> bool:
+    return any(letter.isupper() for letter in value[1:]) and any(letter.islower() for letter in value)
+
+
+def _ends_clause(text: str, end: int) -> bool:
+    rest = text[end : end + 8].lstrip(" ")
+    return not rest or rest[0] in "\n\r.,;!?)" or rest.startswith(("and ", "but ", "for ", "on ", "und "))
+
+
+def _is_random(value: str, least_different: int) -> bool:
+    """Whether a long value can be a key: digits and letters, and not the same few over and over."""
+    has_digit = any(character.isdigit() for character in value)
+    has_letter = any(character.isalpha() for character in value)
+    return has_digit and has_letter and len(set(value)) >= least_different
+
+
+# First digits and lengths of the networks that issue cards (their published ranges).
+_CARDS = re.compile(
+    r"4\d{15}"  # Visa
+    r"|5[1-5]\d{14}|222[1-9]\d{12}|22[3-9]\d{13}|2[3-6]\d{14}|27[01]\d{13}|2720\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|30[0-5]\d{11}|3[689]\d{12}"  # Diners Club
+    r"|6011\d{12}|64[4-9]\d{13}|65\d{14}"  # Discover
+    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
+    r"|62\d{14,17}"  # UnionPay
+    r"|(?:50|5[6-8]|6[37])\d{14}"  # Maestro
+)
+
+
+def _is_card_number(text: str) -> bool:
+    digits = re.sub(r"[ \-]", "", text)
+    is_issued = _CARDS.fullmatch(digits) is not None and len(set(digits)) > 1
+    return is_issued and (text == digits or _is_grouped(text)) and _luhn(digits) == 0
+
+
+def _is_grouped(text: str) -> bool:
+    # 4-4-4-4, 4-6-5, 4-6-4 and 4-4-4-4-3, as cards are printed: columns of other numbers seldom are.
+    separators = {character for character in text if not character.isdigit()}
+    if len(separators) != 1:
+        return False
+    groups = [len(group) for group in text.split(separators.pop())]
+    return groups in ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [6, 13])
+
+
+def _luhn(digits: str) -> int:
+    total = 0
+    for place, digit in enumerate(reversed(digits)):
+        value = int(digit)
+        total += value if place % 2 == 0 else sum(divmod(2 * value, 10))
+    return total % 10
