@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.memory import originals
+
 
 @pytest.fixture
 def three(shepherd):
@@ -140,6 +142,30 @@ def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
     done = shepherd("memory", "import", input="nonsense\n[1]\n")
 
     assert "2 skipped" in done.stderr
+
+
+def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):
+    done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan")
+    again = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--json")
+
+    assert "3 memories, 0 facts and 0 conversations of 'steve' are yours now" in done.stderr
+    assert len(shepherd("memory", "list", "--user", "stefan").stdout.splitlines()) == 3
+    assert shepherd("memory", "list").stdout == ""
+    assert json.loads(again.stdout) == {"memories": 0, "facts": 0, "sessions": 0, "duplicates": 0}
+
+
+def test_an_older_database_is_migrated_and_says_where_the_copy_is(shepherd, home):
+    home.database.parent.mkdir(parents=True)
+    rows = [("Which dog?", "Rex", 100, "h", "local")]
+    columns = "user_message, assistant_response, timestamp, content_hash, user_id"
+    insert = f"INSERT INTO context({columns}) VALUES(?, ?, ?, ?, ?)"
+    originals.build(home.database, originals.V2_32, (insert, rows))
+
+    claimed = shepherd("memory", "claim")
+
+    assert f"{home.database}.before-migration" in claimed.stderr
+    assert "1 memory, 0 facts" in claimed.stderr
+    assert "Rex" in shepherd("memory", "search", "dog").stdout
 
 
 def test_stats_check_audit_and_backup(shepherd, three, tmp_path):

@@ -16,24 +16,6 @@ from shepherd.memory import Memory
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# The original's first and last schema, as its databases have them.
-CONVERSATIONS = """
-    CREATE TABLE conversations (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, user_message TEXT NOT NULL, assistant_response TEXT NOT NULL,
-        timestamp INTEGER NOT NULL, content_hash TEXT UNIQUE NOT NULL);
-    CREATE VIRTUAL TABLE conversations_fts USING fts5(
-        user_message, assistant_response, content='conversations', content_rowid='id');
-"""
-CONTEXT = """
-    CREATE TABLE IF NOT EXISTS context (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, user_message TEXT NOT NULL, assistant_response TEXT NOT NULL,
-        timestamp INTEGER NOT NULL, content_hash TEXT UNIQUE NOT NULL, user_id TEXT NOT NULL DEFAULT 'local');
-    CREATE TABLE facts (
-        user_id TEXT NOT NULL DEFAULT 'local', key TEXT NOT NULL, value TEXT NOT NULL,
-        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (user_id, key));
-    INSERT INTO context VALUES (1, 'q', 'a', 0, 'hash', 'local');
-"""
-
 
 def files(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
@@ -75,30 +57,6 @@ def test_database_of_another_program_is_refused(path: Path, script: str, read_on
 
     assert isinstance(error, ForeignDatabaseError)
     assert "another program" in str(error)
-
-
-@pytest.mark.parametrize("script", [CONVERSATIONS, CONTEXT, "PRAGMA journal_mode = WAL;" + CONTEXT])
-def test_older_shepherd_database_is_recognised_and_kept(path: Path, script: str) -> None:
-    make(path, script)
-
-    error = refusal(path)
-
-    assert isinstance(error, ForeignDatabaseError)
-    assert "an older Shepherd database; this build cannot migrate it yet" in str(error)
-
-
-def test_older_shepherd_database_that_is_still_in_its_log_is_recognised(
-    path: Path, run_python: RunPython
-) -> None:
-    # Its writer was killed: everything is in the log, and the file itself has no table yet.
-    program = (
-        "import os, sys; from shepherd._native.store import Connection; c = Connection(sys.argv[1]);"
-        "c.execute('PRAGMA journal_mode = WAL'); c.script(sys.argv[2]); os._exit(0)"
-    )
-    assert run_python(program, path, CONTEXT).returncode == 0
-    assert Path(f"{path}-wal").stat().st_size > 0
-
-    assert "an older Shepherd database" in str(refusal(path))
 
 
 @pytest.mark.parametrize("version", [2, 1000, 2**31 - 1])

@@ -63,6 +63,9 @@ def build_parser() -> Parser:
     importing = add_action(actions, "import", "read what export wrote; what is known already is skipped")
     importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="where from (stdin)")
 
+    claim = add_action(actions, "claim", "take over what is stored under another id")
+    claim.add_argument("--from", dest="from_user", default="local", metavar="USER", help="that id (local)")
+
     stats = add_action(actions, "stats", "how much is stored")
     check = add_action(actions, "check", "check the database for damage")
     check.add_argument("--repair", action="store_true", help="rebuild what can be rebuilt")
@@ -70,10 +73,8 @@ def build_parser() -> Parser:
     backup.add_argument("file", metavar="FILE", help="the copy")
     audit = add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
     jobs = add_jobs_action(actions)
-    every = (
-        *(listing, search, show, add, edit, pin, forget, export, importing, stats, check, backup, audit),
-        jobs,
-    )
+    carrying = (export, importing, claim)
+    every = (listing, search, show, add, edit, pin, forget, *carrying, stats, check, backup, audit, jobs)
     for action in every:
         add_memory_options(action)
         add_common_options(action)
@@ -196,6 +197,18 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         screen.warn(problem)
 
 
+def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    counts = memory.claim(arguments.from_user)
+    if arguments.json:
+        screen.json(counts)
+        return
+    screen.note(
+        f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')} and"
+        f" {counted(counts.sessions, 'conversation')} of {arguments.from_user!r} are yours now,"
+        f" {counts.duplicates:,} were before"
+    )
+
+
 def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     stats = memory.stats()
     if arguments.json:
@@ -270,6 +283,7 @@ _ACTIONS = {
     "forget": _forget,
     "export": _export,
     "import": _import,
+    "claim": _claim,
     "stats": _stats,
     "check": _check,
     "backup": _backup,

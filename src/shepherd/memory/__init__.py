@@ -8,6 +8,7 @@ from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     AuditFinding,
     CheckReport,
+    ClaimCounts,
     ExtractionJob,
     ExtractionStats,
     FactChange,
@@ -23,6 +24,7 @@ from shepherd.memory.store import MemoryStore
 __all__ = [
     "AuditFinding",
     "CheckReport",
+    "ClaimCounts",
     "ExtractionJob",
     "ExtractionQueue",
     "ExtractionStats",

@@ -6,6 +6,7 @@ Knows files, locks and transactions; nothing of what the tables mean. No other m
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -15,10 +16,14 @@ from types import TracebackType
 from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.errors import ShepherdError, StoreError
 from shepherd.memory import failures
-from shepherd.memory.identify import Owner, identify, refuse_version
+from shepherd.memory.backup import copy_database, free_name
+from shepherd.memory.identify import Owner, foreign, identify, refuse_version
+from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.schema import APPLICATION_ID, create_schema
 
-__all__ = ["Database"]
+__all__ = ["Database", "is_open"]
+
+_log = logging.getLogger(__name__)
 
 # SQLITE_BUSY does not wait by itself when the journal mode changes.
 _RETRY_S = 0.02
@@ -111,13 +116,14 @@ class Database:
             return
         if not os.path.isfile(self.path):
             raise StoreError(f"{self.path}: this is not a regular file", hint="name a file for the database")
-        owner = Owner.SHEPHERD if self._identity() in _open_files else identify(self.path)
+        owner = Owner.SHEPHERD if is_open(self.path) else identify(self.path)
         if not self.read_only and not self._is_writable():
             raise failures.read_only(self.path)
         if owner is Owner.SHEPHERD:
             self._refuse_newer_log()
         elif self.read_only:
-            raise StoreError(f"{self.path}: the database is empty", hint="open it once for writing")
+            what = "empty" if owner is Owner.NOBODY else "an older Shepherd's, to be migrated first"
+            raise StoreError(f"{self.path}: the database is {what}", hint="open it once for writing")
 
     def _refuse_newer_log(self) -> None:
         # The header may be older than the log beside it. A reading connection never moves the log into the
@@ -140,20 +146,46 @@ class Database:
         )
 
     def _sign(self) -> None:
-        """Fills a new file, and sets what a connection that writes needs."""
+        """Makes a new or an older file ours, and sets what a connection that writes needs."""
         writer = self._writer
         if writer.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
             # Before WAL: an interrupted creation leaves an empty file, never a log of unknown origin.
             writer.execute("BEGIN IMMEDIATE")
-            # Another process may have been first.
-            if writer.execute("SELECT count(*) FROM sqlite_master")[0][0] == 0:
-                create_schema(writer)
-            writer.execute("COMMIT")
+            with contextlib.ExitStack() as undo:
+                undo.callback(self.roll_back)
+                done = self._make_ours(undo)
+                writer.execute("COMMIT")
+                undo.pop_all()
+            if done:
+                _log.warning("%s", done)
         refuse_version(self.path, writer.execute("PRAGMA user_version")[0][0])
         if not self.read_only:
             self._use_log()
+            # Reading opens the log: who has never used it leaves it lying beside the file at the end.
+            writer.execute("PRAGMA user_version")
             writer.execute("PRAGMA synchronous = NORMAL")
             writer.execute("PRAGMA journal_size_limit = 67108864")
+
+    def _make_ours(self, undo: contextlib.ExitStack) -> str:
+        """Inside the transaction: creates the tables or migrates the original's. What to tell, if any."""
+        writer = self._writer
+        if writer.execute("PRAGMA application_id")[0][0] == APPLICATION_ID:
+            return ""  # another process was first
+        if writer.execute("SELECT count(*) FROM sqlite_master")[0][0] == 0:
+            create_schema(writer)
+            return ""
+        if not is_original(writer):
+            raise foreign(self.path)
+        kept = free_name(self.path + ".before-migration")
+        # A connection of its own: one that writes cannot be copied from.
+        with self._connect(read_only=True) as connection:
+            copy_database(connection, kept)
+        undo.callback(os.remove, kept)
+        migrated = migrate(writer, int(time.time()))
+        return (
+            f"{self.path}: an older Shepherd's database, migrated: {migrated.memories} memories"
+            f" ({migrated.duplicates} duplicates left out), {migrated.facts} facts; kept as it was: {kept}"
+        )
 
     def _use_log(self) -> None:
         deadline = time.monotonic() + self._busy_timeout_s
@@ -197,6 +229,19 @@ class Database:
     def release_writer(self) -> None:
         """Lets the next thread write."""
         self._write_lock.release()
+
+    def roll_back(self) -> None:
+        """Takes back what the writing connection has not committed."""
+        # A full disk has rolled back already; what failed first is what matters.
+        with contextlib.suppress(SQLiteError):
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+
+
+def is_open(path: str) -> bool:
+    """Whether this process has the existing file open as a memory database, by whatever name."""
+    status = os.stat(path)
+    return (status.st_dev, status.st_ino) in _open_files
 
 
 def _remember_file(
@@ -274,7 +319,7 @@ class _Write:
             if error is None:
                 self._commit()
             else:
-                self._roll_back()
+                self._database.roll_back()
         finally:
             self._database.release_writer()
         if isinstance(error, SQLiteError):
@@ -284,11 +329,5 @@ class _Write:
         try:
             self._connection.execute("COMMIT")
         except SQLiteError as error:
-            self._roll_back()
+            self._database.roll_back()
             raise self._database.failure(error) from error
-
-    def _roll_back(self) -> None:
-        # A full disk has rolled back already; what failed first is what matters.
-        with contextlib.suppress(SQLiteError):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")

@@ -18,16 +18,19 @@ from enum import Enum
 from shepherd.errors import ForeignDatabaseError
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION
 
-__all__ = ["Owner", "identify", "refuse_version"]
+__all__ = ["OLD_COLUMNS", "Owner", "foreign", "identify", "refuse_version"]
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _SNIFFED_BYTES = 1 << 20
 _LEAF_TABLE_PAGE = 0x0D
 
-# SQLite keeps CREATE statements as text, normalised up to the name. Both of the original's generations.
+# The original's memories, in both of its generations; user_id came later.
+OLD_COLUMNS = frozenset({"id", "user_message", "assistant_response", "timestamp", "content_hash"})
+# SQLite keeps CREATE statements as text, normalised up to the name.
 _OLD_TABLE = re.compile(rb"CREATE TABLE [\"'`\[]?(?:context|conversations)[\"'`\]]?\s*\(", re.IGNORECASE)
-_OLD_COLUMNS = (b"user_message", b"assistant_response", b"timestamp")
+_LONGEST_STATEMENT = 4096
+_CONSTRAINTS = (b"PRIMARY", b"UNIQUE", b"CHECK", b"FOREIGN", b"CONSTRAINT")
 
 _ELSEWHERE = "point memory_database (or --memory-db) at another file; this one was left untouched"
 
@@ -37,10 +40,14 @@ class Owner(Enum):
 
     NOBODY = "new or empty"
     SHEPHERD = "ours"
+    ORIGINAL = "the original Shepherd's, to be migrated"
 
 
 def identify(path: str) -> Owner:
-    """Whether the existing file is empty or ours; ForeignDatabaseError otherwise. OSError as it comes."""
+    """Whose the existing file is; ForeignDatabaseError when it is nobody's of these. OSError as it comes.
+
+    Of a file that is to be migrated this is a first look: what SQLite then sees in it decides.
+    """
     with open(path, "rb") as file:
         head = file.read(_SNIFFED_BYTES)
     if not head:
@@ -55,12 +62,14 @@ def identify(path: str) -> Owner:
     log = _beginning_of(path + "-wal")
     if application_id == 0 and user_version == 0 and not log and _has_no_tables(head):
         return Owner.NOBODY
-    if application_id == 0 and any(_is_old_shepherd(part) for part in (head, log)):
-        raise ForeignDatabaseError(
-            f"{path}: an older Shepherd database; this build cannot migrate it yet",
-            hint="keep it for the version that can, and " + _ELSEWHERE,
-        )
-    raise ForeignDatabaseError(f"{path}: this database belongs to another program", hint=_ELSEWHERE)
+    if application_id == 0 and any(_is_original(part) for part in (head, log)):
+        return Owner.ORIGINAL
+    raise foreign(path)
+
+
+def foreign(path: str) -> ForeignDatabaseError:
+    """The error for a database that somebody else made."""
+    return ForeignDatabaseError(f"{path}: this database belongs to another program", hint=_ELSEWHERE)
 
 
 def refuse_version(path: str, user_version: int) -> None:
@@ -78,8 +87,32 @@ def _has_no_tables(head: bytes) -> bool:
     return bool(page_type == _LEAF_TABLE_PAGE and n_cells == 0)
 
 
-def _is_old_shepherd(data: bytes) -> bool:
-    return _OLD_TABLE.search(data) is not None and all(column in data for column in _OLD_COLUMNS)
+def _is_original(data: bytes) -> bool:
+    """Whether a table of the original's name and columns is created somewhere in the bytes."""
+    for match in _OLD_TABLE.finditer(data):
+        columns = _columns(data[match.end() : match.end() + _LONGEST_STATEMENT])
+        if OLD_COLUMNS <= columns <= OLD_COLUMNS | {"user_id"}:
+            return True
+    return False
+
+
+def _columns(definition: bytes) -> set[str]:
+    """Names of the columns in what follows the first bracket of CREATE TABLE name(…)."""
+    parts, depth, start = [], 1, 0
+    for place, byte in enumerate(definition):
+        depth += (byte == ord("(")) - (byte == ord(")"))
+        if depth == 0 or (depth == 1 and byte == ord(",")):
+            parts.append(definition[start:place])
+            start = place + 1
+        if depth == 0:
+            break
+    names = [part.split(maxsplit=1)[0] for part in parts if part.strip()]
+    # Constraints of the table follow its columns.
+    return {
+        name.strip(b"\"'`[]").decode(errors="replace").casefold()
+        for name in names
+        if name.upper().partition(b"(")[0] not in _CONSTRAINTS
+    }
 
 
 def _beginning_of(path: str) -> bytes:

@@ -7,7 +7,8 @@ import os
 from shepherd._native.store import Connection, SQLiteError
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import StoreCorruptError, UsageError
-from shepherd.memory import failures, memories, tenants
+from shepherd.memory import memories, tenants
+from shepherd.memory.backup import copy_database
 from shepherd.memory.database import Database
 from shepherd.memory.pruning import used_bytes
 from shepherd.memory.records import CheckReport, MemoryStats
@@ -112,21 +113,8 @@ def backup(database: Database, path: str) -> None:
     target = os.path.abspath(os.path.expanduser(path))
     if os.path.exists(target):
         raise UsageError(f"{target}: there is already something", hint="name a new file for the backup")
-    part = target + ".part"
-    try:
-        # Private from its first byte, and only called a backup when it is whole.
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
-        with database.separate_connection() as connection:
-            connection.backup(part)
-        os.replace(part, target)
-    except OSError as error:
-        raise failures.from_os_error(target, error) from error
-    except SQLiteError as error:
-        raise failures.from_sqlite_error(target, error) from error
-    finally:
-        for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
-            if os.path.exists(leftover):
-                os.remove(leftover)
+    with database.separate_connection() as connection:
+        copy_database(connection, target)
 
 
 # ---- what can be wrong

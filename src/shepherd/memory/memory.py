@@ -17,6 +17,7 @@ from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     AuditFinding,
     CheckReport,
+    ClaimCounts,
     FactChange,
     ImportCounts,
     MemoryStats,
@@ -351,6 +352,18 @@ class Memory:
         """Memories worth a look: doubles, echoes, leftovers. Changes nothing."""
         user = self._user(user_id)
         return [] if user is None else audit.audit(self._store.iterate_memories(user))
+
+    def claim(self, from_user: str = "local", user_id: str | None = None) -> ClaimCounts:
+        """Moves everything of `from_user` to this user: what was stored before there were users is `local`'s.
+
+        Of what both have, this user's stays; of facts the newer. Ids of the memories change.
+        """
+        user = self._user(user_id)
+        if user is None:
+            return ClaimCounts()
+        if storable(from_user) == user:
+            raise UsageError("a user cannot claim from himself", hint="name another user to take over from")
+        return self._store.claim(storable(from_user), user)
 
     def check(self, repair: bool = False) -> CheckReport:
         """Looks for damage in the whole database; with `repair` mends what can be made again."""

@@ -8,6 +8,7 @@ from typing import Literal
 __all__ = [
     "AuditFinding",
     "CheckReport",
+    "ClaimCounts",
     "ExtractionJob",
     "ExtractionStats",
     "FactChange",
@@ -162,3 +163,13 @@ class ExtractionStats:
     facts: int = 0
     memories: int = 0
     dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCounts:
+    """What was moved to another user; `duplicates` are memories that he had already."""
+
+    memories: int = 0
+    facts: int = 0
+    sessions: int = 0
+    duplicates: int = 0

@@ -9,11 +9,12 @@ from dataclasses import replace
 from shepherd._native.store import Connection
 from shepherd.errors import StoreFullError, StoreLockedError, UsageError
 from shepherd.escaping import storable
-from shepherd.memory import facts, jobs, maintenance, memories, pruning, search, sessions, tenants
+from shepherd.memory import claim, facts, jobs, maintenance, memories, pruning, search, sessions, tenants
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.records import (
     CheckReport,
+    ClaimCounts,
     ExtractionJob,
     ExtractionStats,
     FactChange,
@@ -370,6 +371,10 @@ class SQLiteStore:
             hot_bytes=self._recall.n_bytes,
             hot_saved_bytes=self._recall.n_saved_bytes,
         )
+
+    def claim(self, from_user: str, user_id: str) -> ClaimCounts:
+        """Moves everything of one user to another; each row belongs to one of them at every moment."""
+        return claim.claim(self._database, from_user, user_id)
 
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""

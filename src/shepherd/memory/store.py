@@ -12,6 +12,7 @@ from typing import Protocol
 
 from shepherd.memory.records import (
     CheckReport,
+    ClaimCounts,
     ExtractionJob,
     ExtractionStats,
     FactChange,
@@ -170,6 +171,9 @@ class MemoryStore(Protocol):
 
     def stats(self, user_id: str) -> MemoryStats:
         """Counts and sizes."""
+
+    def claim(self, from_user: str, user_id: str) -> ClaimCounts:
+        """Moves everything of one user to another; each row belongs to one of them at every moment."""
 
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""

@@ -1,0 +1,171 @@
+"""Brings a database of the original Shepherd into our tables, inside the caller's transaction.
+
+Its generations, which may lie in one file side by side:
+
+    conversations(id, user_message, assistant_response, timestamp, content_hash)      2.22
+    conversations + user_id; facts(key, value, created_at, updated_at)                2.28
+    facts with user_id                                                                2.30
+    context, the same columns, instead of conversations                               2.32
+
+Every row goes through the same door as a new memory: it gets an id in its user's range, and its tokens into
+the one index. So it does not matter whether the old full-text table was filled, stale or missing, and a row
+that is in both tables comes once. Rows without a user belong to `local`. Texts keep their content_hash, which
+was made the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shepherd._native.store import Connection
+from shepherd.memory import facts, memories, tenants
+from shepherd.memory.identify import OLD_COLUMNS
+from shepherd.memory.records import FactChange, NewMemory
+from shepherd.memory.schema import create_schema
+from shepherd.types import Fact
+
+__all__ = ["DEFAULT_USER", "Migrated", "is_original", "migrate"]
+
+DEFAULT_USER = "local"
+SOURCE = "migration"
+
+_MEMORIES = ("context", "conversations")
+_OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
+_OURS = ("meta", "tenants", "sessions", "messages", "fact_history")
+_PREFIX = "migrating_"
+_PAGE = 500
+# Rows from which on the index is merged at the end: recall over many small pieces takes up to 4 times longer.
+_SETTLED_FROM = 1000
+# Later than this is no second: milliseconds.
+_LARGEST_TIME = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What became of the old rows; `duplicates` were in both tables, or twice in one."""
+
+    memories: int
+    duplicates: int
+    facts: int
+
+
+def is_original(connection: Connection) -> bool:
+    """Whether all its tables of memories and facts are the original's, and no column would be lost."""
+    kept = [table for table in _MEMORIES if _columns(connection, table)]
+    fact_columns = _columns(connection, "facts")
+    return (
+        bool(kept)
+        and all(OLD_COLUMNS <= _columns(connection, table) <= OLD_COLUMNS | {"user_id"} for table in kept)
+        and (not fact_columns or {"key", "value"} <= fact_columns <= _OLD_FACTS)
+        and not any(_columns(connection, table) for table in _OURS)
+    )
+
+
+def migrate(connection: Connection, now: int) -> Migrated:
+    """Replaces the old tables by ours, with everything that was in them; other tables stay as they are."""
+    old = {table: _columns(connection, table) for table in (*_MEMORIES, "facts")}
+    _put_aside(connection, [table for table, columns in old.items() if columns])
+    create_schema(connection)
+    _sort_rows(connection, [table for table in _MEMORIES if old[table]])
+    n_new, n_known = _move_memories(connection, old)
+    n_facts = _move_facts(connection, old["facts"], now) if old["facts"] else 0
+    connection.execute("DROP TABLE temp.migrating_order")
+    for table, columns in old.items():
+        if columns:
+            connection.execute(f"DROP TABLE {_PREFIX}{table}")
+    if n_new >= _SETTLED_FROM:
+        connection.execute("INSERT INTO context_fts(context_fts) VALUES('optimize')")
+    return Migrated(n_new, n_known, n_facts)
+
+
+def _columns(connection: Connection, table: str) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+
+
+def _put_aside(connection: Connection, tables: list[str]) -> None:
+    """Takes the old names out of the way of ours."""
+    marks = ", ".join("?" * len(tables))
+    triggers = connection.execute(
+        f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ({marks})", tables
+    )
+    for (name,) in triggers:
+        connection.execute(f"DROP TRIGGER {_quoted(name)}")
+    for table in _MEMORIES:
+        connection.execute(f"DROP TABLE IF EXISTS {table}_fts")
+    # A view of somebody's own over these tables must not keep them from being renamed.
+    connection.execute("PRAGMA legacy_alter_table = ON")
+    for table in tables:
+        connection.execute(f"ALTER TABLE {table} RENAME TO {_PREFIX}{table}")
+    connection.execute("PRAGMA legacy_alter_table = OFF")
+    # An index keeps its name when its table gets another, and would stand in the way of ours of that name.
+    indexes = connection.execute(
+        f"SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name IN ({marks})",
+        [_PREFIX + table for table in tables],
+    )
+    for (name,) in indexes:
+        connection.execute(f"DROP INDEX {_quoted(name)}")
+
+
+def _sort_rows(connection: Connection, tables: list[str]) -> None:
+    """Makes a list of all rows by age: a newer memory has the higher id."""
+    rows = " UNION ALL ".join(
+        f"SELECT CAST(timestamp AS INTEGER) AS at, '{table}' AS origin, rowid AS id FROM {_PREFIX}{table}"
+        for table in tables
+    )
+    connection.execute(f"CREATE TEMP TABLE migrating_order AS {rows} ORDER BY at, origin, id")
+
+
+def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int]:
+    """How many were new, and how many were there already."""
+    n_new = n_known = after = 0
+    select = {
+        table: "SELECT CAST(user_message AS TEXT), CAST(assistant_response AS TEXT),"
+        f" CAST(timestamp AS INTEGER), {_user(old[table])} FROM {_PREFIX}{table} WHERE rowid = ?"
+        for table in _MEMORIES
+    }
+    while True:
+        page = connection.execute(
+            f"SELECT rowid, origin, id FROM temp.migrating_order WHERE rowid > ? LIMIT {_PAGE}", (after,)
+        )
+        if not page:
+            return n_new, n_known
+        for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
+            [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
+            tenant = tenants.ensure(connection, user_id)
+            memory = NewMemory(question, answer, _seconds(timestamp), SOURCE)
+            is_new = memories.add(connection, user_id, tenant, memory)[1]
+            n_new += is_new
+            n_known += not is_new
+
+
+def _move_facts(connection: Connection, columns: set[str], now: int) -> int:
+    """How many there are now: of two keys that are one to us the later changed stays, both are history."""
+    created = "CAST(created_at AS INTEGER)" if "created_at" in columns else str(now)
+    updated = "CAST(updated_at AS INTEGER)" if "updated_at" in columns else created
+    by_user: dict[str, list[Fact]] = {}
+    for user_id, key, value, created_at, updated_at in connection.execute(
+        f"SELECT {_user(columns)}, CAST(key AS TEXT), CAST(value AS TEXT), {created}, {updated} AS changed"
+        f" FROM {_PREFIX}facts ORDER BY changed, key"
+    ):
+        fact = Fact(key, value, _seconds(created_at), _seconds(updated_at))
+        by_user.setdefault(user_id, []).append(fact)
+    n_facts = 0
+    for user_id, old in by_user.items():
+        changes = [FactChange(fact.key, fact.value, SOURCE, fact.updated_at) for fact in old]
+        facts.merge(connection, user_id, old, changes)
+        n_facts += len(facts.rows_of_user(connection, user_id))
+    return n_facts
+
+
+def _user(columns: set[str]) -> str:
+    if "user_id" not in columns:
+        return f"'{DEFAULT_USER}'"
+    return f"coalesce(nullif(CAST(user_id AS TEXT), ''), '{DEFAULT_USER}')"
+
+
+def _seconds(timestamp: int) -> int:
+    return timestamp if abs(timestamp) < _LARGEST_TIME else timestamp // 1000
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

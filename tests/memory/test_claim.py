@@ -1,0 +1,100 @@
+"""What belongs to one id can be taken over by another, whole, once, and seen by nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.memory import Memory
+from shepherd.types import Message
+from tests.memory import originals
+
+
+def test_rows_of_an_older_database_can_be_claimed(path: Path) -> None:
+    rows = [("Which IDE?", "VS Code", 100, "h1"), ("Which dog?", "Rex", 200, "h2")]
+    insert = (
+        "INSERT INTO conversations(user_message, assistant_response, timestamp, content_hash) VALUES(?,?,?,?)"
+    )
+    facts = ("INSERT INTO facts VALUES(?, ?, ?, ?)", [("name", "Steve", 1, 2)])
+    originals.build(path, originals.V2_22_FACTS, (insert, rows), facts)
+
+    with Memory(path, user_id="steve") as memory:
+        assert memory.recall("dog").tail == ""
+
+        counts = memory.claim()
+
+        assert (counts.memories, counts.facts, counts.duplicates) == (2, 1, 0)
+        assert "Rex" in memory.recall("dog").tail
+        assert memory.get_fact("name") == "Steve"
+        assert [record.timestamp for record in memory.list_memories()] == [200, 100]
+
+
+def test_everything_moves_and_nothing_stays(memory: Memory) -> None:
+    for n in range(1200):
+        memory.store_memory(f"question {n}?", f"answer {n}", "local", timestamp=n, source="turn", session="s")
+    pinned = memory.list_memories("local")[7]
+    memory.pin_memory(pinned.id, user_id="local")
+    memory.set_fact("pet", "Rex", "local")
+    memory.set_fact("pet", "Tom", "local")
+    session = memory.start_session("local")
+    memory.append_message(session, Message("user", "hello"), "local")
+    before = [line for line in memory.export_memories("local") if line["type"] != "shepherd-export"]
+
+    counts = memory.claim("local")
+
+    assert (counts.memories, counts.facts, counts.sessions, counts.duplicates) == (1200, 1, 1, 0)
+    after = [line for line in memory.export_memories() if line["type"] != "shepherd-export"]
+    assert [{**line, "id": 0} for line in after] == [{**line, "id": 0} for line in before]
+    assert [message.raw for message in memory.load_session(session)] == ["hello"]
+    assert (
+        memory.stats("local").memories == memory.stats("local").facts == memory.stats("local").sessions == 0
+    )
+    assert memory.search("answer", user_id="local") == []
+    assert memory.check().problems == ()
+
+
+def test_of_what_both_have_the_claimers_stays_and_newer_facts_win(memory: Memory) -> None:
+    for user in ("local", "steve"):
+        memory.store_memory("q", "a", user, timestamp=5 if user == "steve" else 1)
+    memory.pin_memory(memory.list_memories("local")[0].id, user_id="local")
+    lines = ['{"type": "fact", "key": "%s", "value": "%s", "updated_at": %d}']
+    memory.import_memories([lines[0] % ("city", "Oslo", 10), lines[0] % ("name", "Al", 90)])
+    memory.import_memories([lines[0] % ("city", "Rome", 20), lines[0] % ("name", "Bo", 80)], "local")
+
+    counts = memory.claim()
+
+    assert (counts.memories, counts.facts, counts.duplicates) == (0, 1, 1)
+    [kept] = memory.list_memories()
+    assert (kept.timestamp, kept.pinned) == (5, True)
+    assert (memory.get_fact("city"), memory.get_fact("name")) == ("Rome", "Al")
+
+
+def test_claiming_again_finds_nothing(memory: Memory) -> None:
+    memory.store_memory("q", "a", "local")
+    memory.claim()
+
+    counts = memory.claim()
+
+    assert (counts.memories, counts.facts, counts.sessions, counts.duplicates) == (0, 0, 0, 0)
+    assert memory.count_memories() == 1
+
+
+def test_others_keep_what_is_theirs(memory: Memory) -> None:
+    memory.store_memory("q", "of local", "local")
+    memory.store_memory("q", "of anna", "anna")
+    before = memory.search("q", user_id="anna")
+
+    memory.claim()
+
+    assert memory.search("q", user_id="anna") == before
+
+
+def test_nobody_claims_nothing_and_nobody_claims_from_himself(memory: Memory) -> None:
+    memory.store_memory("q", "a", "local")
+
+    assert memory.claim(user_id="unknown").memories == 0
+    assert memory.count_memories("local") == 1
+    with pytest.raises(UsageError, match="himself"):
+        memory.claim("steve")
