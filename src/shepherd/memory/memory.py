@@ -6,13 +6,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from shepherd import paths
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import audit, tail, transfer
+from shepherd.memory.importers import Source
+from shepherd.memory.importers.shepherd import read as read_lines
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     AuditFinding,
@@ -339,9 +341,33 @@ class Memory:
     ) -> ImportCounts:
         """Takes in what export_memories gave, here or elsewhere. Doubles are left out, bad lines skipped."""
         user = self._user(user_id)
-        return (
-            ImportCounts() if user is None else transfer.take_in(self._store, user, lines, self._time(None))
-        )
+        if user is None:
+            return ImportCounts()
+        return transfer.take_in(self._store, user, read_lines(lines, self._time(None)))
+
+    def import_file(
+        self,
+        source: str | os.PathLike[str] | BinaryIO,
+        user_id: str | None = None,
+        *,
+        format: str = "auto",
+        progress: Callable[[int, int], object] = lambda done, total: None,
+    ) -> ImportCounts:
+        """Takes in a file or a binary stream of one of `importers.FORMATS`; "auto" looks at its beginning.
+
+        Never holds the whole of it. `progress` is told how far it has come, of how much (0: nobody knows).
+        Doubles are left out; what is not understood is counted, and named by its line or number.
+        """
+        user = self._user(user_id)
+        if user is None:
+            return ImportCounts()
+        with Source(source, format) as opened:
+            return transfer.take_in(
+                self._store,
+                user,
+                opened.entries(self._time(None)),
+                lambda: progress(opened.done, opened.total),
+            )
 
     def stats(self, user_id: str | None = None) -> MemoryStats:
         """Counts of the user, and sizes of the database."""

@@ -11,12 +11,12 @@ What is exported, imported and exported again is the same but for ids and the fi
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from shepherd.escaping import storable
+from shepherd.memory.importers.records import Bad, Entry
+from shepherd.memory.importers.shepherd import FORMAT, VERSION
 from shepherd.memory.memories import content_hash
 from shepherd.memory.records import FactChange, ImportCounts, NewMemory
 from shepherd.memory.store import MemoryStore
@@ -24,19 +24,16 @@ from shepherd.types import Fact
 
 __all__ = ["export", "take_in"]
 
-_FORMAT = "shepherd-export"
-_VERSION = 1
 # Memories per transaction: 15,000 a second and more, and another writer waits milliseconds.
 _BATCH = 500
 # New memories from which on an import ends with merging the index; fewer are merged as they come.
 _SETTLED_FROM = 1000
 _MOST_PROBLEMS = 10
-_LARGEST_TIME = 1 << 40
 
 
 def export(store: MemoryStore, user_id: str, now: int) -> Iterator[dict[str, Any]]:
     """Everything that is kept of a user but conversations; facts first."""
-    yield {"type": _FORMAT, "version": _VERSION, "user_id": user_id, "exported_at": now}
+    yield {"type": FORMAT, "version": VERSION, "user_id": user_id, "exported_at": now}
     for fact in store.get_all_facts(user_id):
         yield {
             "type": "fact",
@@ -68,20 +65,20 @@ def export(store: MemoryStore, user_id: str, now: int) -> Iterator[dict[str, Any
 
 
 def take_in(
-    store: MemoryStore, user_id: str, lines: Iterable[str | bytes | Mapping[str, Any]], now: int
+    store: MemoryStore, user_id: str, entries: Iterable[Entry], stored: Callable[[], object] = lambda: None
 ) -> ImportCounts:
-    """Stores what `lines` hold; identical memories and older facts are left out, bad lines skipped."""
-    batch = _Batch(store, user_id, now)
-    for number, line in enumerate(lines, start=1):
-        if isinstance(line, (str, bytes)) and not line.strip():
-            continue
-        try:
-            batch.add(_parse(line))
-        except ValueError as error:
-            batch.skip(number, str(error))
+    """Stores what `entries` hold; identical memories and older facts are left out, bad ones counted.
+
+    `stored` is called after each transaction.
+    """
+    batch = _Batch(store, user_id)
+    for entry in entries:
+        batch.add(entry)
         if batch.is_full():
             batch.store_all()
+            stored()
     batch.store_all()
+    stored()
     if batch.n_memories >= _SETTLED_FROM:
         store.settle()
     return batch.counts()
@@ -91,7 +88,6 @@ def take_in(
 class _Batch:
     store: MemoryStore
     user_id: str
-    now: int
     memories: list[NewMemory] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     changes: list[FactChange] = field(default_factory=list)
@@ -101,24 +97,18 @@ class _Batch:
     n_skipped: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def add(self, entry: Mapping[str, Any]) -> None:
-        match entry.get("type", "memory"):
-            case "memory":
-                self.memories.append(_memory(entry, self.now))
-            case "fact":
-                self.facts.append(_fact(entry, self.now))
-            case "fact-change":
-                self.changes.append(_change(entry, self.now))
-            case "shepherd-export":
-                if entry.get("version") != _VERSION:
-                    raise ValueError(f"made by another version of the format than {_VERSION}")
-            case _:
-                raise ValueError("unknown type")
-
-    def skip(self, number: int, problem: str) -> None:
-        self.n_skipped += 1
-        if len(self.problems) < _MOST_PROBLEMS:
-            self.problems.append(f"line {number}: {problem}")
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case NewMemory():
+                self.memories.append(entry)
+            case Fact():
+                self.facts.append(entry)
+            case FactChange():
+                self.changes.append(entry)
+            case Bad():
+                self.n_skipped += 1
+                if len(self.problems) < _MOST_PROBLEMS:
+                    self.problems.append(f"{entry.place}: {entry.problem}")
 
     def is_full(self) -> bool:
         return len(self.memories) + len(self.facts) + len(self.changes) >= _BATCH
@@ -139,58 +129,3 @@ class _Batch:
         return ImportCounts(
             self.n_memories, self.n_facts, self.n_duplicates, self.n_skipped, tuple(self.problems)
         )
-
-
-def _parse(line: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(line, Mapping):
-        return line
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from None
-    except (UnicodeDecodeError, RecursionError):
-        raise ValueError("not JSON") from None
-    if not isinstance(entry, dict):
-        raise ValueError("not a JSON object")
-    return entry
-
-
-def _memory(entry: Mapping[str, Any], now: int) -> NewMemory:
-    return NewMemory(
-        question=_text(entry, "question"),
-        answer=_text(entry, "answer"),
-        timestamp=_time(entry, "timestamp", now),
-        source=_text(entry, "source", "import"),
-        session=_text(entry, "session", ""),
-        pinned=entry.get("pinned") is True,
-    )
-
-
-def _fact(entry: Mapping[str, Any], now: int) -> Fact:
-    key, value = _text(entry, "key"), _text(entry, "value")
-    if not key.strip() or not value.strip():
-        raise ValueError("a fact without key or value")
-    created_at = _time(entry, "created_at", now)
-    return Fact(key, value, created_at, _time(entry, "updated_at", created_at))
-
-
-def _change(entry: Mapping[str, Any], now: int) -> FactChange:
-    value = None if entry.get("value", "") is None else _text(entry, "value")
-    return FactChange(
-        _text(entry, "key"), value, _text(entry, "source", "import"), _time(entry, "changed_at", now)
-    )
-
-
-def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = entry.get(name, default)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is missing or not a text")
-    return storable(value)
-
-
-def _time(entry: Mapping[str, Any], name: str, default: int) -> int:
-    value = entry.get(name, default)
-    # NaN compares with nothing and is refused here too.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST_TIME:
-        raise ValueError(f"{name} is not a time in unix seconds")
-    return int(value)

@@ -1,0 +1,91 @@
+"""Our own JSON lines, as transfer.export writes them; plain {"question": …, "answer": …} is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from shepherd.escaping import storable
+from shepherd.memory.importers.records import LARGEST_TIME, Bad, Entry, json_object
+from shepherd.memory.records import FactChange, NewMemory
+from shepherd.types import Fact
+
+__all__ = ["FORMAT", "TYPES", "VERSION", "read"]
+
+FORMAT = "shepherd-export"
+VERSION = 1
+TYPES = ("memory", "fact", "fact-change", FORMAT)
+
+
+def read(lines: Iterable[str | bytes | Mapping[str, Any]], now: int) -> Iterator[Entry]:
+    """The record of each line; empty ones are nothing."""
+    for number, line in enumerate(lines, start=1):
+        if isinstance(line, (str, bytes)) and not line.strip():
+            continue
+        try:
+            record = _record(json_object(line), now)
+        except ValueError as error:
+            yield Bad(f"line {number}", str(error))
+            continue
+        if record is not None:
+            yield record
+
+
+def _record(entry: Mapping[str, Any], now: int) -> Entry | None:
+    match entry.get("type", "memory"):
+        case "memory":
+            return _memory(entry, now)
+        case "fact":
+            return _fact(entry, now)
+        case "fact-change":
+            return _change(entry, now)
+        case "shepherd-export":
+            if entry.get("version") != VERSION:
+                raise ValueError(f"made by another version of the format than {VERSION}")
+            return None
+        case _:
+            raise ValueError("unknown type")
+
+
+def _memory(entry: Mapping[str, Any], now: int) -> NewMemory:
+    question, answer = _text(entry, "question"), _text(entry, "answer")
+    if not question.strip() and not answer.strip():
+        raise ValueError("neither question nor answer")
+    return NewMemory(
+        question=question,
+        answer=answer,
+        timestamp=_time(entry, "timestamp", now),
+        source=_text(entry, "source", "import"),
+        session=_text(entry, "session", ""),
+        pinned=entry.get("pinned") is True,
+    )
+
+
+def _fact(entry: Mapping[str, Any], now: int) -> Fact:
+    key, value = _text(entry, "key"), _text(entry, "value")
+    if not key.strip() or not value.strip():
+        raise ValueError("a fact without key or value")
+    created_at = _time(entry, "created_at", now)
+    return Fact(key, value, created_at, _time(entry, "updated_at", created_at))
+
+
+def _change(entry: Mapping[str, Any], now: int) -> FactChange:
+    value = None if entry.get("value", "") is None else _text(entry, "value")
+    return FactChange(
+        _text(entry, "key"), value, _text(entry, "source", "import"), _time(entry, "changed_at", now)
+    )
+
+
+def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = entry.get(name, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is missing or not a text")
+    return storable(value)
+
+
+def _time(entry: Mapping[str, Any], name: str, default: int) -> int:
+    value = entry.get(name, default)
+    # NaN compares with nothing and is refused here too.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LARGEST_TIME:
+        raise ValueError(f"{name} is not a time in unix seconds")
+    return int(value)

@@ -1,0 +1,185 @@
+"""A file or stream to import from: opened once, its format found in its first bytes, its progress counted."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO, Any, BinaryIO
+
+from shepherd.errors import StoreError, UsageError
+from shepherd.memory.database import is_open
+from shepherd.memory.importers import chatgpt, llm, mcp, mem0, shepherd
+from shepherd.memory.importers.records import Entry
+
+__all__ = ["FORMATS", "Source"]
+
+_BYTES = 1 << 16
+_SQLITE = b"SQLite format 3\0"
+_ZIP = b"PK\x03\x04"
+
+_Reader = Callable[[io.BufferedReader, int], Iterator[Entry]]
+_READERS: dict[str, _Reader] = {
+    "shepherd": shepherd.read,
+    "chatgpt": chatgpt.read,
+    "mem0": mem0.read,
+    "mcp": mcp.read,
+}
+# --format; llm is a database, and read by its rows.
+FORMATS = (*_READERS, "llm")
+
+
+class Source:
+    """Where to import from: a path, or a binary stream.
+
+    `done` of `total` says how far reading has come, in bytes or rows; `total` is 0 where it cannot be known.
+    Usable as a context manager, which closes what it opened.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO, format: str = "auto") -> None:
+        if format != "auto" and format not in FORMATS:
+            raise UsageError(f"unknown format {format!r}", hint="formats: auto, " + ", ".join(FORMATS))
+        self.done = 0
+        self.total = 0
+        self.path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
+        self._name = self.path or "the input"
+        self._closing = ExitStack()
+        self._file = self._opened(source)
+        self.format = format if format != "auto" else self._detected()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def entries(self, now: int) -> Iterator[Entry]:
+        """The records, as they are read; `now` is the time of those that have none."""
+        if self.format == "llm":
+            yield from self._rows(now)
+        elif self._file.peek(4).startswith(_ZIP):
+            yield from self._zipped(now)
+        else:
+            yield from _READERS[self.format](self._file, now)
+
+    # ---- opening
+
+    def _opened(self, source: str | os.PathLike[str] | BinaryIO) -> io.BufferedReader:
+        if isinstance(source, (str, os.PathLike)):
+            return self._counted(self._file_at(os.fspath(source)))
+        return self._counted(source)
+
+    def _file_at(self, path: str) -> IO[bytes]:
+        try:
+            # Closing it would drop the locks that SQLite holds on it for this process.
+            if os.path.exists(path) and is_open(path):
+                raise UsageError(f"{path}: this is the memory itself", hint="name another file to import")
+            file = self._closing.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}", hint="name a file to import") from error
+        self.total = os.fstat(file.fileno()).st_size
+        return file
+
+    def _counted(self, raw: IO[bytes]) -> io.BufferedReader:
+        return io.BufferedReader(_Counted(raw, self._count), _BYTES)
+
+    def _count(self, size: int) -> None:
+        self.done += size
+
+    def _zipped(self, now: int) -> Iterator[Entry]:
+        """Those files of a ZIP archive that the format is known to keep memories in."""
+        if self.path is None or self.format != "chatgpt":
+            raise UsageError(f"{self._name}: a ZIP archive", hint="unpack it first")
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                names = [name for name in archive.namelist() if chatgpt.is_part(name)]
+                if not names:
+                    raise UsageError(
+                        f"{self.path}: the archive has no conversations.json", hint="is it ChatGPT's export?"
+                    )
+                self.done, self.total = 0, sum(archive.getinfo(name).file_size for name in names)
+                for name in names:
+                    with archive.open(name) as part:
+                        yield from chatgpt.read(self._counted(part), now)
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise UsageError(f"{self.path}: the ZIP archive is damaged", hint="export it again") from error
+
+    def _rows(self, now: int) -> Iterator[Entry]:
+        if self.path is None:
+            raise UsageError(f"{self._name}: a database must be a file", hint="give its path")
+        self._closing.close()
+        self.done = self.total = 0
+        with llm.Logs(self.path) as logs:
+            self.total = logs.count()
+            for entry in logs.entries(now):
+                self.done += 1
+                yield entry
+
+    # ---- whose it is
+
+    def _detected(self) -> str:
+        head = self._file.peek(_BYTES)
+        if head.startswith(_SQLITE):
+            return "llm"
+        if head.startswith(_ZIP):
+            return "chatgpt"
+        return _format_of_text(head.lstrip(b"\xef\xbb\xbf \t\r\n"))
+
+
+def _format_of_text(head: bytes) -> str:
+    """By the keys at the beginning; what is not recognised is read as lines of our own."""
+    first_line = head.split(b"\n", 1)[0]
+    try:
+        entry: Any = json.loads(first_line)
+    except ValueError:
+        entry = None
+    except RecursionError:
+        return "shepherd"
+    if isinstance(entry, list):
+        entry = entry[0] if entry else None
+    if isinstance(entry, dict):
+        return _format_of_keys(entry.keys(), entry.get("type"))
+    if head[:1] not in (b"[", b"{"):
+        return "shepherd"
+    known = ("mapping", "memory", "memories", "results", "entities", "question")
+    return _format_of_keys([key for key in known if f'"{key}"'.encode() in head], None)
+
+
+def _format_of_keys(keys: Iterable[str], kind: object) -> str:
+    known = set(keys)
+    if "question" in known or (isinstance(kind, str) and kind in shepherd.TYPES):
+        return "shepherd"
+    if kind in ("entity", "relation") or "entities" in known:
+        return "mcp"
+    if "mapping" in known:
+        return "chatgpt"
+    return "mem0" if known & {"memory", "memories", "results"} else "shepherd"
+
+
+class _Counted(io.RawIOBase):
+    """Tells how much has been read of another stream."""
+
+    def __init__(self, inner: IO[bytes], count: Callable[[int], None]) -> None:
+        self._inner = inner
+        self._count = count
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        # One piece at a time: a pipe gives what it has, and detection need not wait for the rest.
+        read = getattr(self._inner, "read1", self._inner.read)
+        try:
+            data: bytes = read(len(buffer))
+        except OSError as error:
+            raise StoreError(f"reading failed: {error.strerror}", hint="check the file to import") from error
+        self._count(len(data))
+        buffer[: len(data)] = data
+        return len(data)
