@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LEAST_DATABASE_BYTES", "parse_size"]
+from shepherd.errors import UsageError
+
+__all__ = ["LEAST_DATABASE_BYTES", "parse_limit", "parse_size"]
 
 # A database cannot be kept below this: its tables and indexes alone need a part of it.
 LEAST_DATABASE_BYTES = 1 << 20
@@ -22,3 +24,14 @@ def parse_size(text: str, *, least: int = 0) -> int:
     if not least <= size < _MOST_BYTES:
         raise ValueError(f"no size of at least {least} bytes")
     return int(size)
+
+
+def parse_limit(max_db_size: str) -> int:
+    """Bytes of the setting max_db_size; UsageError for what is none."""
+    try:
+        return parse_size(max_db_size, least=LEAST_DATABASE_BYTES)
+    except ValueError:
+        raise UsageError(
+            f"max_db_size: {max_db_size[:40]!r} is no size of at least 1M",
+            hint="write it like 500M, 1.5G or 10G",
+        ) from None

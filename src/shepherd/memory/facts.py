@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shepherd._native.store import Connection
+from shepherd.memory.connection import Connection
 from shepherd.memory.records import FactChange
 from shepherd.types import Fact
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
-from shepherd._native.store import Connection
 from shepherd._native.text import scoped
 from shepherd.errors import UsageError
 from shepherd.memory import discourse, tenants
+from shepherd.memory.connection import Connection
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.types import MemoryRecord
 
 __all__ = [
+    "FULL_TEXT",
+    "TermIndex",
     "add",
     "content_hash",
     "count",
@@ -29,6 +32,7 @@ __all__ = [
     "page",
     "pin",
     "reindex",
+    "unambiguous_hash",
     "with_question",
 ]
 
@@ -38,17 +42,61 @@ _PAGE = 500
 _KEPT_VERSIONS = 4096
 
 
+class TermIndex(Protocol):
+    """What the terms of memories are searched by; each engine has its own."""
+
+    def replace(
+        self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str
+    ) -> int:
+        """Replaces the terms of a memory; how many there are, with repeats."""
+
+    def remove(self, connection: Connection, memory_id: int) -> None:
+        """Takes a memory's terms out."""
+
+    def note_changes(
+        self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
+    ) -> None:
+        """Tells who holds memories in main memory which of them are not as they were before `version`."""
+
+
 def content_hash(question: str, answer: str) -> str:
     """SHA-256 in hex of the question directly followed by the answer."""
     return hashlib.sha256((question + answer).encode()).hexdigest()
 
 
-def _unambiguous_hash(question: str, answer: str) -> str:
-    # "ab" + "c" and "a" + "bc" have one content_hash; the second to come is stored under this one.
+def unambiguous_hash(question: str, answer: str) -> str:
+    """What a memory is stored under whose content_hash another one has: "ab" + "c" and "a" + "bc" share one."""
     return hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()
 
 
 # ---- writing
+
+
+class _FullText:
+    """The table context_fts."""
+
+    def replace(
+        self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str
+    ) -> int:
+        return index(connection, tenant, memory_id, question, answer)
+
+    def remove(self, connection: Connection, memory_id: int) -> None:
+        connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
+
+    def note_changes(
+        self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
+    ) -> None:
+        for memory_id in memory_ids:
+            connection.execute(
+                "INSERT OR IGNORE INTO context_changes VALUES(?, ?, ?)", (tenant, version, memory_id)
+            )
+        connection.execute(
+            "DELETE FROM context_changes WHERE tenant = ? AND version <= ?",
+            (tenant, version - _KEPT_VERSIONS),
+        )
+
+
+FULL_TEXT: TermIndex = _FullText()
 
 
 def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) -> tuple[int, bool]:
@@ -56,7 +104,7 @@ def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) ->
     digest = content_hash(memory.question, memory.answer)
     known = _same_hash(connection, user_id, digest)
     if known is not None and known[1] != memory.question:
-        digest = _unambiguous_hash(memory.question, memory.answer)
+        digest = unambiguous_hash(memory.question, memory.answer)
         known = _same_hash(connection, user_id, digest)
     if known is not None:
         return known[0], False
@@ -108,6 +156,7 @@ def edit(
     *,
     question: str | None,
     answer: str | None,
+    terms: TermIndex = FULL_TEXT,
 ) -> bool:
     """Replaces what is not None; UsageError when another memory already says the same."""
     known = get(connection, tenant, memory_id)
@@ -118,25 +167,27 @@ def edit(
     digest = content_hash(question, answer)
     other = _same_hash(connection, user_id, digest)
     if other is not None and other[1] != question:
-        digest = _unambiguous_hash(question, answer)
+        digest = unambiguous_hash(question, answer)
         other = _same_hash(connection, user_id, digest)
     if other is not None and other[0] != memory_id:
         raise UsageError(
             f"memory {memory_id}: memory {other[0]} already says exactly this", hint="delete one of the two"
         )
-    [(old_length,)] = connection.execute("SELECT doc_len FROM context WHERE id = ?", (memory_id,))
-    length = index(connection, tenant, memory_id, question, answer)
-    connection.execute(
-        "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ? WHERE id = ?",
+    [(old_length, old_size)] = connection.execute(
+        f"SELECT doc_len, {tenants.MEMORY_BYTES_SQL} FROM context WHERE id = ?", (memory_id,)
+    )
+    length = terms.replace(connection, tenant, memory_id, question, answer)
+    [(size,)] = connection.execute(
+        "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ? WHERE id = ?"
+        f" RETURNING {tenants.MEMORY_BYTES_SQL}",
         (question, answer, digest, memory_id),
     )
-    grown = _size(question, answer) - _size(known.question, known.answer)
     [(version,)] = connection.execute(
         "UPDATE tenants SET total_length = total_length + ?, bytes = bytes + ?, version = version + 1,"
         " edits = edits + 1 WHERE number = ? RETURNING version",
-        (length - old_length, grown, tenant),
+        (length - old_length, size - old_size, tenant),
     )
-    _note_changes(connection, tenant, version, [memory_id])
+    terms.note_changes(connection, tenant, version, [memory_id])
     return True
 
 
@@ -177,11 +228,15 @@ def pin(connection: Connection, tenant: int, memory_id: int, pinned: bool) -> bo
     """Protects a memory from pruning, or no longer."""
     if not _belongs(tenant, memory_id):
         return False
-    connection.execute("UPDATE context SET pinned = ? WHERE id = ?", (int(pinned), memory_id))
-    return connection.changes > 0
+    rows = connection.execute(
+        "UPDATE context SET pinned = ? WHERE id = ? RETURNING id", (int(pinned), memory_id)
+    )
+    return len(rows) > 0
 
 
-def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> int:
+def delete(
+    connection: Connection, tenant: int, memory_ids: Iterable[int], terms: TermIndex = FULL_TEXT
+) -> int:
     """Removes those memories of the tenant; how many there were."""
     removed: list[int] = []
     removed_length = removed_bytes = 0
@@ -193,7 +248,7 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> in
             (memory_id,),
         )
         if rows:
-            connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
+            terms.remove(connection, memory_id)
             removed.append(memory_id)
             removed_length += rows[0][0]
             removed_bytes += rows[0][1]
@@ -203,7 +258,7 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> in
             " version = version + 1 WHERE number = ? RETURNING version",
             (len(removed), removed_length, removed_bytes, tenant),
         )
-        _note_changes(connection, tenant, version, removed)
+        terms.note_changes(connection, tenant, version, removed)
     return len(removed)
 
 
@@ -276,15 +331,6 @@ def _insert_tokens(connection: Connection, memory_id: int, question: bytes, answ
     connection.execute(
         "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",
         (memory_id, question, answer),
-    )
-
-
-def _note_changes(connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]) -> None:
-    connection.execute_many(
-        "INSERT OR IGNORE INTO context_changes VALUES(?, ?, ?)", ((tenant, version, i) for i in memory_ids)
-    )
-    connection.execute(
-        "DELETE FROM context_changes WHERE tenant = ? AND version <= ?", (tenant, version - _KEPT_VERSIONS)
     )
 
 

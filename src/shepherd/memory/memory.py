@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from shepherd import paths
 from shepherd._native.text import keywords as extract_keywords
-from shepherd.errors import UsageError
+from shepherd.errors import StoreError, UsageError
 from shepherd.escaping import storable
 from shepherd.memory import audit, tail, transfer
 from shepherd.memory.importers import Source
@@ -46,7 +46,7 @@ class Memory:
     ...     memory.enrich("What is my name?")
     'What is my name?\\n\\n[facts: name=Steve]'
 
-    `database` is a path; empty is the default place. Every method takes `user_id`, with the one given here as
+    `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, with the one given here as
     default; `""` and `"unknown"` are nobody: nothing is read, nothing written. Thread-safe. Text that UTF-8
     cannot hold is stored with U+FFFD. Errors are those of shepherd.errors.
     """
@@ -418,8 +418,8 @@ def _open_store(
     database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
 ) -> MemoryStore:
     if database.startswith(("postgresql://", "postgres://")):
-        raise UsageError(
-            "memory_database: PostgreSQL is not in this build yet", hint="give a path, or leave it empty"
+        return _open_postgres(
+            database, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
         )
     if database.startswith(":memory:"):
         raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
@@ -429,6 +429,21 @@ def _open_store(
         max_db_size=max_db_size,
         recall_cache_mb=recall_cache_mb,
         busy_timeout_s=busy_timeout_s,
+    )
+
+
+def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
+    # Not at the top: a memory in a file needs neither psycopg nor the 50 ms that it takes.
+    try:
+        from shepherd.memory.postgres import PostgresStore
+    except ImportError as error:
+        raise StoreError(
+            f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
+            hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq's headers: libpq-dev on Debian,"
+            " libpq-devel on Fedora); pip install 'psycopg[binary]' brings them along",
+        ) from None
+    return PostgresStore(
+        url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
     )
 
 

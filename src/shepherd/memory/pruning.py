@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from shepherd._native.store import Connection
 from shepherd.memory import memories, sessions
+from shepherd.memory.connection import Connection
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS
 
-__all__ = ["prune", "used_bytes"]
+__all__ = ["Holder", "holders", "is_in_vain", "prune", "remove_some", "used_bytes"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +44,13 @@ def prune(database: Database, limit: int) -> int:
             excess = used_bytes(connection) - limit
             if excess <= 0:
                 return n_removed
-            holders = _holders(connection, exhausted)
-            if not holders or _is_in_vain(connection, excess):
+            largest = holders(connection, exhausted)
+            if not largest or is_in_vain(connection, excess):
                 _log.warning("%s: over max_db_size by what may not be removed", database.path)
                 return n_removed
-            n_here = _remove_some(connection, holders, excess)
+            n_here = remove_some(connection, largest, excess)
             if n_here is None:
-                exhausted.add(holders[0].tenant)
+                exhausted.add(largest[0].tenant)
                 continue
             n_removed += n_here
             if used_bytes(connection) > limit:
@@ -59,7 +59,9 @@ def prune(database: Database, limit: int) -> int:
                 )
 
 
-class _Holder(NamedTuple):
+class Holder(NamedTuple):
+    """A user, and what that user's rows take."""
+
     tenant: int
     user_id: str
     n: int
@@ -67,17 +69,18 @@ class _Holder(NamedTuple):
     all_bytes: int
 
 
-def _holders(connection: Connection, exhausted: set[int]) -> list[_Holder]:
+def holders(connection: Connection, exhausted: set[int]) -> list[Holder]:
     """The two users who hold most and have something to give, the larger first."""
     rows = connection.execute(
         "SELECT number, user_id, n, bytes, bytes + message_bytes AS held FROM tenants"
         " ORDER BY held DESC, number LIMIT ?",
         (len(exhausted) + 2,),
     )
-    return [holder for holder in map(_Holder._make, rows) if holder.tenant not in exhausted][:2]
+    return [holder for holder in map(Holder._make, rows) if holder.tenant not in exhausted][:2]
 
 
-def _is_in_vain(connection: Connection, excess: int) -> bool:
+def is_in_vain(connection: Connection, excess: int) -> bool:
+    """Whether all that may be removed would not be enough."""
     # One huge message can exceed the limit by itself. Text takes at most about its size again in the index;
     # what all of that cannot cure must not cost every memory.
     [(old_sessions, memory_bytes)] = connection.execute(
@@ -87,12 +90,17 @@ def _is_in_vain(connection: Connection, excess: int) -> bool:
     return bool(old_sessions == 0 and excess > 2 * memory_bytes)
 
 
-def _remove_some(connection: Connection, holders: list[_Holder], excess: int) -> int | None:
+def remove_some(
+    connection: Connection,
+    largest: list[Holder],
+    excess: int,
+    terms: memories.TermIndex = memories.FULL_TEXT,
+) -> int | None:
     """Takes a little from the first holder; how many memories, None when there is nothing to take."""
-    first = holders[0]
+    first = largest[0]
     if sessions.drop_oldest(connection, first.user_id):
         return 0
-    lead = first.all_bytes - holders[1].all_bytes if len(holders) > 1 else first.all_bytes
+    lead = first.all_bytes - largest[1].all_bytes if len(largest) > 1 else first.all_bytes
     # Half of what seems to be needed: what a row frees shows only afterwards, and too much would be lost.
     wanted = min(excess, lead) * first.n // (2 * max(first.memory_bytes, 1))
     oldest = connection.execute(
@@ -100,4 +108,4 @@ def _remove_some(connection: Connection, holders: list[_Holder], excess: int) ->
         " ORDER BY timestamp, id LIMIT ?",
         (first.tenant, min(max(wanted, 1), _MOST_ROWS)),
     )
-    return memories.delete(connection, first.tenant, [memory_id for (memory_id,) in oldest]) or None
+    return memories.delete(connection, first.tenant, [memory_id for (memory_id,) in oldest], terms) or None

@@ -11,10 +11,10 @@ import struct
 from dataclasses import asdict
 from typing import Any
 
-from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import tenants
+from shepherd.memory.connection import Connection
 from shepherd.memory.records import SessionSummary
 from shepherd.types import Fact, Injection, Message, SearchResult
 
@@ -38,8 +38,8 @@ def summaries(connection: Connection, user_id: str, limit: int) -> list[SessionS
     """Conversations with messages, the latest first."""
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
-        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id) AS n_messages"
-        " FROM sessions s WHERE s.user_id = ? AND n_messages > 0"
+        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id)"
+        " FROM sessions s WHERE s.user_id = ? AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
         " ORDER BY s.updated_at DESC, s.rowid DESC LIMIT ?",
         (user_id, limit),
     )

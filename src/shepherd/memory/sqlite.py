@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shepherd._native.store import Connection
-from shepherd.errors import StoreFullError, StoreLockedError, UsageError
+from shepherd.errors import StoreFullError, StoreLockedError
 from shepherd.escaping import storable
 from shepherd.memory import claim, facts, jobs, maintenance, memories, pruning, search, sessions, tenants
 from shepherd.memory.database import Database
@@ -23,7 +23,7 @@ from shepherd.memory.records import (
     OpenJob,
     SessionSummary,
 )
-from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
+from shepherd.sizes import parse_limit
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
 __all__ = ["SQLiteStore"]
@@ -46,7 +46,7 @@ class SQLiteStore:
         recall_cache_mb: int = 256,
         busy_timeout_s: float = 5.0,
     ) -> None:
-        self._limit_bytes = _limit(max_db_size)
+        self._limit_bytes = parse_limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self._recall = HotRecall(self._database, limit_bytes=recall_cache_mb << 20)
         self._tenants: dict[str, int] = {}
@@ -414,13 +414,3 @@ class SQLiteStore:
         if is_outdated:
             with self._database.write() as connection:
                 maintenance.reindex(connection)
-
-
-def _limit(max_db_size: str) -> int:
-    try:
-        return parse_size(max_db_size, least=LEAST_DATABASE_BYTES)
-    except ValueError:
-        raise UsageError(
-            f"max_db_size: {max_db_size[:40]!r} is no size of at least 1M",
-            hint="write it like 500M, 1.5G or 10G",
-        ) from None

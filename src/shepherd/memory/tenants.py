@@ -5,18 +5,16 @@ Inside the caller's transaction.
 
 from __future__ import annotations
 
-from shepherd._native.store import Connection
+from shepherd.memory.connection import Connection
 
 __all__ = ["MEMORY_BYTES_SQL", "MESSAGE_BYTES_SQL", "ROW_BYTES", "add_message_bytes", "ensure", "find"]
 
 # What a row takes beside its text, in headers and indexes. Only the shares of users depend on it.
 ROW_BYTES = 256
-# length() of a text counts characters, and stops at a NUL.
-MEMORY_BYTES_SQL = (
-    f"length(CAST(user_message AS BLOB)) + length(CAST(assistant_response AS BLOB)) + {ROW_BYTES}"
-)
+# length() of a text counts characters, and SQLite's stops at a NUL.
+MEMORY_BYTES_SQL = f"octet_length(user_message) + octet_length(assistant_response) + {ROW_BYTES}"
 MESSAGE_BYTES_SQL = (
-    "length(CAST(raw AS BLOB)) + coalesce(length(CAST(sent AS BLOB)), 0)"
+    "octet_length(raw) + coalesce(octet_length(sent), 0)"
     f" + coalesce(length(injected), 0) + coalesce(length(token_ids), 0) + {ROW_BYTES}"
 )
 
@@ -31,8 +29,8 @@ def ensure(connection: Connection, user_id: str) -> int:
     """The number of a user, from now on. Numbers never change and are never given again."""
     number = find(connection, user_id)
     if number is None:
-        connection.execute("INSERT INTO tenants(user_id) VALUES(?)", (user_id,))
-        number = connection.last_insert_rowid
+        rows = connection.execute("INSERT INTO tenants(user_id) VALUES(?) RETURNING number", (user_id,))
+        number = int(rows[0][0])
     return number
 
 

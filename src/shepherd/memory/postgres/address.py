@@ -1,0 +1,87 @@
+"""`postgresql://…`: what of it goes to PostgreSQL, what is ours, and how it may be shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from shepherd.errors import UsageError
+
+__all__ = ["Address", "parse"]
+
+# Bytes of an identifier in PostgreSQL (NAMEDATALEN - 1); it cuts longer ones, and two could become one.
+_LONGEST_NAME = 63
+_HINT = "write it like postgresql://user@host:5432/database?schema=name"
+# What notices within seconds that a server is gone, unless the address says otherwise.
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+    "application_name": "shepherd",
+    "client_encoding": "UTF8",
+}
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the database is. `shown` has no secret in it, and neither has repr()."""
+
+    shown: str
+    schema: str | None
+    parameters: dict[str, str] = field(repr=False)
+
+    def without_secrets(self, text: str) -> str:
+        """`text` with this address's passwords taken out, should libpq ever say one."""
+        secrets = [self.parameters.get(name) for name in _SECRETS] + [os.environ.get("PGPASSWORD")]
+        for secret in secrets:
+            if secret and re.search(re.escape(secret), text):
+                text = text.replace(secret, "***")
+        return text
+
+
+def parse(url: str) -> Address:
+    """The address that `url` spells; UsageError for none. `schema=` is ours, the rest is libpq's."""
+    try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        names = [value for key, value in query if key == "schema"]
+        # libpq does not know `+` for a blank.
+        theirs = urlencode([pair for pair in query if pair[0] != "schema"], quote_via=quote)
+        known = conninfo_to_dict(urlunsplit(parts._replace(query=theirs)))
+    except (psycopg.ProgrammingError, ValueError):
+        # libpq's own words repeat the address, password and all.
+        raise UsageError("memory_database: PostgreSQL cannot read this address", hint=_HINT) from None
+    if len(names) > 1 or any(not _is_name(name) for name in names):
+        raise UsageError(
+            f"memory_database: schema= takes one name of 1 to {_LONGEST_NAME} bytes",
+            hint="percent-encode characters such as & and /",
+        )
+    schema = names[0] if names else None
+    parameters = {key: str(value) for key, value in known.items() if value is not None}
+    return Address(_shown(parameters, schema), schema, {**_DEFAULTS, **parameters})
+
+
+def _is_name(name: str) -> bool:
+    # PostgreSQL keeps names that begin with pg_ for itself.
+    return 0 < len(name.encode()) <= _LONGEST_NAME and "\0" not in name and not name.startswith("pg_")
+
+
+def _shown(parameters: dict[str, str], schema: str | None) -> str:
+    host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOST", "")
+    user = f"{quote(parameters['user'], safe='')}@" if parameters.get("user") else ""
+    port = f":{parameters['port']}" if parameters.get("port") else ""
+    name = quote(parameters.get("dbname", ""), safe="")
+    # A socket's folder stands in the query, as libpq itself wants it.
+    in_query = {"host": host} if host.startswith("/") else {}
+    in_query |= {"schema": schema} if schema else {}
+    query = f"?{urlencode(in_query, safe='/', quote_via=quote)}" if in_query else ""
+    shown_host = "" if "host" in in_query else host
+    return f"postgresql://{user}{shown_host}{port}/{name}{query}"

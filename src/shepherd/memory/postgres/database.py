@@ -1,0 +1,233 @@
+"""Connections to one schema of a PostgreSQL database: a pool, transactions, locks, and what is tried again.
+
+Knows servers and transactions; nothing of what the tables mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+
+from shepherd.errors import StoreError, StoreLockedError
+from shepherd.memory.connection import Value
+from shepherd.memory.postgres import failures, text
+from shepherd.memory.postgres.address import parse
+
+__all__ = ["Connection", "Database"]
+
+_Result = TypeVar("_Result")
+Raw = psycopg.Connection[tuple[Any, ...]]
+
+# More threads than this at once wait for each other: the server has a process for each connection.
+_MOST_CONNECTIONS = 8
+_RETRY_S = 0.05
+_STATEMENT_TIMEOUT_MS = 60_000
+# A process that was stopped in the middle of a transaction must not keep its locks for ever.
+_IDLE_TIMEOUT_MS = 60_000
+
+# For every connection, unless the address's `options` name them.
+_SETTINGS = {
+    "statement_timeout": _STATEMENT_TIMEOUT_MS,
+    "idle_in_transaction_session_timeout": _IDLE_TIMEOUT_MS,
+    # Just-in-time compilation costs 100 ms and more, and pays for statements of many seconds.
+    "jit": "off",
+}
+_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
+
+
+class Connection:
+    """One transaction's door to the server, in the form that both engines share."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+
+    def execute(
+        self, statement: str, parameters: Sequence[Value | Sequence[Value]] = (), *, binary: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """All rows of the result."""
+        with psycopg.RawCursor(self.raw) as cursor:
+            cursor.execute(_numbered(statement), parameters, prepare=True, binary=binary)
+            return cursor.fetchall() if cursor.description else []
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Value | Sequence[Value]]]) -> None:
+        """The statement for each row, in one round trip."""
+        with psycopg.RawCursor(self.raw) as cursor:
+            cursor.executemany(_numbered(statement), rows)
+
+
+@lru_cache(256)
+def _numbered(statement: str) -> bytes:
+    """`?` and `?1` as PostgreSQL writes them. No statement of ours has a question mark in a literal."""
+    count = 0
+
+    def number(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return f"${match[1] or count}"
+
+    return re.sub(r"\?(\d*)", number, statement).encode()
+
+
+class Database:
+    """The schema that `url` names. Thread-safe; StoreError when it cannot be reached.
+
+    `read` and `write` run a function inside a transaction. When the connection is lost before the commit, or another
+    writer was first, they run it again, until `patience_s` is over: it must do nothing but use its connection.
+    """
+
+    def __init__(self, url: str, *, read_only: bool = False, patience_s: float = 5.0) -> None:
+        self.address = parse(url)
+        self.read_only = read_only
+        self.is_closed = False
+        self.schema = self.address.schema or ""
+        self._patience_s = patience_s
+        self._has_connected = False
+        self._idle: list[Raw] = []
+        self._lock = threading.Lock()
+        self._places = threading.Semaphore(_MOST_CONNECTIONS)
+
+    @property
+    def shown(self) -> str:
+        """The address, without its password."""
+        return self.address.shown
+
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` returns; everything in it sees the same moment."""
+        return self._run(_READ, work)
+
+    def write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` returns, once it is committed. Writers of one user, of any process, take turns."""
+        return self.write_locked(f"user {user_id}", work)
+
+    def write_locked(self, name: str, work: Callable[[Connection], _Result]) -> _Result:
+        """As `write`, taking turns with those who give the same name."""
+        if self.read_only:
+            raise failures.read_only(self.address)
+
+        def locked(connection: Connection) -> _Result:
+            connection.execute("SELECT pg_advisory_xact_lock(?)", (self.lock_number(name),))
+            return work(connection)
+
+        return self._run(_WRITE, locked)
+
+    def lock_number(self, name: str) -> int:
+        """Advisory locks have 64 bits, per database. Two names that share one only wait for each other."""
+        digest = hashlib.blake2b(f"shepherd\0{self.schema}\0{name}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+    def close(self) -> None:
+        """Closes the connections that are not in use, the others when they come back; twice is fine."""
+        with self._lock:
+            self.is_closed = True
+            idle, self._idle = self._idle, []
+        for raw in idle:
+            raw.close()
+
+    # ---- one transaction
+
+    def _run(self, begin: bytes, work: Callable[[Connection], _Result]) -> _Result:
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return self._attempt(begin, work, deadline)
+            except psycopg.Error as error:
+                can_wait = time.monotonic() < deadline and not self.is_closed
+                if not (can_wait and (failures.is_lost(error) or failures.is_conflict(error))):
+                    # Not `from error`: its text may quote a row.
+                    raise failures.from_statement(self.address, error) from None
+            except _Unreachable as error:
+                if time.monotonic() >= deadline or not error.may_pass:
+                    raise error.failure from None
+            time.sleep(_RETRY_S)
+
+    def _attempt(self, begin: bytes, work: Callable[[Connection], _Result], deadline: float) -> _Result:
+        raw = self._take(deadline)
+        try:
+            raw.execute(begin)
+            result = work(Connection(raw))
+            try:
+                raw.execute(b"COMMIT")
+            except psycopg.Error as error:
+                if begin is _WRITE and failures.is_lost(error):
+                    raise failures.lost_commit(self.address) from None
+                raise
+            return result
+        finally:
+            self._give_back(raw)
+
+    # ---- the pool
+
+    def _take(self, deadline: float) -> Raw:
+        if self.is_closed:
+            raise StoreError(f"{self.shown}: the database is closed", hint="open a new Memory")
+        if not self._places.acquire(timeout=max(deadline - time.monotonic(), 0.001)):
+            raise StoreLockedError(
+                f"{self.shown}: all {_MOST_CONNECTIONS} connections have been in use for too long",
+                hint="use fewer threads at a time, or wait",
+            )
+        try:
+            with self._lock:
+                # The one used last: its caches are warm, and the others may time out.
+                raw = self._idle.pop() if self._idle else None
+            return raw or self._connect()
+        except BaseException:
+            self._places.release()
+            raise
+
+    def _give_back(self, raw: Raw) -> None:
+        if raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            with contextlib.suppress(psycopg.Error):
+                raw.execute(b"ROLLBACK")
+        with self._lock:
+            gone = [raw] if self.is_closed else []
+            if raw.closed:
+                # A server that restarts takes all connections at once: the others are gone too.
+                gone, self._idle = [raw, *self._idle], []
+            elif not gone:
+                self._idle.append(raw)
+        self._places.release()
+        for one in gone:
+            one.close()
+
+    def _connect(self) -> Raw:
+        try:
+            raw: Raw = psycopg.connect(**self.address.parameters, autocommit=True)  # type: ignore[arg-type]
+        except psycopg.Error as error:
+            # A server that has answered before is restarting; one that never did is not there.
+            may_pass = self._has_connected or "starting up" in str(error)
+            raise _Unreachable(failures.from_connecting(self.address, error), may_pass=may_pass) from None
+        self._has_connected = True
+        try:
+            raw.prepare_threshold = 0
+            raw.prepared_max = 256
+            text.register(raw)
+            settings: dict[str, object] = {**_SETTINGS, "lock_timeout": max(int(self._patience_s * 1000), 1)}
+            options = self.address.parameters.get("options", "")
+            if self.schema:
+                settings["search_path"] = sql.Identifier(self.schema).as_string(raw)
+            for name, value in settings.items():
+                if name not in options:
+                    raw.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+        except BaseException:
+            raw.close()
+            raise
+        return raw
+
+
+class _Unreachable(Exception):
+    def __init__(self, failure: StoreError, *, may_pass: bool) -> None:
+        super().__init__()
+        self.failure = failure
+        self.may_pass = may_pass

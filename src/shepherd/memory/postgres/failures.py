@@ -1,0 +1,135 @@
+"""The one door from PostgreSQL's errors to Shepherd's: what happened, to which database, the remedy.
+
+The server's DETAIL lines quote rows, and are never repeated; only an error's number and first line are.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from shepherd.errors import (
+    InternalError,
+    ShepherdError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    UsageError,
+)
+from shepherd.memory.postgres.address import Address
+
+__all__ = ["from_connecting", "from_statement", "is_conflict", "is_lost", "lost_commit", "read_only"]
+
+# SQLSTATEs: postgresql.org/docs/current/errcodes-appendix.html.
+_CONFLICTS = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, may be tried again
+_GOING = {"57P01", "57P02", "57P03"}  # the server stops, crashed, is not ready yet
+
+# libpq gives no number for a failed connection, only the server's words; they are English unless lc_messages says
+# otherwise, and what is not recognised is shown as it came.
+_PASSWORD = ("password authentication failed", "no password supplied", "authentication failed")
+_NO_ENTRY = ("no pg_hba.conf entry", "pg_hba.conf rejects")
+_NOT_THERE = ("does not exist",)
+_TOO_MANY = ("too many clients", "remaining connection slots", "too many connections")
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, and the server may be back in a moment."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return state in _GOING or state.startswith("08")
+
+
+def is_conflict(error: psycopg.Error) -> bool:
+    """Whether the transaction was rolled back for another one's sake, and may be tried again."""
+    return error.sqlstate in _CONFLICTS
+
+
+def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
+    """The error to raise when there is no connection."""
+    words = address.without_secrets(" ".join(str(error).split()))
+    where = address.shown
+    if any(known in words for known in _PASSWORD):
+        return StoreError(
+            f"{where}: the password is wrong or missing",
+            hint="put it into ~/.pgpass (mode 0600) or PGPASSWORD rather than into the address",
+        )
+    if any(known in words for known in _NO_ENTRY):
+        return StoreError(
+            f"{where}: the server lets nobody in from here under that name",
+            hint="the server's administrator allows it in pg_hba.conf",
+        )
+    if any(known in words for known in _NOT_THERE) and ("role" in words or "database" in words):
+        thing = "role" if "role" in words else "database"
+        return StoreError(f"{where}: there is no such {thing}", hint=f"make it: create{thing}, as superuser")
+    if any(known in words for known in _TOO_MANY):
+        return StoreLockedError(
+            f"{where}: the server takes no more connections", hint="raise max_connections, or use fewer clients"
+        )
+    return StoreError(
+        f"{where}: the server cannot be reached ({words[:300]})",
+        hint="is it running, and are host and port right? pg_isready tells; --nomemory does without it",
+    )
+
+
+def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
+    """The error to raise instead of `error`, which a connected server or psycopg raised."""
+    state = error.sqlstate or ""
+    where = address.shown
+    if state in _KNOWN:
+        kind, what, hint = _KNOWN[state]
+        return kind(f"{where}: {what}", hint=hint)
+    if is_lost(error):
+        return StoreError(
+            f"{where}: the connection was lost", hint="is the server running? pg_isready tells"
+        )
+    if state in ("XX001", "XX002", "58030"):
+        return StoreCorruptError(
+            f"{where}: the server reports damage ({state})", hint="look into the server's log; restore a backup"
+        )
+    if state[:2] in ("53", "57", "58", "55"):
+        return StoreError(f"{where}: {_first_line(error)} ({state})", hint="look into the server's log")
+    return InternalError(f"{where}: {_first_line(error)} ({state or 'psycopg'})", hint="please report this")
+
+
+def lost_commit(address: Address) -> StoreError:
+    """The connection went while a change was being committed."""
+    return StoreError(
+        f"{address.shown}: the connection was lost while a change was stored; it may or may not be there",
+        hint="look whether it is there, and do it again if not",
+    )
+
+
+def read_only(address: Address) -> StoreReadOnlyError:
+    """Opened for reading alone, or nothing else is allowed."""
+    return StoreReadOnlyError(f"{address.shown}: the database cannot be written", hint=_RIGHTS)
+
+
+_RIGHTS = "GRANT the role its rights (docs/postgresql.md); --nomemory runs without memory"
+
+_KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
+    "53100": (StoreFullError, "no space left on the server's disk; nothing of this change was stored",
+              "make room on the server"),
+    "53300": (StoreLockedError, "the server takes no more connections", "raise max_connections"),
+    "42501": (StoreReadOnlyError, "the role may not do that", _RIGHTS),
+    "25006": (StoreReadOnlyError, "the server only lets read (a standby?)", "name the primary server"),
+    "55P03": (StoreLockedError, "another process has held this user's memory locked for too long",
+              "wait for it to finish, or find it in pg_stat_activity"),
+    "57014": (StoreLockedError, "the server stopped a statement that took too long",
+              "look into pg_stat_activity; statement_timeout in the address's options sets the time"),
+    "25P03": (StoreLockedError, "the server ended a transaction that stood idle", "try again"),
+    "40001": (StoreLockedError, "other writers were always first", "try again"),
+    "40P01": (StoreLockedError, "other writers were always first", "try again"),
+    "54000": (UsageError, "a user id or the key of a fact is too long for PostgreSQL",
+              "keep both together under 2,000 bytes"),
+    "42P01": (StoreError, "a table is missing", "shepherd makes its tables when it opens the database: start again"),
+    "3F000": (StoreError, "the schema is gone", "shepherd makes it when it opens the database: start again"),
+}  # fmt: skip
+
+
+def _first_line(error: psycopg.Error) -> str:
+    # Of class 22 (data exception) already the first line may quote a value.
+    if (error.sqlstate or "22").startswith("22"):
+        return type(error).__name__
+    return error.diag.message_primary or type(error).__name__

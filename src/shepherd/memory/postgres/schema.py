@@ -1,0 +1,203 @@
+"""The tables in a schema of PostgreSQL: found, refused or made.
+
+The same tables and columns as in a file of SQLite, but for the index of the terms: PostgreSQL's own full text
+search cuts words by other rules than our tokenizer, keeps no count above 255, and refuses texts above a megabyte.
+So `context_terms` holds our terms as an array under GIN, each with its tenant's number before it.
+"""
+
+from __future__ import annotations
+
+from shepherd._native.text import TOKENIZER_VERSION
+from shepherd.errors import ForeignDatabaseError, StoreError, StoreReadOnlyError
+from shepherd.memory.postgres import failures
+from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, USER_VERSION
+
+__all__ = ["TABLES", "prepare"]
+
+TABLES = (
+    "meta",
+    "tenants",
+    "context",
+    "context_terms",
+    "facts",
+    "fact_history",
+    "sessions",
+    "messages",
+)
+
+# C is the order of code points, which is SQLite's.
+_STATEMENTS = (
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value BIGINT NOT NULL)",
+    """CREATE TABLE tenants(
+        number BIGSERIAL PRIMARY KEY,
+        user_id TEXT COLLATE "C" NOT NULL UNIQUE,
+        n BIGINT NOT NULL DEFAULT 0,
+        total_length BIGINT NOT NULL DEFAULT 0,
+        next_sequence BIGINT NOT NULL DEFAULT 1,
+        version BIGINT NOT NULL DEFAULT 0,
+        edits BIGINT NOT NULL DEFAULT 0,
+        bytes BIGINT NOT NULL DEFAULT 0,
+        message_bytes BIGINT NOT NULL DEFAULT 0) WITH (fillfactor = 50)""",
+    """CREATE TABLE context(
+        id BIGINT PRIMARY KEY,
+        user_message TEXT NOT NULL,
+        assistant_response TEXT NOT NULL,
+        timestamp BIGINT NOT NULL,
+        content_hash TEXT COLLATE "C" NOT NULL,
+        user_id TEXT COLLATE "C" NOT NULL DEFAULT 'local',
+        doc_len INTEGER NOT NULL DEFAULT 0,
+        pinned SMALLINT NOT NULL DEFAULT 0,
+        source TEXT NOT NULL DEFAULT '',
+        session TEXT NOT NULL DEFAULT '')""",
+    "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
+    f"CREATE INDEX context_age ON context((id >> {SEQUENCE_BITS}), timestamp, id)",
+    # terms: each once, as t17_word; repeated and counts: those that occur more than once, and how often.
+    # doc_len and timestamp again, so that ranking reads these narrow rows alone.
+    """CREATE TABLE context_terms(
+        id BIGINT PRIMARY KEY,
+        timestamp BIGINT NOT NULL,
+        doc_len INTEGER NOT NULL,
+        terms TEXT[] COLLATE "C" NOT NULL,
+        repeated TEXT[] COLLATE "C",
+        counts INTEGER[])""",
+    # New entries wait in a list that every search reads: half a megabyte of it costs a millisecond.
+    "CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
+    """CREATE TABLE facts(
+        user_id TEXT COLLATE "C" NOT NULL DEFAULT 'local',
+        key TEXT COLLATE "C" NOT NULL,
+        value TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        PRIMARY KEY(user_id, key))""",
+    """CREATE TABLE fact_history(
+        id BIGSERIAL PRIMARY KEY,
+        user_id TEXT COLLATE "C" NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT,
+        source TEXT NOT NULL DEFAULT '',
+        changed_at BIGINT NOT NULL)""",
+    "CREATE INDEX fact_history_user ON fact_history(user_id, changed_at, id)",
+    # rowid, which SQLite has by itself: which of two sessions of one second is the later.
+    """CREATE TABLE sessions(
+        id TEXT COLLATE "C" PRIMARY KEY,
+        rowid BIGSERIAL NOT NULL,
+        user_id TEXT COLLATE "C" NOT NULL,
+        model TEXT NOT NULL DEFAULT '',
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL)""",
+    "CREATE INDEX sessions_latest ON sessions(user_id, updated_at, rowid)",
+    """CREATE TABLE messages(
+        id BIGSERIAL PRIMARY KEY,
+        session_id TEXT COLLATE "C" NOT NULL,
+        role TEXT NOT NULL,
+        raw TEXT NOT NULL,
+        sent TEXT,
+        injected TEXT,
+        token_ids BYTEA,
+        tokens INTEGER NOT NULL DEFAULT 0,
+        created_at BIGINT NOT NULL)""",
+    "CREATE INDEX messages_session ON messages(session_id, id)",
+)
+
+
+def prepare(database: Database) -> None:
+    """Finds our tables in the schema or makes them; whoever else has tables of these names keeps them."""
+    database.read(lambda connection: _name_schema(database, connection))
+    if database.read(lambda connection: _are_there(database, connection)):
+        if not database.read_only:
+            database.read(lambda connection: _refuse_without_rights(database, connection))
+    elif database.read_only:
+        raise StoreError(f"{database.shown}: there is no memory in it yet", hint="open it once for writing")
+    else:
+        # Two processes may be here at once.
+        database.write_locked("schema", lambda connection: _create(database, connection))
+
+
+def _name_schema(database: Database, connection: Connection) -> None:
+    [(version, encoding, current)] = connection.execute(
+        "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')::text,"
+        " current_schema()::text"
+    )
+    if encoding != "UTF8":
+        raise StoreError(
+            f"{database.shown}: the database's encoding is {encoding}, not UTF8",
+            hint="createdb --encoding=UTF8 --template=template0 NAME",
+        )
+    if version < 120000:
+        raise StoreError(f"{database.shown}: PostgreSQL {version // 10000} is too old", hint="12 is the oldest")
+    if not database.schema and current is None:
+        raise StoreError(
+            f"{database.shown}: the role's search_path names no schema", hint="name one in the address: schema=NAME"
+        )
+    database.schema = database.schema or current
+
+
+def _are_there(database: Database, connection: Connection) -> bool:
+    found = {
+        name
+        for (name,) in connection.execute(
+            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = ? AND c.relname = ANY(?) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
+            (database.schema, list(TABLES)),
+        )
+    }
+    if not found:
+        return False
+    if "meta" not in found or not _is_ours(connection):
+        raise ForeignDatabaseError(
+            f"{database.shown}: schema {database.schema!r} has tables of the same names"
+            f" ({', '.join(sorted(found))}) of another program; they were left untouched",
+            hint="name a schema of its own in the address: schema=shepherd",
+        )
+    [(version,)] = connection.execute("SELECT value FROM meta WHERE key = 'user_version'")
+    if version > USER_VERSION:
+        raise ForeignDatabaseError(
+            f"{database.shown}: made by a newer Shepherd (format {version}, this one knows {USER_VERSION});"
+            " it was left untouched",
+            hint="update Shepherd, or name another schema in the address",
+        )
+    return True
+
+
+def _is_ours(connection: Connection) -> bool:
+    columns = connection.execute(
+        "SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = 'meta'::regclass AND a.attnum > 0"
+        " AND NOT a.attisdropped AND a.atttypid IN ('text'::regtype, 'bigint'::regtype) ORDER BY a.attnum"
+    )
+    if columns != [("key",), ("value",)]:
+        return False
+    rows = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
+    return rows == [(APPLICATION_ID,)]
+
+
+def _refuse_without_rights(database: Database, connection: Connection) -> None:
+    [(is_standby, may_write)] = connection.execute(
+        "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool,"
+        " bool_and(has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')"
+        " AND has_table_privilege(name, 'DELETE')) FROM unnest(?::text[]) AS name",
+        (list(TABLES),),
+    )
+    if is_standby:
+        raise StoreReadOnlyError(
+            f"{database.shown}: the server only lets read (a standby?)", hint="name the primary server"
+        )
+    if not may_write:
+        raise failures.read_only(database.address)
+
+
+def _create(database: Database, connection: Connection) -> None:
+    schema = '"' + database.schema.replace('"', '""') + '"'
+    # Not IF NOT EXISTS: that asks for the right to create schemas even where it is there.
+    if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (database.schema,)):
+        connection.raw.execute(f"CREATE SCHEMA {schema}".encode())
+    if _are_there(database, connection):
+        return
+    for statement in _STATEMENTS:
+        connection.raw.execute(statement.encode())
+    for key, value in (
+        ("application_id", APPLICATION_ID),
+        ("user_version", USER_VERSION),
+        ("tokenizer_version", TOKENIZER_VERSION),
+    ):
+        connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (key, value))

@@ -1,0 +1,186 @@
+"""From keywords to results: the server finds who has which keyword, our formulas rank, in one fixed order.
+
+The same sums in the same order as src/_native/recall.c, one rounding per operation: equal data gives equal
+bits on both engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shepherd._native import rank
+from shepherd._native.text import match_expression
+from shepherd.memory.postgres.database import Connection
+from shepherd.memory.schema import memory_range
+from shepherd.types import SearchResult
+
+__all__ = ["best"]
+
+_Numbers = NDArray[np.int64]
+_Doubles = NDArray[np.float64]
+
+_DAY_S = 86_400.0
+_K1, _B = 0.9, 0.3
+# As recall.c: so many keywords are looked up, and of those that are known so many of the rarest ranked by.
+_MOST_LOOKED_UP = 64
+_MOST_KEYWORDS = 16
+
+# One row per keyword, its postings in PostgreSQL's own binary form of an array: a posting costs 48 bytes of
+# the wire and no Python object. A keyword without postings has no row.
+_POSTINGS = (
+    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)), array_send(array_agg(t.doc_len)),"
+    " array_send(array_agg(t.timestamp))"
+    " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
+    " CROSS JOIN LATERAL (SELECT id, timestamp, doc_len::bigint AS doc_len,"
+    "  coalesce(counts[array_position(repeated, k.term)], 1)::bigint AS tf"
+    "  FROM context_terms WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
+    " GROUP BY k.place ORDER BY k.place"
+)
+_ROWS = (
+    "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
+    " WHERE id = ANY(?::bigint[])"
+)
+# array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
+_ARRAY_HEADER_BYTES = 20
+_ELEMENT = np.dtype([("size", ">i4"), ("value", ">i8")])
+
+
+@dataclass(frozen=True)
+class _Postings:
+    """Who has one keyword: parallel arrays."""
+
+    ids: _Numbers
+    tf: _Doubles
+    doc_len: _Doubles
+    timestamps: _Doubles
+
+
+def best(
+    connection: Connection,
+    tenant: int,
+    keywords: Sequence[str],
+    *,
+    limit: int,
+    now: float,
+    recency_floor: float,
+    min_relevance: float,
+    except_session: str = "",
+) -> list[SearchResult]:
+    """The best memories of a tenant, best first, ties to the one stored last; none of `except_session`."""
+    lists = _postings(connection, tenant, keywords)
+    if not lists:
+        return []
+    ranked = _ranked(
+        lists, *_statistics(connection, tenant), now=now, floor=recency_floor, least=min_relevance
+    )
+    results: list[SearchResult] = []
+    # What is withheld is the little that this session told, so this is seldom more than one round.
+    while len(results) < limit and (page := list(islice(ranked, limit))):
+        rows = {row[0]: row for row in connection.execute(_ROWS, ([hit[0] for hit in page],))}
+        for memory_id, score, relevance in page:
+            row = rows.get(memory_id)
+            if row is not None and (not except_session or row[6] != except_session):
+                results.append(_result(row, score, relevance, now))
+    return results[:limit]
+
+
+def _statistics(connection: Connection, tenant: int) -> tuple[int, int]:
+    rows = connection.execute("SELECT n, total_length FROM tenants WHERE number = ?", (tenant,))
+    return rows[0] if rows else (0, 0)
+
+
+def _postings(connection: Connection, tenant: int, keywords: Sequence[str]) -> list[_Postings]:
+    """Of each keyword that the tenant's memories have, in the keywords' order."""
+    words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
+    # The quoted tokens of FTS5's query are the terms as they are stored; none has a quote in it.
+    terms = match_expression(words, tenant).decode()[1:-1].split('" OR "')
+    first, last = memory_range(tenant)
+    rows = connection.execute(_POSTINGS, (terms, first, last), binary=True)
+    return [
+        _Postings(
+            _numbers(ids),
+            _numbers(tf).astype(np.float64),
+            _numbers(doc_len).astype(np.float64),
+            _numbers(timestamps).astype(np.float64),
+        )
+        for _, ids, tf, doc_len, timestamps in rows
+    ]
+
+
+def _numbers(array: bytes) -> _Numbers:
+    values = np.frombuffer(array, dtype=_ELEMENT, offset=_ARRAY_HEADER_BYTES)["value"]
+    return values.astype(np.int64)
+
+
+def _ranked(
+    lists: list[_Postings], n_memories: int, total_length: int, *, now: float, floor: float, least: float
+) -> Iterator[tuple[int, float, float]]:
+    """(id, score, relevance) of the memories that reach the least relevance, best first, ties to the larger id."""
+    # A row of tenants that says less than the postings (a damaged database) must not give NaN.
+    n_docs = float(max(n_memories, *(len(postings.ids) for postings in lists)))
+    used = _rarest(lists)
+    idfs = [rank.idf(n_docs, len(postings.ids)) for postings in used]
+    idf_sum = 0.0
+    for idf in idfs:
+        idf_sum += idf
+    ids, doc_len, timestamps = _documents(used)
+    bm25 = _sums(used, idfs, ids, doc_len, total_length / n_docs)
+    age_days = np.maximum((now - timestamps) / _DAY_S, 0.0)
+    scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
+    enough = bm25 >= rank.min_bm25(least, idf_sum, n_docs) * (1.0 - 1e-12)
+    order = np.lexsort((ids, scores))[::-1]
+    for place in order[enough[order]]:
+        relevance = rank.relevance(bm25[place], idf_sum, n_docs)
+        if relevance >= least:
+            yield int(ids[place]), float(scores[place]), relevance
+
+
+def _rarest(lists: list[_Postings]) -> list[_Postings]:
+    """The keywords to rank by: of too many the rarest, the earlier where equally rare, in their order."""
+    order = sorted(range(len(lists)), key=lambda place: (len(lists[place].ids), place))
+    return [lists[place] for place in sorted(order[:_MOST_KEYWORDS])]
+
+
+def _documents(lists: list[_Postings]) -> tuple[_Numbers, _Doubles, _Doubles]:
+    """Id, length and time of every memory in the postings, ids ascending."""
+    ids, places = np.unique(np.concatenate([postings.ids for postings in lists]), return_index=True)
+    doc_len = np.concatenate([postings.doc_len for postings in lists])[places]
+    timestamps = np.concatenate([postings.timestamps for postings in lists])[places]
+    return ids, doc_len, timestamps
+
+
+def _sums(
+    lists: list[_Postings], idfs: list[float], ids: _Numbers, doc_len: _Doubles, mean_len: float
+) -> _Doubles:
+    """BM25 of each document, added up in the order of the keywords. As shp_rank_bm25_set and shp_rank_term."""
+    base = _K1 * (1.0 - _B)
+    slope = _K1 * _B / mean_len if mean_len > 0.0 else 0.0
+    norms = base + slope * doc_len
+    sums = np.zeros(len(ids))
+    for postings, idf in zip(lists, idfs, strict=True):
+        places = np.searchsorted(ids, postings.ids)
+        sums[places] += idf * postings.tf * (_K1 + 1.0) / (postings.tf + norms[places])
+    return sums
+
+
+def _result(
+    row: tuple[int, str, str, int, int, str, str], score: float, relevance: float, now: float
+) -> SearchResult:
+    memory_id, question, answer, timestamp, pinned, source, _ = row
+    age_days = (now - timestamp) / _DAY_S
+    return SearchResult(
+        memory_id,
+        question,
+        answer,
+        timestamp,
+        score,
+        relevance,
+        age_days if age_days > 0 else 0.0,
+        pinned != 0,
+        source,
+    )

@@ -1,0 +1,326 @@
+"""The memory in PostgreSQL: each method is one transaction over the functions that both engines share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from shepherd.errors import StoreFullError, StoreLockedError, UsageError
+from shepherd.memory import facts, memories, sessions, tenants
+from shepherd.memory.postgres import maintenance, schema, search
+from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.terms import TERMS, add_all
+from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.sizes import parse_limit
+from shepherd.types import Fact, MemoryRecord, Message, SearchResult
+
+__all__ = ["PostgresStore"]
+
+_Result = TypeVar("_Result")
+_FactRows = list[facts.FactRow]
+
+# Facts of so many users are kept as records beside the rows they were made of.
+_MOST_CACHED_USERS = 1024
+# What a fact takes beside its text; only max_db_size is measured with it.
+_FACT_BYTES = 512
+
+
+class PostgresStore:
+    """MemoryStore in the schema that `url` names; made when missing, refused when not ours.
+
+    Each user's writers take turns, over all processes; readers never wait. `busy_timeout_s` is how long a writer
+    waits for its turn, and how long everything waits for a server that restarts.
+    """
+
+    def __init__(
+        self, url: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
+    ) -> None:
+        self._limit = maintenance.Limit(parse_limit(max_db_size))
+        self._database = Database(url, read_only=read_only, patience_s=busy_timeout_s)
+        self._facts: dict[str, tuple[_FactRows, tuple[Fact, ...]]] = {}
+        try:
+            schema.prepare(self._database)
+            if not read_only:
+                maintenance.refresh_index(self._database)
+        except BaseException:
+            self._database.close()
+            raise
+
+    @property
+    def path(self) -> str:
+        """The address, without its password."""
+        return self._database.shown
+
+    # ---- reading for a message
+
+    def recall(
+        self,
+        user_id: str,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+        except_session: str,
+    ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
+        """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
+
+        def read(connection: Connection) -> tuple[_FactRows, list[SearchResult]]:
+            rows = facts.rows_of_user(connection, user_id)
+            tenant = tenants.find(connection, user_id)
+            if not keywords or limit <= 0 or tenant is None:
+                return rows, []
+            return rows, search.best(
+                connection,
+                tenant,
+                keywords,
+                limit=limit,
+                now=now,
+                recency_floor=recency_floor,
+                min_relevance=min_relevance,
+                except_session=except_session,
+            )
+
+        rows, results = self._database.read(read)
+        return self._facts_of(user_id, rows), results
+
+    def search(
+        self,
+        user_id: str,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+    ) -> list[SearchResult]:
+        """The best memories, best first, ties to the one stored last."""
+
+        def read(connection: Connection, tenant: int) -> list[SearchResult]:
+            return search.best(
+                connection,
+                tenant,
+                keywords,
+                limit=limit,
+                now=now,
+                recency_floor=recency_floor,
+                min_relevance=min_relevance,
+            )
+
+        return self._read(user_id, read, []) if keywords and limit > 0 else []
+
+    def _facts_of(self, user_id: str, rows: _FactRows) -> tuple[Fact, ...]:
+        # The same tuple until something changes: callers keep what they made of it.
+        known = self._facts.get(user_id)
+        if known is not None and known[0] == rows:
+            return known[1]
+        records = tuple(Fact(*row) for row in rows)
+        if len(self._facts) >= _MOST_CACHED_USERS:
+            self._facts.clear()
+        self._facts[user_id] = (rows, records)
+        return records
+
+    # ---- memories
+
+    def add_memories(self, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        """Stores all or none; for each its id, and whether it is new (else that of the identical one)."""
+
+        def write(connection: Connection) -> list[tuple[int, bool]]:
+            return add_all(connection, user_id, tenants.ensure(connection, user_id), new)
+
+        size = sum(len(memory.question) + len(memory.answer) + tenants.ROW_BYTES for memory in new)
+        # As much again for the terms and their index.
+        return self._growing(user_id, write, 2 * size)
+
+    def get_memory(self, user_id: str, memory_id: int) -> MemoryRecord | None:
+        """That memory if it is this user's."""
+        return self._read(user_id, lambda connection, tenant: memories.get(connection, tenant, memory_id), None)
+
+    def edit_memory(self, user_id: str, memory_id: int, question: str | None, answer: str | None) -> bool:
+        """Replaces what is not None; UsageError when another memory already says the same."""
+
+        def write(connection: Connection, tenant: int) -> bool:
+            return memories.edit(
+                connection, user_id, tenant, memory_id, question=question, answer=answer, terms=TERMS
+            )
+
+        return self._write(user_id, write, False)
+
+    def pin_memory(self, user_id: str, memory_id: int, pinned: bool) -> bool:
+        """Protects a memory from pruning, or no longer."""
+        return self._write(
+            user_id, lambda connection, tenant: memories.pin(connection, tenant, memory_id, pinned), False
+        )
+
+    def delete_memory(self, user_id: str, memory_id: int) -> bool:
+        """Removes that memory if it is this user's."""
+
+        def write(connection: Connection, tenant: int) -> bool:
+            return memories.delete(connection, tenant, [memory_id], TERMS) > 0
+
+        return self._write(user_id, write, False)
+
+    def clear_memory(self, user_id: str, question: str) -> int:
+        """Removes the memories with this question, compared after whitespace and case folding."""
+
+        def write(connection: Connection, tenant: int) -> int:
+            found = list(memories.with_question(connection, tenant, question))
+            return memories.delete(connection, tenant, found, TERMS)
+
+        return self._write(user_id, write, 0)
+
+    def list_memories(self, user_id: str, *, limit: int, offset: int) -> list[MemoryRecord]:
+        """Newest first."""
+
+        def read(connection: Connection, tenant: int) -> list[MemoryRecord]:
+            return memories.newest(connection, tenant, limit=limit, offset=offset)
+
+        return self._read(user_id, read, [])
+
+    def count_memories(self, user_id: str) -> int:
+        """How many this user has."""
+        return self._read(user_id, memories.count, 0)
+
+    def iterate_memories(self, user_id: str) -> Iterator[tuple[int, NewMemory]]:
+        """All with their ids, in the order they were stored, read in pages: writers are not held up."""
+        after = 0
+        while found := self._page(user_id, after):
+            yield from found
+            after = found[-1][0]
+
+    def _page(self, user_id: str, after: int) -> list[tuple[int, NewMemory]]:
+        return self._read(user_id, lambda connection, tenant: memories.page(connection, tenant, after), [])
+
+    # ---- facts
+
+    def set_fact(self, user_id: str, key: str, value: str, *, source: str, now: int) -> None:
+        """Sets a fact; what it replaces stays in the history."""
+
+        def write(connection: Connection) -> None:
+            facts.set_value(connection, user_id, key, value, source=source, now=now)
+
+        self._growing(user_id, write, len(key) + len(value) + _FACT_BYTES)
+
+    def get_fact(self, user_id: str, key: str) -> Fact | None:
+        """The fact of that key, else of one that differs only in case and separators."""
+        return self._database.read(lambda connection: facts.find(connection, user_id, key))
+
+    def get_all_facts(self, user_id: str) -> tuple[Fact, ...]:
+        """In key order."""
+        return self._database.read(lambda connection: facts.of_user(connection, user_id))
+
+    def clear_fact(self, user_id: str, key: str, *, source: str, now: int) -> bool:
+        """Removes a fact, found as get_fact finds it."""
+        return self._database.write(
+            user_id, lambda connection: facts.clear(connection, user_id, key, source=source, now=now)
+        )
+
+    def fact_history(self, user_id: str, key: str | None) -> list[FactChange]:
+        """Every change of that fact, or of all, oldest first."""
+        return self._database.read(lambda connection: facts.history(connection, user_id, key))
+
+    def merge_facts(self, user_id: str, new: Sequence[Fact], history: Sequence[FactChange]) -> int:
+        """Takes facts from elsewhere where they are newer; how many were."""
+        return self._growing(
+            user_id,
+            lambda connection: facts.merge(connection, user_id, new, history),
+            (len(new) + len(history)) * _FACT_BYTES,
+        )
+
+    # ---- sessions
+
+    def start_session(self, user_id: str, model: str, now: int) -> str:
+        """The id of a new, empty conversation."""
+        return self._growing(
+            user_id, lambda connection: sessions.start(connection, user_id, model, now), _FACT_BYTES
+        )
+
+    def list_sessions(self, user_id: str, limit: int) -> list[SessionSummary]:
+        """Those with messages, the latest first."""
+        return self._database.read(lambda connection: sessions.summaries(connection, user_id, limit))
+
+    def append_message(self, user_id: str, session_id: str, message: Message, now: int) -> int:
+        """The message's id; UsageError when this user has no such session."""
+        size = 3 * len(message.sent) + 4 * len(message.token_ids) + tenants.ROW_BYTES
+        return self._growing(
+            user_id, lambda connection: sessions.append(connection, user_id, session_id, message, now), size
+        )
+
+    def load_session(self, user_id: str, session_id: str | None) -> list[Message]:
+        """Its messages, oldest first; None is the latest session that has any."""
+
+        def read(connection: Connection) -> list[Message]:
+            found = session_id or sessions.latest(connection, user_id)
+            return [] if found is None else sessions.load(connection, user_id, found)
+
+        return self._database.read(read)
+
+    def delete_last_turn(self, user_id: str, session_id: str) -> int:
+        """Removes the newest user message and all after it; how many messages that were."""
+        return self._database.write(
+            user_id, lambda connection: sessions.delete_last_turn(connection, user_id, session_id)
+        )
+
+    def clear_session(self, user_id: str, session_id: str) -> int:
+        """Removes all its messages; how many that were."""
+        return self._database.write(
+            user_id, lambda connection: sessions.clear(connection, user_id, session_id)
+        )
+
+    # ---- the whole database
+
+    def stats(self, user_id: str) -> MemoryStats:
+        """Counts and sizes."""
+        return maintenance.stats(self._database, user_id, self._limit.bytes)
+
+    def check(self, repair: bool) -> CheckReport:
+        """Looks for damage, and mends what can be mended."""
+        return maintenance.check(self._database, repair=repair)
+
+    def settle(self) -> None:
+        """Puts what an import wrote into the form that is searched fastest; others may go on writing."""
+        maintenance.settle(self._database)
+
+    def backup(self, path: str) -> None:
+        """UsageError: PostgreSQL's own tools know users, rights and the point in time."""
+        name = self._database.schema
+        raise UsageError(
+            f"{self.path}: a PostgreSQL database is copied by its own tools",
+            hint=f"pg_dump --format=custom --schema='\"{name}\"' --file={path} DATABASE; or shepherd memory export",
+        )
+
+    def close(self) -> None:
+        """Lets go of the database; twice is fine."""
+        self._database.close()
+
+    # ---- what every method needs
+
+    def _read(
+        self, user_id: str, work: Callable[[Connection, int], _Result], otherwise: _Result
+    ) -> _Result:
+        """`work` with the user's number, or `otherwise` for a user who has stored nothing."""
+
+        def read(connection: Connection) -> _Result:
+            tenant = tenants.find(connection, user_id)
+            return otherwise if tenant is None else work(connection, tenant)
+
+        return self._database.read(read)
+
+    def _write(
+        self, user_id: str, work: Callable[[Connection, int], _Result], otherwise: _Result
+    ) -> _Result:
+        def write(connection: Connection) -> _Result:
+            tenant = tenants.find(connection, user_id)
+            return otherwise if tenant is None else work(connection, tenant)
+
+        return self._database.write(user_id, write)
+
+    def _growing(self, user_id: str, work: Callable[[Connection], _Result], size: int) -> _Result:
+        """A write after which the database may be too large, by about `size` bytes."""
+        result = self._database.write(user_id, work)
+        # The write itself is stored; what is in the way of pruning now is not its failure.
+        with contextlib.suppress(StoreLockedError, StoreFullError):
+            self._limit.keep(self._database, size)
+        return result

@@ -1,0 +1,146 @@
+"""Memories on their way in: rows of `context`, their terms in `context_terms`, their sums in `tenants`.
+
+Inside the caller's transaction, which holds the lock of the user.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from shepherd._native.text import scoped
+from shepherd.memory import connection as shared
+from shepherd.memory import tenants
+from shepherd.memory.memories import TermIndex, content_hash, unambiguous_hash
+from shepherd.memory.postgres.database import Connection
+from shepherd.memory.postgres.text import escaped
+from shepherd.memory.records import NewMemory
+from shepherd.memory.schema import SEQUENCE_BITS
+
+__all__ = ["TERMS", "Terms", "add_all", "terms_of"]
+
+
+class Terms(NamedTuple):
+    """One memory's terms as `context_terms` keeps them; `length` counts repeats."""
+
+    terms: list[str]
+    repeated: list[str] | None
+    counts: list[int] | None
+    length: int
+
+
+def terms_of(tenant: int, question: str, answer: str) -> Terms:
+    """The scoped terms of question and answer, in order of first appearance."""
+    in_question, question_length = scoped(question, tenant)
+    in_answer, answer_length = scoped(answer, tenant)
+    counted = Counter(f"{in_question.decode()} {in_answer.decode()}".split())
+    repeated = {term: n for term, n in counted.items() if n > 1}
+    return Terms(
+        list(counted),
+        list(repeated) or None,
+        list(repeated.values()) or None,
+        question_length + answer_length,
+    )
+
+
+class _TermIndex:
+    """The table context_terms, for the functions that both engines share."""
+
+    def replace(
+        self, connection: shared.Connection, tenant: int, memory_id: int, question: str, answer: str
+    ) -> int:
+        found = terms_of(tenant, question, answer)
+        connection.execute(
+            "UPDATE context_terms SET terms = ?::text[], repeated = ?::text[], counts = ?::int[], doc_len = ?"
+            " WHERE id = ?",
+            (found.terms, found.repeated, found.counts, found.length, memory_id),  # type: ignore[arg-type]
+        )
+        return found.length
+
+    def remove(self, connection: shared.Connection, memory_id: int) -> None:
+        connection.execute("DELETE FROM context_terms WHERE id = ?", (memory_id,))
+
+    def note_changes(
+        self, connection: shared.Connection, tenant: int, version: int, memory_ids: Iterable[int]
+    ) -> None:
+        pass  # nobody keeps a server's memories in main memory
+
+
+TERMS: TermIndex = _TermIndex()
+
+
+def add_all(
+    connection: Connection, user_id: str, tenant: int, new: Sequence[NewMemory]
+) -> list[tuple[int, bool]]:
+    """Stores memories; for each its id, and whether it is new. Six round trips, however many they are."""
+    known = _known(connection, user_id, new)
+    [(sequence,)] = connection.execute("SELECT next_sequence FROM tenants WHERE number = ?", (tenant,))
+    stored: list[tuple[int, bool]] = []
+    rows, terms, size = [], [], 0
+    for memory in new:
+        digest = content_hash(memory.question, memory.answer)
+        if digest in known and known[digest][1] != memory.question:
+            digest = unambiguous_hash(memory.question, memory.answer)
+        if digest in known:
+            stored.append((known[digest][0], False))
+            continue
+        memory_id = tenant << SEQUENCE_BITS | (sequence + len(rows))
+        known[digest] = (memory_id, memory.question)
+        stored.append((memory_id, True))
+        found = terms_of(tenant, memory.question, memory.answer)
+        terms.append((memory_id, memory.timestamp, found.length, found.terms, found.repeated, found.counts))
+        rows.append(
+            (memory_id, memory.question, memory.answer, memory.timestamp, digest, user_id, found.length,
+             int(memory.pinned), memory.source, memory.session)
+        )  # fmt: skip
+        size += _size(memory.question, memory.answer)
+    if rows:
+        _insert(connection, tenant, rows, terms, size)
+    return stored
+
+
+def _known(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> dict[str, tuple[int, str]]:
+    """Ids and questions of what is stored already, by hash."""
+    digests = {
+        digest
+        for memory in new
+        for digest in (
+            content_hash(memory.question, memory.answer),
+            unambiguous_hash(memory.question, memory.answer),
+        )
+    }
+    rows = connection.execute(
+        "SELECT content_hash, id, user_message FROM context"
+        " WHERE user_id = ? AND content_hash = ANY(?::text[])",
+        (user_id, list(digests)),
+    )
+    return {digest: (memory_id, question) for digest, memory_id, question in rows}
+
+
+def _insert(
+    connection: Connection,
+    tenant: int,
+    rows: list[tuple[int, str, str, int, str, str, int, int, str, str]],
+    terms: list[tuple[int, int, int, list[str], list[str] | None, list[int] | None]],
+    size: int,
+) -> None:
+    connection.execute_many(
+        "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
+        " pinned, source, session) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+    connection.execute_many(
+        "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
+        " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])",
+        terms,
+    )
+    connection.execute(
+        "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
+        " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4",
+        (len(rows), sum(row[6] for row in rows), size, tenant),
+    )
+
+
+def _size(question: str, answer: str) -> int:
+    return len(escaped(question).encode()) + len(escaped(answer).encode()) + tenants.ROW_BYTES

