@@ -1,14 +1,15 @@
-"""Tiny real models for the tests, built once per run into a temporary folder."""
+"""What many tests share: tiny real models, built once per run, and one real PostgreSQL server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests import models
+from tests.postgres import NoServerError, Server
 
 SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")
 
@@ -55,3 +56,35 @@ def scripted_model(model_file: Callable[[str], Path]) -> Path:
 def endless_model(model_file: Callable[[str], Path]) -> Path:
     """A tiny model that goes on until it is stopped."""
     return model_file("endless")
+
+
+# ---- PostgreSQL
+
+_no_server = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A PostgreSQL server of this run alone; where there can be none, the run's last lines say so."""
+    try:
+        server = Server()
+    except NoServerError as error:
+        request.config.stash[_no_server] = str(error)
+        pytest.skip(f"no PostgreSQL: {error}")
+    yield server
+    server.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reason = config.stash.get(_no_server, None)
+    if reason is None:
+        return
+    names = [
+        report.nodeid
+        for report in terminalreporter.stats.get("skipped", [])
+        if "no PostgreSQL" in str(report.longrepr)
+    ]
+    terminalreporter.section("PostgreSQL WAS NOT TESTED", sep="!", red=True, bold=True)
+    terminalreporter.write_line(f"{len(names)} tests did not run: {reason}", red=True)
+    for name in names:
+        terminalreporter.write_line(f"  {name}")

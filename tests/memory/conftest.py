@@ -1,4 +1,8 @@
-"""A real database file per test, a clock that stands still, and programs of other processes."""
+"""A real database per test, of each engine; a clock that stands still, and programs of other processes.
+
+A test that takes `memory` or `database` runs on both engines. `path` is the file of SQLite; a test that also takes
+`memory` is marked IN_A_FILE.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.memory import Memory
+from tests.postgres import Server
 
 NOW = 1_700_000_000.0
 
@@ -19,9 +24,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "memory.db"
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def memory(path: Path) -> Iterator[Memory]:
-    with Memory(path, user_id="steve", clock=lambda: NOW) as opened:
+def database(path: Path, engine: str, request: pytest.FixtureRequest) -> str:
+    """Where Memory finds an empty database: `path`, or the address of a schema."""
+    if engine == "sqlite":
+        return str(path)
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.url(server.new_schema())
+
+
+@pytest.fixture
+def memory(database: str) -> Iterator[Memory]:
+    with Memory(database, user_id="steve", clock=lambda: NOW) as opened:
         yield opened
 
 

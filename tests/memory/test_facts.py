@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from shepherd.errors import UsageError
@@ -18,9 +16,9 @@ def test_fact_is_set_and_read(memory: Memory) -> None:
     assert memory.get_fact("location") is None
 
 
-def test_newer_value_replaces_the_older_one(path: Path) -> None:
+def test_newer_value_replaces_the_older_one(database: str) -> None:
     now = [100.0]
-    with Memory(path, clock=lambda: now[0]) as memory:
+    with Memory(database, clock=lambda: now[0]) as memory:
         memory.set_fact("location", "Texas")
         now[0] = 200
         memory.set_fact("location", "Lisbon", source="model")
@@ -32,9 +30,9 @@ def test_newer_value_replaces_the_older_one(path: Path) -> None:
         ]
 
 
-def test_same_value_again_changes_nothing(path: Path) -> None:
+def test_same_value_again_changes_nothing(database: str) -> None:
     now = [100.0]
-    with Memory(path, clock=lambda: now[0]) as memory:
+    with Memory(database, clock=lambda: now[0]) as memory:
         memory.set_fact("name", "Steve")
         now[0] = 200
         memory.set_fact("name", "Steve")

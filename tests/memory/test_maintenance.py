@@ -12,6 +12,7 @@ from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, StoreError, UsageError
 from shepherd.memory import Memory
 from shepherd.types import Message
+from tests.postgres import IN_A_FILE
 
 
 def fill(memory: Memory) -> None:
@@ -22,7 +23,7 @@ def fill(memory: Memory) -> None:
     memory.append_message(memory.start_session(), Message("user", "hello"))
 
 
-def test_stats_count_one_user_and_measure_the_file(memory: Memory, path: Path) -> None:
+def test_stats_count_one_user_and_measure_the_database(memory: Memory, engine: str, path: Path) -> None:
     fill(memory)
     memory.pin_memory(memory.list_memories()[0].id)
 
@@ -31,7 +32,11 @@ def test_stats_count_one_user_and_measure_the_file(memory: Memory, path: Path) -
     assert (stats.memories, stats.pinned, stats.facts, stats.sessions) == (30, 1, 1, 1)
     assert (stats.oldest_timestamp, stats.newest_timestamp) == (1000, 1029)
     assert 0 < stats.used_bytes < stats.limit_bytes == 10 << 30
-    assert (stats.path, stats.file_bytes) == (str(path), path.stat().st_size)
+    if engine == "sqlite":
+        assert (stats.path, stats.file_bytes) == (str(path), path.stat().st_size)
+    else:
+        assert stats.path.startswith("postgresql://")
+        assert stats.file_bytes > stats.used_bytes
     assert memory.stats("nobody yet").memories == 0
 
 
@@ -43,6 +48,7 @@ def test_healthy_database_has_no_problems(memory: Memory) -> None:
     assert (report.problems, report.ok) == ((), True)
 
 
+@IN_A_FILE
 @pytest.mark.parametrize(
     ("harm", "problem"),
     [
@@ -72,6 +78,7 @@ def test_damage_is_found_and_mended(memory: Memory, path: Path, harm: str, probl
     assert len(memory.search("answer number", 50)) == memory.count_memories()
 
 
+@IN_A_FILE
 def test_index_of_another_tokenizer_is_made_again_at_opening(memory: Memory, path: Path) -> None:
     fill(memory)
     before = memory.search("answer number 7", 50)
@@ -86,6 +93,7 @@ def test_index_of_another_tokenizer_is_made_again_at_opening(memory: Memory, pat
         assert again.check().problems == ()
 
 
+@IN_A_FILE
 def test_backup_is_a_whole_database_made_while_in_use(memory: Memory, tmp_path: Path) -> None:
     fill(memory)
     target = tmp_path / "backup.db"
@@ -101,6 +109,7 @@ def test_backup_is_a_whole_database_made_while_in_use(memory: Memory, tmp_path: 
         assert copy.check().problems == ()
 
 
+@IN_A_FILE
 def test_backup_does_not_replace_a_file(memory: Memory, tmp_path: Path) -> None:
     target = tmp_path / "letter.txt"
     target.write_text("dear")
@@ -111,11 +120,13 @@ def test_backup_does_not_replace_a_file(memory: Memory, tmp_path: Path) -> None:
     assert target.read_text() == "dear"
 
 
+@IN_A_FILE
 def test_backup_into_a_missing_folder_is_said(memory: Memory, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no-such-folder"):
         memory.backup(tmp_path / "no-such-folder" / "backup.db")
 
 
+@IN_A_FILE
 def test_check_names_damaged_pages(memory: Memory, path: Path) -> None:
     for n in range(200):
         memory.store_memory(f"question {n}", "answer " * 50)
@@ -154,6 +165,7 @@ def test_audit_points_at_what_is_worth_a_look(memory: Memory) -> None:
     ]
 
 
+@IN_A_FILE
 def test_backup_target_that_is_the_database_itself_is_refused(memory: Memory, path: Path) -> None:
     with pytest.raises((UsageError, ForeignDatabaseError)):
         memory.backup(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -35,12 +34,12 @@ def test_stored_memory_comes_back(memory: Memory) -> None:
     assert (found.timestamp, found.source, found.pinned) == (1_600_000_000, "model", False)
 
 
-def test_memory_is_there_after_reopening(path: Path) -> None:
-    with Memory(path) as memory:
+def test_memory_is_there_after_reopening(database: str) -> None:
+    with Memory(database) as memory:
         memory_id = memory.store_memory(*IDE)
         assert memory_id is not None
 
-    with Memory(path) as memory:
+    with Memory(database) as memory:
         assert memory.get_memory(memory_id) is not None
         assert [result.id for result in memory.search("which IDE?")] == [memory_id]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
+import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 from shepherd.types import SearchResult
+from tests.postgres import IN_A_FILE
 
 NOW = 1_700_000_000.0
 DAY = 86_400
@@ -79,13 +80,13 @@ def test_threshold_leaves_out_what_is_less_relevant(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])
-def test_threshold_outside_of_0_to_1_is_refused(memory: Memory, path: Path, threshold: float) -> None:
+def test_threshold_outside_of_0_to_1_is_refused(memory: Memory, database: str, threshold: float) -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):
         memory.search("x", threshold=threshold)
     with pytest.raises(UsageError, match="between 0 and 1"):
-        Memory(path, relevance_threshold=threshold)
+        Memory(database, relevance_threshold=threshold)
     with pytest.raises(UsageError, match="between 0 and 1"):
-        Memory(path, recency_floor=threshold)
+        Memory(database, recency_floor=threshold)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,10 @@ def found(memory: Memory, user_id: str, queries: list[str]) -> list[list[SearchR
     return [memory.search(query, 10, user_id) for query in queries]
 
 
-@settings(max_examples=40, deadline=None)
+_numbers = itertools.count()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(sentences, sentences, st.integers(0, 400)), min_size=1, max_size=8),
     st.lists(
@@ -117,30 +121,34 @@ def found(memory: Memory, user_id: str, queries: list[str]) -> list[list[SearchR
     st.lists(sentences, min_size=1, max_size=4),
 )
 def test_nothing_that_others_store_changes_what_a_user_finds(
-    mine: list[tuple[str, str, int]], others: list[tuple[str, str, str, str]], queries: list[str]
+    memory: Memory,
+    mine: list[tuple[str, str, int]],
+    others: list[tuple[str, str, str, str]],
+    queries: list[str],
 ) -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Memory(Path(folder, "memory.db"), user_id="steve", clock=lambda: NOW) as memory,
-    ):
-        for question, answer, age in mine:
-            memory.store_memory(question, answer, timestamp=NOW - age * DAY)
-        before = found(memory, "steve", queries)
+    # One database for all examples: in each somebody new among all who were there before.
+    number = next(_numbers)
+    me = f"steve{number}"
+    for question, answer, age in mine:
+        memory.store_memory(question, answer, me, timestamp=NOW - age * DAY)
+    before = found(memory, me, queries)
 
-        for user, question, answer, then in others:
-            memory_id = memory.store_memory(question, answer, user)
-            assert memory_id is not None
-            if then == "p":
-                memory.pin_memory(memory_id, user_id=user)
-            if then == "e":
-                memory.edit_memory(memory_id, answer=f"{answer} {memory_id}", user_id=user)
-            if then == "d":
-                memory.delete_memory(memory_id, user)
+    for other, question, answer, then in others:
+        user = f"{other}{number}"
+        memory_id = memory.store_memory(question, answer, user)
+        assert memory_id is not None
+        if then == "p":
+            memory.pin_memory(memory_id, user_id=user)
+        if then == "e":
+            memory.edit_memory(memory_id, answer=f"{answer} {memory_id}", user_id=user)
+        if then == "d":
+            memory.delete_memory(memory_id, user)
 
-        # Not only the same memories: the same scores, bit for bit.
-        assert found(memory, "steve", queries) == before
+    # Not only the same memories: the same scores, bit for bit.
+    assert found(memory, me, queries) == before
 
 
+@IN_A_FILE
 def test_index_entry_without_its_row_is_no_result(memory: Memory, path: Path) -> None:
     gone = memory.store_memory("tea", "green")
     kept = memory.store_memory("tea tea", "black")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from shepherd.errors import UsageError
@@ -43,9 +41,9 @@ def test_undecodable_text_of_a_message_is_replaced(memory: Memory) -> None:
     assert (message.raw, message.sent) == ("caf\ufffd", "caf\ufffd")
 
 
-def test_latest_session_is_the_one_last_written_to(path: Path) -> None:
+def test_latest_session_is_the_one_last_written_to(database: str) -> None:
     now = [100.0]
-    with Memory(path, clock=lambda: now[0]) as memory:
+    with Memory(database, clock=lambda: now[0]) as memory:
         first, second = memory.start_session(), memory.start_session()
         memory.append_message(second, Message("user", "second"))
         now[0] = 200

@@ -9,6 +9,7 @@ import pytest
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
+from shepherd.memory.records import NewMemory
 from shepherd.types import Message
 
 MIB = 1 << 20
@@ -16,12 +17,13 @@ ANSWER = "answer number {0}, " + "a rather long sentence about all the many thin
 
 
 def fill(memory: Memory, n: int, user_id: str = "local", start: int = 0) -> list[int]:
-    """Stores n memories of about a kilobyte, in order of time; their ids."""
-    ids = [
-        memory.store_memory(f"question {i} of {user_id}?", ANSWER.format(i), user_id, timestamp=1_000_000 + i)
+    """Stores n memories of about a kilobyte, in order of time, a few at a time; their ids."""
+    new = [
+        NewMemory(f"question {i} of {user_id}?", ANSWER.format(i), 1_000_000 + i)
         for i in range(start, start + n)
     ]
-    return [memory_id for memory_id in ids if memory_id is not None]
+    batches = (new[first : first + 10] for first in range(0, n, 10))
+    return [memory_id for batch in batches for memory_id, _ in memory._store.add_memories(user_id, batch)]
 
 
 def kept(memory: Memory, user_id: str = "local") -> list[int]:
@@ -37,8 +39,8 @@ def test_what_is_no_size_or_too_small_is_refused(text: str, path: Path) -> None:
     assert not path.exists()
 
 
-def test_oldest_memories_go_and_no_more_than_needed(path: Path) -> None:
-    with Memory(path, max_db_size="1M") as memory:
+def test_oldest_memories_go_and_no_more_than_needed(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
         ids = fill(memory, 2000)
 
         left = kept(memory)
@@ -49,8 +51,8 @@ def test_oldest_memories_go_and_no_more_than_needed(path: Path) -> None:
         assert memory.check().problems == ()
 
 
-def test_age_is_by_time_not_by_order_of_storing(path: Path) -> None:
-    with Memory(path, max_db_size="1M") as memory:
+def test_age_is_by_time_not_by_order_of_storing(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
         for i in range(2000):
             memory.store_memory(f"question {i}?", ANSWER.format(i), timestamp=5_000 - i)
             if memory.count_memories() < i + 1:
@@ -60,13 +62,13 @@ def test_age_is_by_time_not_by_order_of_storing(path: Path) -> None:
         assert memory.get_memory(kept(memory)[0]).question == "question 0?"  # type: ignore[union-attr]
 
 
-def test_smaller_limit_is_reached_when_the_next_memory_is_stored(path: Path) -> None:
-    with Memory(path) as memory:
+def test_smaller_limit_is_reached_when_the_next_memory_is_stored(database: str) -> None:
+    with Memory(database) as memory:
         ids = fill(memory, 3000)
         before = memory.stats().used_bytes
     assert before > 3 * MIB
 
-    with Memory(path, max_db_size="2M") as memory:
+    with Memory(database, max_db_size="2M") as memory:
         [last] = fill(memory, 1, start=3000)
         left = kept(memory)
 
@@ -92,8 +94,8 @@ def test_reader_that_holds_the_file_does_not_make_pruning_empty_the_table(path: 
     reader.close()
 
 
-def test_pinned_memories_and_facts_stay(path: Path) -> None:
-    with Memory(path, max_db_size="1M") as memory:
+def test_pinned_memories_and_facts_stay(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
         first = fill(memory, 20)
         for memory_id in first:
             memory.pin_memory(memory_id)
@@ -108,22 +110,22 @@ def test_pinned_memories_and_facts_stay(path: Path) -> None:
 
 
 def test_limit_that_pinned_memories_exceed_costs_no_pinned_memory(
-    path: Path, caplog: pytest.LogCaptureFixture
+    database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Memory(path) as memory:
+    with Memory(database) as memory:
         ids = fill(memory, 1500)
         for memory_id in ids:
             memory.pin_memory(memory_id)
 
-    with Memory(path, max_db_size="1M") as memory:
+    with Memory(database, max_db_size="1M") as memory:
         memory.set_fact("name", "Steve")
 
         assert kept(memory) == ids
         assert "max_db_size" in caplog.text
 
 
-def test_huge_message_does_not_cost_every_memory(path: Path) -> None:
-    with Memory(path, max_db_size="1M") as memory:
+def test_huge_message_does_not_cost_every_memory(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
         ids = fill(memory, 100)
 
         memory.append_message(memory.start_session(), Message("user", "x" * 10 * MIB))
@@ -132,8 +134,8 @@ def test_huge_message_does_not_cost_every_memory(path: Path) -> None:
         assert kept(memory) == ids
 
 
-def test_user_who_holds_little_loses_nothing_to_one_who_holds_much(path: Path) -> None:
-    with Memory(path, max_db_size="1M") as memory:
+def test_user_who_holds_little_loses_nothing_to_one_who_holds_much(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
         small = fill(memory, 50, "anna")
 
         fill(memory, 3000, "bob", start=1000)
@@ -142,8 +144,8 @@ def test_user_who_holds_little_loses_nothing_to_one_who_holds_much(path: Path) -
         assert 100 < len(kept(memory, "bob")) < 1000
 
 
-def test_users_who_all_hold_much_end_with_equal_shares(path: Path) -> None:
-    with Memory(path, max_db_size="1M") as memory:
+def test_users_who_all_hold_much_end_with_equal_shares(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
         for start in range(0, 1500, 100):
             for user in ("anna", "bob", "carl"):
                 fill(memory, 100, user, start=start)
@@ -155,9 +157,9 @@ def test_users_who_all_hold_much_end_with_equal_shares(path: Path) -> None:
         assert min(counts) > 50
 
 
-def test_old_conversations_go_before_memories_but_never_the_latest(path: Path) -> None:
+def test_old_conversations_go_before_memories_but_never_the_latest(database: str) -> None:
     now = [1_000.0]
-    with Memory(path, max_db_size="1M", clock=lambda: now[0]) as memory:
+    with Memory(database, max_db_size="1M", clock=lambda: now[0]) as memory:
         ids = fill(memory, 100)
         for _ in range(60):
             now[0] += 1

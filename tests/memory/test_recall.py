@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
+import itertools
 import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.memory import Memory
@@ -56,8 +56,8 @@ def test_message_of_a_user_without_memory_is_untouched(known: Memory) -> None:
     assert not known.recall(QUESTION, "anna")
 
 
-def test_memories_below_the_threshold_are_not_added(path: Path) -> None:
-    with Memory(path, relevance_threshold=1.0) as memory:
+def test_memories_below_the_threshold_are_not_added(database: str) -> None:
+    with Memory(database, relevance_threshold=1.0) as memory:
         memory.store_memory("What IDE does the user prefer?", "VS Code")
         memory.store_memory("other", "thing")
 
@@ -74,9 +74,9 @@ def test_changed_facts_are_seen_at_once(known: Memory) -> None:
     assert known.recall("hi").tail == "\n\n[facts: name=Steve]"
 
 
-def test_what_another_memory_object_writes_is_seen_at_once(known: Memory, path: Path) -> None:
+def test_what_another_memory_object_writes_is_seen_at_once(known: Memory, database: str) -> None:
     known.recall("guitar")
-    with Memory(path, user_id="steve") as other:
+    with Memory(database, user_id="steve") as other:
         other.set_fact("pet", "Rex")
         memory_id = other.store_memory("Which guitar?", "A Telecaster")
 
@@ -113,28 +113,31 @@ def test_unusual_message_is_passed_on_unchanged(known: Memory, message: str) -> 
     assert enriched[len(message) :].startswith("\n\n[facts: location=Texas, name=Steve]")
 
 
-@settings(max_examples=40, deadline=None)
+_numbers = itertools.count()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5),
     st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=5),
     st.text(alphabet=st.characters(), max_size=60),
 )
 def test_any_message_comes_first_and_whole(
-    facts: list[tuple[str, str]], memories: list[tuple[str, str]], message: str
+    memory: Memory, facts: list[tuple[str, str]], memories: list[tuple[str, str]], message: str
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, Memory(Path(folder, "memory.db")) as memory:
-        for key, value in facts:
-            if key.strip() and value.strip():
-                memory.set_fact(key, value)
-        for question, answer in memories:
-            if question.strip() or answer.strip():
-                memory.store_memory(question, answer)
+    user = f"somebody new {next(_numbers)}"
+    for key, value in facts:
+        if key.strip() and value.strip():
+            memory.set_fact(key, value, user)
+    for question, answer in memories:
+        if question.strip() or answer.strip():
+            memory.store_memory(question, answer, user)
 
-        injection = memory.recall(message)
+    injection = memory.recall(message, user)
 
-        assert memory.enrich(message) == message + injection.tail
-        assert injection.tail.count("]") == bool(injection.facts) + bool(injection.results)
-        assert bool(injection.tail) == bool(injection.facts or injection.results)
+    assert memory.enrich(message, user) == message + injection.tail
+    assert injection.tail.count("]") == bool(injection.facts) + bool(injection.results)
+    assert bool(injection.tail) == bool(injection.facts or injection.results)
 
 
 @pytest.mark.parametrize("n_told", [1, 2, 40])
@@ -150,8 +153,8 @@ def test_memories_of_the_running_session_stay_out_and_others_move_up(memory: Mem
 
 
 @pytest.mark.parametrize("user_id", ["", "unknown", "  "])
-def test_nobody_reads_and_writes_nothing(known: Memory, path: Path, user_id: str) -> None:
-    used = path.stat().st_size, known.stats().used_bytes
+def test_nobody_reads_and_writes_nothing(known: Memory, user_id: str) -> None:
+    before = known.stats()
 
     assert known.store_memory("q", "a", user_id) is None
     known.set_fact("name", "x", user_id)
@@ -173,7 +176,7 @@ def test_nobody_reads_and_writes_nothing(known: Memory, path: Path, user_id: str
     assert known.import_memories(['{"question": "q", "answer": "a"}'], user_id).memories == 0
     assert known.audit(user_id) == []
     assert known.stats(user_id).memories == 0
-    assert (path.stat().st_size, known.stats().used_bytes) == used
+    assert known.stats() == before
 
 
 def test_nobody_leaves_no_trace_in_a_new_database(path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
+from tests.postgres import IN_A_FILE
 
 
 def without_ids(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -135,6 +136,7 @@ def test_lone_surrogates_of_json_are_replaced(memory: Memory) -> None:
     assert memory.list_memories()[0].question == "😀 \ufffd"
 
 
+@IN_A_FILE
 def test_index_is_one_piece_after_a_large_import(memory: Memory, path: Path) -> None:
     lines = [{"question": f"What is word{n}?", "answer": f"meaning{n % 7}"} for n in range(3000)]
 

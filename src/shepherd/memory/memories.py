@@ -45,9 +45,7 @@ _KEPT_VERSIONS = 4096
 class TermIndex(Protocol):
     """What the terms of memories are searched by; each engine has its own."""
 
-    def replace(
-        self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str
-    ) -> int:
+    def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
         """Replaces the terms of a memory; how many there are, with repeats."""
 
     def remove(self, connection: Connection, memory_id: int) -> None:
@@ -75,9 +73,7 @@ def unambiguous_hash(question: str, answer: str) -> str:
 class _FullText:
     """The table context_fts."""
 
-    def replace(
-        self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str
-    ) -> int:
+    def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
         return index(connection, tenant, memory_id, question, answer)
 
     def remove(self, connection: Connection, memory_id: int) -> None:

@@ -442,9 +442,7 @@ def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_
             hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq's headers: libpq-dev on Debian,"
             " libpq-devel on Fedora); pip install 'psycopg[binary]' brings them along",
         ) from None
-    return PostgresStore(
-        url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
-    )
+    return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)
 
 
 def _keywords(text: str) -> list[str]:

@@ -56,9 +56,13 @@ def parse(url: str) -> Address:
         # libpq does not know `+` for a blank.
         theirs = urlencode([pair for pair in query if pair[0] != "schema"], quote_via=quote)
         known = conninfo_to_dict(urlunsplit(parts._replace(query=theirs)))
+        # Several hosts have several ports.
+        ports = [int(port) for port in str(known.get("port") or "").split(",") if port]
     except (psycopg.ProgrammingError, ValueError):
         # libpq's own words repeat the address, password and all.
         raise UsageError("memory_database: PostgreSQL cannot read this address", hint=_HINT) from None
+    if any(not 0 < port < 65536 for port in ports):
+        raise UsageError("memory_database: a port is from 1 to 65535", hint=_HINT)
     if len(names) > 1 or any(not _is_name(name) for name in names):
         raise UsageError(
             f"memory_database: schema= takes one name of 1 to {_LONGEST_NAME} bytes",

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -46,25 +47,42 @@ _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 class Connection:
-    """One transaction's door to the server, in the form that both engines share."""
+    """One transaction's door to the server, in the form that both engines share.
 
-    __slots__ = ("raw",)
+    The transaction begins with the first statement, in the same round trip.
+    """
 
-    def __init__(self, raw: Raw) -> None:
-        self.raw = raw
+    def __init__(self, raw: Raw, *beginning: bytes) -> None:
+        self._raw = raw
+        self._beginning = beginning
 
     def execute(
-        self, statement: str, parameters: Sequence[Value | Sequence[Value]] = (), *, binary: bool = False
+        self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
     ) -> list[tuple[Any, ...]]:
         """All rows of the result."""
-        with psycopg.RawCursor(self.raw) as cursor:
-            cursor.execute(_numbered(statement), parameters, prepare=True, binary=binary)
-            return cursor.fetchall() if cursor.description else []
+        return self.execute_together([(statement, parameters)])[0]
 
-    def execute_many(self, statement: str, rows: Sequence[Sequence[Value | Sequence[Value]]]) -> None:
-        """The statement for each row, in one round trip."""
-        with psycopg.RawCursor(self.raw) as cursor:
-            cursor.executemany(_numbered(statement), rows)
+    def run(self, statement: str) -> None:
+        """A statement without parameters and rows, such as CREATE: sent as it is."""
+        self._begin()
+        self._raw.execute(statement.encode(), prepare=False)
+
+    def execute_together(
+        self, statements: Sequence[tuple[str, Sequence[Value | Sequence[Value]]]], *, binary: bool = False
+    ) -> list[list[tuple[Any, ...]]]:
+        """The rows of each statement, all of them in one round trip. `binary` is how the server sends them."""
+        is_alone = len(statements) == 1 and not self._beginning
+        with nullcontext() if is_alone or not psycopg.Pipeline.is_supported() else self._raw.pipeline():
+            self._begin()
+            cursors = [psycopg.RawCursor(self._raw) for _ in statements]
+            for cursor, (statement, parameters) in zip(cursors, statements, strict=True):
+                cursor.execute(_numbered(statement), parameters, prepare=True, binary=binary)
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def _begin(self) -> None:
+        for statement in self._beginning:
+            self._raw.execute(statement)
+        self._beginning = ()
 
 
 @lru_cache(256)
@@ -105,7 +123,7 @@ class Database:
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """What `work` returns; everything in it sees the same moment."""
-        return self._run(_READ, work)
+        return self._run(work, _READ)
 
     def write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         """What `work` returns, once it is committed. Writers of one user, of any process, take turns."""
@@ -116,11 +134,8 @@ class Database:
         if self.read_only:
             raise failures.read_only(self.address)
 
-        def locked(connection: Connection) -> _Result:
-            connection.execute("SELECT pg_advisory_xact_lock(?)", (self.lock_number(name),))
-            return work(connection)
-
-        return self._run(_WRITE, locked)
+        lock = f"SELECT pg_advisory_xact_lock({self.lock_number(name)})".encode()
+        return self._run(work, _WRITE, lock)
 
     def lock_number(self, name: str) -> int:
         """Advisory locks have 64 bits, per database. Two names that share one only wait for each other."""
@@ -137,30 +152,31 @@ class Database:
 
     # ---- one transaction
 
-    def _run(self, begin: bytes, work: Callable[[Connection], _Result]) -> _Result:
+    def _run(self, work: Callable[[Connection], _Result], *beginning: bytes) -> _Result:
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
-                return self._attempt(begin, work, deadline)
+                return self._attempt(work, beginning, deadline)
             except psycopg.Error as error:
                 can_wait = time.monotonic() < deadline and not self.is_closed
                 if not (can_wait and (failures.is_lost(error) or failures.is_conflict(error))):
                     # Not `from error`: its text may quote a row.
                     raise failures.from_statement(self.address, error) from None
-            except _Unreachable as error:
+            except _UnreachableError as error:
                 if time.monotonic() >= deadline or not error.may_pass:
                     raise error.failure from None
             time.sleep(_RETRY_S)
 
-    def _attempt(self, begin: bytes, work: Callable[[Connection], _Result], deadline: float) -> _Result:
+    def _attempt(
+        self, work: Callable[[Connection], _Result], beginning: tuple[bytes, ...], deadline: float
+    ) -> _Result:
         raw = self._take(deadline)
         try:
-            raw.execute(begin)
-            result = work(Connection(raw))
+            result = work(Connection(raw, *beginning))
             try:
                 raw.execute(b"COMMIT")
             except psycopg.Error as error:
-                if begin is _WRITE and failures.is_lost(error):
+                if beginning[0] is _WRITE and failures.is_lost(error):
                     raise failures.lost_commit(self.address) from None
                 raise
             return result
@@ -207,7 +223,9 @@ class Database:
         except psycopg.Error as error:
             # A server that has answered before is restarting; one that never did is not there.
             may_pass = self._has_connected or "starting up" in str(error)
-            raise _Unreachable(failures.from_connecting(self.address, error), may_pass=may_pass) from None
+            raise _UnreachableError(
+                failures.from_connecting(self.address, error), may_pass=may_pass
+            ) from None
         self._has_connected = True
         try:
             raw.prepare_threshold = 0
@@ -226,7 +244,7 @@ class Database:
         return raw
 
 
-class _Unreachable(Exception):
+class _UnreachableError(Exception):
     def __init__(self, failure: StoreError, *, may_pass: bool) -> None:
         super().__init__()
         self.failure = failure

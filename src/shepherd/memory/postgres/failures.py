@@ -65,7 +65,8 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         return StoreError(f"{where}: there is no such {thing}", hint=f"make it: create{thing}, as superuser")
     if any(known in words for known in _TOO_MANY):
         return StoreLockedError(
-            f"{where}: the server takes no more connections", hint="raise max_connections, or use fewer clients"
+            f"{where}: the server takes no more connections",
+            hint="raise max_connections, or use fewer clients",
         )
     return StoreError(
         f"{where}: the server cannot be reached ({words[:300]})",
@@ -81,12 +82,11 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
         kind, what, hint = _KNOWN[state]
         return kind(f"{where}: {what}", hint=hint)
     if is_lost(error):
-        return StoreError(
-            f"{where}: the connection was lost", hint="is the server running? pg_isready tells"
-        )
+        return StoreError(f"{where}: the connection was lost", hint="is the server running? pg_isready tells")
     if state in ("XX001", "XX002", "58030"):
         return StoreCorruptError(
-            f"{where}: the server reports damage ({state})", hint="look into the server's log; restore a backup"
+            f"{where}: the server reports damage ({state})",
+            hint="look into the server's log; restore a backup",
         )
     if state[:2] in ("53", "57", "58", "55"):
         return StoreError(f"{where}: {_first_line(error)} ({state})", hint="look into the server's log")

@@ -16,7 +16,7 @@ from shepherd.errors import StoreReadOnlyError
 from shepherd.memory import memories, pruning, tenants
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.schema import TABLES
-from shepherd.memory.postgres.terms import TERMS, terms_of
+from shepherd.memory.postgres.terms import INSERT_TERMS, TERMS, terms_of
 from shepherd.memory.records import CheckReport, MemoryStats
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 
@@ -47,6 +47,7 @@ class Limit:
 
     # Other processes write too; after so long their writes are counted.
     _STALE_S = 10.0
+    _MOST_SPARE_BYTES = 256 * 1024
 
     def __init__(self, limit_bytes: int) -> None:
         self.bytes = limit_bytes
@@ -60,8 +61,9 @@ class Limit:
             return
         room = self.bytes - database.read(_used_bytes)
         if room < 0:
-            _prune(database, self.bytes)
-            room = 0
+            # A little more than asked, or every write from now on would have to look again.
+            room = min(self.bytes // 64, self._MOST_SPARE_BYTES)
+            _prune(database, self.bytes - room)
         # Eight processes that all write as much stay within it.
         self._room = room // 8
         self._looked_at = time.monotonic()
@@ -112,7 +114,8 @@ def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
             (user_id,),
         )
         [(file_bytes,)] = connection.execute(
-            "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(?::text[]) AS name", (list(TABLES),)
+            "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(?::text[]) AS name",
+            (list(TABLES),),
         )
         return MemoryStats(
             memories=n,
@@ -135,7 +138,7 @@ def settle(database: Database) -> None:
 
     def tidy(connection: Connection) -> None:
         connection.execute("SELECT gin_clean_pending_list('context_terms_gin'::regclass)")
-        connection.raw.execute(b"ANALYZE context, context_terms")
+        connection.run("ANALYZE context, context_terms")
 
     # Only the tables' owner may; autovacuum comes by itself, later.
     with contextlib.suppress(StoreReadOnlyError):
@@ -196,7 +199,7 @@ def _problems(connection: Connection) -> tuple[str, ...]:
 
 def _mend(connection: Connection) -> None:
     """Makes the terms and the sums again from the rows. Writers wait; readers see what was there before."""
-    connection.raw.execute(b"LOCK TABLE tenants, context, context_terms IN SHARE ROW EXCLUSIVE MODE")
+    connection.run("LOCK TABLE tenants, context, context_terms IN SHARE ROW EXCLUSIVE MODE")
     connection.execute("DELETE FROM context_terms")
     for (tenant,) in connection.execute("SELECT number FROM tenants"):
         after = 0
@@ -219,11 +222,9 @@ def _index(connection: Connection, tenant: int, found: list[tuple[int, memories.
         (memory_id, memory.timestamp, terms_of(tenant, memory.question, memory.answer))
         for memory_id, memory in found
     ]
-    connection.execute_many(
-        "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
-        " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])",
-        [(memory_id, time, t.length, t.terms, t.repeated, t.counts) for memory_id, time, t in terms],
-    )
-    connection.execute_many(
-        "UPDATE context SET doc_len = ? WHERE id = ?", [(t.length, memory_id) for memory_id, _, t in terms]
+    connection.execute_together(
+        [
+            *((INSERT_TERMS, (i, at, t.length, t.terms, t.repeated, t.counts)) for i, at, t in terms),
+            *(("UPDATE context SET doc_len = ? WHERE id = ?", (t.length, i)) for i, _, t in terms),
+        ]
     )

@@ -125,10 +125,13 @@ def _name_schema(database: Database, connection: Connection) -> None:
             hint="createdb --encoding=UTF8 --template=template0 NAME",
         )
     if version < 120000:
-        raise StoreError(f"{database.shown}: PostgreSQL {version // 10000} is too old", hint="12 is the oldest")
+        raise StoreError(
+            f"{database.shown}: PostgreSQL {version // 10000} is too old", hint="12 is the oldest"
+        )
     if not database.schema and current is None:
         raise StoreError(
-            f"{database.shown}: the role's search_path names no schema", hint="name one in the address: schema=NAME"
+            f"{database.shown}: the role's search_path names no schema",
+            hint="name one in the address: schema=NAME",
         )
     database.schema = database.schema or current
 
@@ -190,11 +193,11 @@ def _create(database: Database, connection: Connection) -> None:
     schema = '"' + database.schema.replace('"', '""') + '"'
     # Not IF NOT EXISTS: that asks for the right to create schemas even where it is there.
     if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (database.schema,)):
-        connection.raw.execute(f"CREATE SCHEMA {schema}".encode())
+        connection.run(f"CREATE SCHEMA {schema}")
     if _are_there(database, connection):
         return
     for statement in _STATEMENTS:
-        connection.raw.execute(statement.encode())
+        connection.run(statement)
     for key, value in (
         ("application_id", APPLICATION_ID),
         ("user_version", USER_VERSION),

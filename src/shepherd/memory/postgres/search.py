@@ -62,7 +62,7 @@ class _Postings:
 
 def best(
     connection: Connection,
-    tenant: int,
+    user_id: str,
     keywords: Sequence[str],
     *,
     limit: int,
@@ -71,13 +71,12 @@ def best(
     min_relevance: float,
     except_session: str = "",
 ) -> list[SearchResult]:
-    """The best memories of a tenant, best first, ties to the one stored last; none of `except_session`."""
-    lists = _postings(connection, tenant, keywords)
+    """The best memories of a user, best first, ties to the one stored last; none of `except_session`."""
+    users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
+    lists = _postings(connection, users[0][0], keywords) if users else []
     if not lists:
         return []
-    ranked = _ranked(
-        lists, *_statistics(connection, tenant), now=now, floor=recency_floor, least=min_relevance
-    )
+    ranked = _ranked(lists, users[0][1], users[0][2], now=now, floor=recency_floor, least=min_relevance)
     results: list[SearchResult] = []
     # What is withheld is the little that this session told, so this is seldom more than one round.
     while len(results) < limit and (page := list(islice(ranked, limit))):
@@ -89,18 +88,13 @@ def best(
     return results[:limit]
 
 
-def _statistics(connection: Connection, tenant: int) -> tuple[int, int]:
-    rows = connection.execute("SELECT n, total_length FROM tenants WHERE number = ?", (tenant,))
-    return rows[0] if rows else (0, 0)
-
-
 def _postings(connection: Connection, tenant: int, keywords: Sequence[str]) -> list[_Postings]:
     """Of each keyword that the tenant's memories have, in the keywords' order."""
     words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
     # The quoted tokens of FTS5's query are the terms as they are stored; none has a quote in it.
     terms = match_expression(words, tenant).decode()[1:-1].split('" OR "')
     first, last = memory_range(tenant)
-    rows = connection.execute(_POSTINGS, (terms, first, last), binary=True)
+    [rows] = connection.execute_together([(_POSTINGS, (terms, first, last))], binary=True)
     return [
         _Postings(
             _numbers(ids),

@@ -69,12 +69,11 @@ class PostgresStore:
 
         def read(connection: Connection) -> tuple[_FactRows, list[SearchResult]]:
             rows = facts.rows_of_user(connection, user_id)
-            tenant = tenants.find(connection, user_id)
-            if not keywords or limit <= 0 or tenant is None:
+            if not keywords or limit <= 0:
                 return rows, []
             return rows, search.best(
                 connection,
-                tenant,
+                user_id,
                 keywords,
                 limit=limit,
                 now=now,
@@ -98,10 +97,10 @@ class PostgresStore:
     ) -> list[SearchResult]:
         """The best memories, best first, ties to the one stored last."""
 
-        def read(connection: Connection, tenant: int) -> list[SearchResult]:
+        def read(connection: Connection) -> list[SearchResult]:
             return search.best(
                 connection,
-                tenant,
+                user_id,
                 keywords,
                 limit=limit,
                 now=now,
@@ -109,7 +108,7 @@ class PostgresStore:
                 min_relevance=min_relevance,
             )
 
-        return self._read(user_id, read, []) if keywords and limit > 0 else []
+        return self._database.read(read) if keywords and limit > 0 else []
 
     def _facts_of(self, user_id: str, rows: _FactRows) -> tuple[Fact, ...]:
         # The same tuple until something changes: callers keep what they made of it.
@@ -128,7 +127,7 @@ class PostgresStore:
         """Stores all or none; for each its id, and whether it is new (else that of the identical one)."""
 
         def write(connection: Connection) -> list[tuple[int, bool]]:
-            return add_all(connection, user_id, tenants.ensure(connection, user_id), new)
+            return add_all(connection, user_id, new)
 
         size = sum(len(memory.question) + len(memory.answer) + tenants.ROW_BYTES for memory in new)
         # As much again for the terms and their index.
@@ -136,7 +135,9 @@ class PostgresStore:
 
     def get_memory(self, user_id: str, memory_id: int) -> MemoryRecord | None:
         """That memory if it is this user's."""
-        return self._read(user_id, lambda connection, tenant: memories.get(connection, tenant, memory_id), None)
+        return self._read(
+            user_id, lambda connection, tenant: memories.get(connection, tenant, memory_id), None
+        )
 
     def edit_memory(self, user_id: str, memory_id: int, question: str | None, answer: str | None) -> bool:
         """Replaces what is not None; UsageError when another memory already says the same."""
@@ -297,9 +298,7 @@ class PostgresStore:
 
     # ---- what every method needs
 
-    def _read(
-        self, user_id: str, work: Callable[[Connection, int], _Result], otherwise: _Result
-    ) -> _Result:
+    def _read(self, user_id: str, work: Callable[[Connection, int], _Result], otherwise: _Result) -> _Result:
         """`work` with the user's number, or `otherwise` for a user who has stored nothing."""
 
         def read(connection: Connection) -> _Result:
@@ -308,9 +307,7 @@ class PostgresStore:
 
         return self._database.read(read)
 
-    def _write(
-        self, user_id: str, work: Callable[[Connection, int], _Result], otherwise: _Result
-    ) -> _Result:
+    def _write(self, user_id: str, work: Callable[[Connection, int], _Result], otherwise: _Result) -> _Result:
         def write(connection: Connection) -> _Result:
             tenant = tenants.find(connection, user_id)
             return otherwise if tenant is None else work(connection, tenant)

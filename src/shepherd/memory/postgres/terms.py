@@ -18,7 +18,17 @@ from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
 
-__all__ = ["TERMS", "Terms", "add_all", "terms_of"]
+__all__ = ["INSERT_TERMS", "TERMS", "Terms", "add_all", "terms_of"]
+
+
+INSERT_TERMS = (
+    "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
+    " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])"
+)
+_INSERT_MEMORY = (
+    "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
+    " pinned, source, session) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class Terms(NamedTuple):
@@ -70,12 +80,9 @@ class _TermIndex:
 TERMS: TermIndex = _TermIndex()
 
 
-def add_all(
-    connection: Connection, user_id: str, tenant: int, new: Sequence[NewMemory]
-) -> list[tuple[int, bool]]:
-    """Stores memories; for each its id, and whether it is new. Six round trips, however many they are."""
-    known = _known(connection, user_id, new)
-    [(sequence,)] = connection.execute("SELECT next_sequence FROM tenants WHERE number = ?", (tenant,))
+def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+    """Stores memories; for each its id, and whether it is new. Two round trips, however many they are."""
+    tenant, sequence, known = _known(connection, user_id, new)
     stored: list[tuple[int, bool]] = []
     rows, terms, size = [], [], 0
     for memory in new:
@@ -100,8 +107,10 @@ def add_all(
     return stored
 
 
-def _known(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> dict[str, tuple[int, str]]:
-    """Ids and questions of what is stored already, by hash."""
+def _known(
+    connection: Connection, user_id: str, new: Sequence[NewMemory]
+) -> tuple[int, int, dict[str, tuple[int, str]]]:
+    """The user's number, the next sequence, and ids and questions of what is stored already, by hash."""
     digests = {
         digest
         for memory in new
@@ -110,12 +119,18 @@ def _known(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> di
             unambiguous_hash(memory.question, memory.answer),
         )
     }
-    rows = connection.execute(
-        "SELECT content_hash, id, user_message FROM context"
-        " WHERE user_id = ? AND content_hash = ANY(?::text[])",
-        (user_id, list(digests)),
+    user, rows = connection.execute_together(
+        [
+            ("SELECT number, next_sequence FROM tenants WHERE user_id = ?", (user_id,)),
+            (
+                "SELECT content_hash, id, user_message FROM context"
+                " WHERE user_id = ? AND content_hash = ANY(?::text[])",
+                (user_id, list(digests)),
+            ),
+        ]
     )
-    return {digest: (memory_id, question) for digest, memory_id, question in rows}
+    tenant, sequence = user[0] if user else (tenants.ensure(connection, user_id), 1)
+    return tenant, sequence, {digest: (memory_id, question) for digest, memory_id, question in rows}
 
 
 def _insert(
@@ -125,20 +140,17 @@ def _insert(
     terms: list[tuple[int, int, int, list[str], list[str] | None, list[int] | None]],
     size: int,
 ) -> None:
-    connection.execute_many(
-        "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
-        " pinned, source, session) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
-    connection.execute_many(
-        "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
-        " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])",
-        terms,
-    )
-    connection.execute(
-        "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
-        " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4",
-        (len(rows), sum(row[6] for row in rows), size, tenant),
+    sums = (len(rows), sum(row[6] for row in rows), size, tenant)
+    connection.execute_together(
+        [
+            *((_INSERT_MEMORY, row) for row in rows),
+            *((INSERT_TERMS, row) for row in terms),
+            (
+                "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
+                " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4",
+                sums,
+            ),
+        ]
     )
 
 
