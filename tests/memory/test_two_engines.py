@@ -1,0 +1,130 @@
+"""The same data gives the same results on both engines: ids, order and scores, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shepherd.memory import Memory
+from shepherd.types import SearchResult
+from tests.postgres import Server
+
+NOW = 1_700_000_000.0
+DAY = 86_400
+WORDS = [
+    "dog",
+    "cats",
+    "Lisbon",
+    "guitar",
+    "python",
+    "C++",
+    "coffee",
+    "what",
+    "日本語",
+    "naïve",
+    "v2.31",
+    "\0",
+]
+
+sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
+users = st.sampled_from(["anna", "bob"])
+changes = st.one_of(
+    st.tuples(
+        st.just("store"),
+        users,
+        sentences,
+        sentences,
+        st.integers(-5, 800).map(lambda days: NOW - days * DAY / 2),
+        st.sampled_from(["", "s1", "s2"]),
+    ),
+    st.tuples(st.just("edit"), users, st.integers(0, 20), sentences),
+    st.tuples(st.just("delete"), users, st.integers(0, 20)),
+    st.tuples(st.just("pin"), users, st.integers(0, 20)),
+)
+
+
+@pytest.fixture
+def pair(postgres_server: Server) -> Iterator[tuple[Memory, Memory]]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Memory(Path(folder, "memory.db"), clock=lambda: NOW) as in_a_file,
+        Memory(postgres_server.url(postgres_server.new_schema()), clock=lambda: NOW) as on_a_server,
+    ):
+        yield in_a_file, on_a_server
+
+
+def apply(memory: Memory, change: tuple[object, ...], suffix: str) -> object:
+    kind, user, *rest = change
+    user = f"{user}{suffix}"
+    if kind == "store":
+        question, answer, timestamp, session = rest
+        return memory.store_memory(question, answer, user, timestamp=timestamp, session=session)  # type: ignore[arg-type]
+    records = memory.list_memories(user, limit=1000)
+    if not records:
+        return None
+    memory_id = records[rest[0] % len(records)].id  # type: ignore[operator]
+    if kind == "edit":
+        return memory.edit_memory(memory_id, answer=f"{rest[1]} {memory_id}", user_id=user)
+    if kind == "delete":
+        return memory.delete_memory(memory_id, user)
+    return memory.pin_memory(memory_id, user_id=user)
+
+
+def found(memory: Memory, query: str, user: str) -> list[list[SearchResult]]:
+    several = [memory.search(query, n, user, threshold=t) for n, t in ((3, 0.3), (50, 0.0), (50, 0.7))]
+    memory.recency_floor = 0.0
+    several.append(memory.search(query, 50, user))
+    memory.recency_floor = 0.9
+    several.append(list(memory.recall(query, user, except_session="s1").results))
+    return several
+
+
+# Tenants get their numbers as they come, so each example continues with both databases.
+_examples = iter(range(1 << 30))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(changes, min_size=1, max_size=12), st.lists(sentences, min_size=1, max_size=4))
+def test_any_history_leads_to_the_same_results(
+    pair: tuple[Memory, Memory], history: list[tuple[object, ...]], queries: list[str]
+) -> None:
+    suffix = str(next(_examples))
+    for change in history:
+        results = [apply(memory, change, suffix) for memory in pair]
+        assert results[0] == results[1]
+
+    for user in (f"anna{suffix}", f"bob{suffix}"):
+        assert pair[0].list_memories(user) == pair[1].list_memories(user)
+        assert list(pair[0].export_memories(user)) == list(pair[1].export_memories(user))
+        for query in queries:
+            assert found(pair[0], query, user) == found(pair[1], query, user)
+
+
+def test_conversations_of_thousands_of_memories_are_ranked_the_same(pair: tuple[Memory, Memory]) -> None:
+    chance = random.Random(7)
+    # A few words in nearly every memory, many in one or two, as in language.
+    words = [f"{chance.choice('bcdfghklmnprst')}{chance.choice('aeiou')}{n:x}" for n in range(3000)]
+    weights = [1 / (n + 1) for n in range(len(words))]
+    lines = [
+        {
+            "question": " ".join(chance.choices(words, weights, k=chance.randint(3, 25))),
+            "answer": " ".join(chance.choices(words, weights, k=chance.randint(3, 40))),
+            "timestamp": NOW - chance.randrange(700 * DAY),
+            "session": f"session {n // 20}",
+        }
+        for n in range(2500)
+    ]
+    for memory in pair:
+        assert memory.import_memories(lines).skipped == 0
+
+    # Up to more keywords than are ranked by.
+    queries = [" ".join(chance.choices(words, weights, k=k)) for k in (1, 2, 3, 5, 8, 13, 30, 60) * 3]
+    for query in queries:
+        assert found(pair[0], query, "local") == found(pair[1], query, "local")
+    assert any(found(pair[0], query, "local")[1] for query in queries)
