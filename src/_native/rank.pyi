@@ -1,8 +1,10 @@
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = [
+    "CANDIDATES",
     "DEFAULT_WEIGHTS",
+    "REACH",
     "Weights",
     "bm25_term",
     "idf",
@@ -12,6 +14,11 @@ __all__ = [
     "relevance",
     "rescore",
 ]
+
+CANDIDATES: Final[int]
+"""At least so many best memories by BM25 and recency are rescored."""
+REACH: Final[int]
+"""Memories whose sequence is so far from a candidate's play a part in that."""
 
 class Weights(NamedTuple):
     """What rescoring gives: shares of the BM25 of neighbours, factors of the memory itself.

@@ -16,8 +16,10 @@ from rank cimport (
     shp_rank_term,
 )
 from rescore cimport (
+    SHP_RESCORE_CANDIDATES,
     SHP_RESCORE_MAX_LABELS,
     SHP_RESCORE_MAX_PERIODS,
+    SHP_RESCORE_REACH,
     shp_rescore,
     shp_rescore_buffers,
     shp_rescore_default_weights,
@@ -30,7 +32,22 @@ from rescore cimport (
     shp_rescore_weights,
 )
 
-__all__ = ["DEFAULT_WEIGHTS", "Weights", "bm25_term", "idf", "key", "min_bm25", "recency", "relevance", "rescore"]
+__all__ = [
+    "CANDIDATES",
+    "DEFAULT_WEIGHTS",
+    "REACH",
+    "Weights",
+    "bm25_term",
+    "idf",
+    "key",
+    "min_bm25",
+    "recency",
+    "relevance",
+    "rescore",
+]
+
+CANDIDATES = SHP_RESCORE_CANDIDATES
+REACH = SHP_RESCORE_REACH
 
 Weights = namedtuple("Weights", "previous exchange answer next second session asking label period")
 

@@ -24,6 +24,7 @@ __all__ = [
     "content_hash",
     "count",
     "delete",
+    "describe",
     "edit",
     "fold_question",
     "get",
@@ -46,7 +47,7 @@ class TermIndex(Protocol):
     """What the terms of memories are searched by; each engine has its own."""
 
     def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
-        """Replaces the terms of a memory; how many there are, with repeats."""
+        """Replaces the terms of a memory and what else comes from its text; how many terms, with repeats."""
 
     def remove(self, connection: Connection, memory_id: int) -> None:
         """Takes a memory's terms out."""
@@ -194,14 +195,19 @@ def index(connection: Connection, tenant: int, memory_id: int, question: str, an
     length = question_length + answer_length
     connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
     _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
+    describe(connection, memory_id, length, question, answer)
+    return length
+
+
+def describe(connection: Connection, memory_id: int, length: int, question: str, answer: str) -> None:
+    """Writes what ranking knows of a memory's text beside the memory."""
     connection.execute(
         "UPDATE context SET doc_len = ?, label = ?, asks = ? WHERE id = ?",
         (length, discourse.label(question, answer), discourse.asks(question, answer), memory_id),
     )
-    return length
 
 
-def reindex(connection: Connection, tenant: int) -> None:
+def reindex(connection: Connection, tenant: int, terms: TermIndex = FULL_TEXT) -> None:
     """Makes the tokens of all of a tenant's memories again, and everything else that comes from their rows.
 
     For an index that holds none of them; the sums in `tenants` are the caller's to renew.
@@ -210,7 +216,7 @@ def reindex(connection: Connection, tenant: int) -> None:
     before: discourse.Neighbour | None = None
     while found := page(connection, tenant, after):
         for memory_id, memory in found:
-            index(connection, tenant, memory_id, memory.question, memory.answer)
+            terms.replace(connection, tenant, memory_id, memory.question, memory.answer)
             if memory_id != after + 1:
                 before = None
             sequence = memory_id & ((1 << SEQUENCE_BITS) - 1)

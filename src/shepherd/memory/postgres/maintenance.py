@@ -16,7 +16,7 @@ from shepherd.errors import StoreReadOnlyError
 from shepherd.memory import memories, pruning, tenants
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.schema import TABLES
-from shepherd.memory.postgres.terms import INSERT_TERMS, TERMS, terms_of
+from shepherd.memory.postgres.terms import TERMS
 from shepherd.memory.records import CheckReport, MemoryStats
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 
@@ -202,10 +202,7 @@ def _mend(connection: Connection) -> None:
     connection.run("LOCK TABLE tenants, context, context_terms IN SHARE ROW EXCLUSIVE MODE")
     connection.execute("DELETE FROM context_terms")
     for (tenant,) in connection.execute("SELECT number FROM tenants"):
-        after = 0
-        while found := memories.page(connection, tenant, after):
-            _index(connection, tenant, found)
-            after = found[-1][0]
+        memories.reindex(connection, tenant, TERMS)
     connection.execute("DELETE FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)")
     for number, *sums in connection.execute(_WRONG_SUMS):
         connection.execute(
@@ -216,15 +213,3 @@ def _mend(connection: Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = 'tokenizer_version'")
     connection.execute("INSERT INTO meta(key, value) VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
 
-
-def _index(connection: Connection, tenant: int, found: list[tuple[int, memories.NewMemory]]) -> None:
-    terms = [
-        (memory_id, memory.timestamp, terms_of(tenant, memory.question, memory.answer))
-        for memory_id, memory in found
-    ]
-    connection.execute_together(
-        [
-            *((INSERT_TERMS, (i, at, t.length, t.terms, t.repeated, t.counts)) for i, at, t in terms),
-            *(("UPDATE context SET doc_len = ? WHERE id = ?", (t.length, i)) for i, _, t in terms),
-        ]
-    )

@@ -49,7 +49,10 @@ _STATEMENTS = (
         doc_len INTEGER NOT NULL DEFAULT 0,
         pinned SMALLINT NOT NULL DEFAULT 0,
         source TEXT NOT NULL DEFAULT '',
-        session TEXT NOT NULL DEFAULT '')""",
+        session TEXT NOT NULL DEFAULT '',
+        thread INTEGER NOT NULL DEFAULT 0,
+        label INTEGER NOT NULL DEFAULT 0,
+        asks SMALLINT NOT NULL DEFAULT 0)""",
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
     f"CREATE INDEX context_age ON context((id >> {SEQUENCE_BITS}), timestamp, id)",
     # terms: each once, as t17_word; repeated and counts: those that occur more than once, and how often.

@@ -1,14 +1,13 @@
 """From keywords to results: the server finds who has which keyword, our formulas rank, in one fixed order.
 
-The same sums in the same order as src/_native/recall.c, one rounding per operation: equal data gives equal
-bits on both engines.
+The same sums in the same order as src/_native/recall.c, one rounding per operation, and then the same rescoring
+by the conversation around: equal data gives equal bits on both engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +44,9 @@ _ROWS = (
     "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
     " WHERE id = ANY(?::bigint[])"
 )
+_AROUND = (
+    "SELECT id, timestamp, thread, label, asks FROM context WHERE id = ANY(?::bigint[]) ORDER BY id"
+)
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
 _ELEMENT = np.dtype([("size", ">i4"), ("value", ">i8")])
@@ -60,6 +62,23 @@ class _Postings:
     timestamps: _Doubles
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """The memories that have a keyword: parallel arrays, ids ascending; `order` is best first."""
+
+    tenant: int
+    ids: _Numbers
+    bm25: _Doubles
+    order: _Numbers
+    idf_sum: float
+    n_docs: float
+
+    def bm25_of(self, memory_id: int) -> float:
+        """0 for a memory without any of the keywords."""
+        place = int(np.searchsorted(self.ids, memory_id))
+        return float(self.bm25[place]) if place < len(self.ids) and self.ids[place] == memory_id else 0.0
+
+
 def best(
     connection: Connection,
     user_id: str,
@@ -72,25 +91,33 @@ def best(
     except_session: str = "",
 ) -> list[SearchResult]:
     """The best memories of a user, best first, ties to the one stored last; none of `except_session`."""
-    users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
-    lists = _postings(connection, users[0][0], keywords) if users else []
+    users = connection.execute(
+        "SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,)
+    )
+    words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
+    lists = _postings(connection, users[0][0], words) if users else []
     if not lists:
         return []
-    ranked = _ranked(lists, users[0][1], users[0][2], now=now, floor=recency_floor, least=min_relevance)
-    results: list[SearchResult] = []
-    # What is withheld is the little that this session told, so this is seldom more than one round.
-    while len(results) < limit and (page := list(islice(ranked, limit))):
-        rows = {row[0]: row for row in connection.execute(_ROWS, ([hit[0] for hit in page],))}
-        for memory_id, score, relevance in page:
-            row = rows.get(memory_id)
-            if row is not None and (not except_session or row[6] != except_session):
-                results.append(_result(row, score, relevance, now))
-    return results[:limit]
+    scored = _score(lists, *users[0], now=now, floor=recency_floor)
+    labels = [rank.key(word) for word in words]
+    asked = limit
+    while True:
+        # As many candidates as are asked for: what they lend each other depends on it, on both engines.
+        hits = _rescore(connection, scored, labels, asked, now=now, floor=recency_floor, least=min_relevance)
+        rows = {row[0]: row for row in connection.execute(_ROWS, ([hit[0] for hit in hits],))}
+        results = [
+            _result(row, score, relevance, now)
+            for memory_id, score, relevance in hits
+            if (row := rows.get(memory_id)) is not None and (not except_session or row[6] != except_session)
+        ]
+        if len(results) >= limit or len(hits) < asked:
+            return results[:limit]
+        # What is withheld is the little that this session told, so this is seldom more than one more round.
+        asked *= 4
 
 
-def _postings(connection: Connection, tenant: int, keywords: Sequence[str]) -> list[_Postings]:
+def _postings(connection: Connection, tenant: int, words: list[str]) -> list[_Postings]:
     """Of each keyword that the tenant's memories have, in the keywords' order."""
-    words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
     # The quoted tokens of FTS5's query are the terms as they are stored; none has a quote in it.
     terms = match_expression(words, tenant).decode()[1:-1].split('" OR "')
     first, last = memory_range(tenant)
@@ -111,10 +138,10 @@ def _numbers(array: bytes) -> _Numbers:
     return values.astype(np.int64)
 
 
-def _ranked(
-    lists: list[_Postings], n_memories: int, total_length: int, *, now: float, floor: float, least: float
-) -> Iterator[tuple[int, float, float]]:
-    """(id, score, relevance) of the memories that reach the least relevance, best first, ties to the larger id."""
+def _score(
+    lists: list[_Postings], tenant: int, n_memories: int, total_length: int, *, now: float, floor: float
+) -> _Scored:
+    """BM25 of every memory that has one of the keywords, and BM25 times recency."""
     # A row of tenants that says less than the postings (a damaged database) must not give NaN.
     n_docs = float(max(n_memories, *(len(postings.ids) for postings in lists)))
     used = _rarest(lists)
@@ -126,12 +153,43 @@ def _ranked(
     bm25 = _sums(used, idfs, ids, doc_len, total_length / n_docs)
     age_days = np.maximum((now - timestamps) / _DAY_S, 0.0)
     scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
-    enough = bm25 >= rank.min_bm25(least, idf_sum, n_docs) * (1.0 - 1e-12)
-    order = np.lexsort((ids, scores))[::-1]
-    for place in order[enough[order]]:
-        relevance = rank.relevance(bm25[place], idf_sum, n_docs)
+    return _Scored(tenant, ids, bm25, np.lexsort((ids, scores))[::-1], idf_sum, n_docs)
+
+
+def _rescore(
+    connection: Connection,
+    scored: _Scored,
+    labels: list[int],
+    asked: int,
+    *,
+    now: float,
+    floor: float,
+    least: float,
+) -> list[tuple[int, float, float]]:
+    """(id, score, relevance) of the best, what the conversation around them adds included."""
+    candidates = set(scored.ids[scored.order[: max(asked, rank.CANDIDATES)]].tolist())
+    within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
+    first, last = memory_range(scored.tenant)
+    rows = connection.execute(_AROUND, ([near for near in within_reach if first <= near <= last],))
+    around = [
+        (
+            memory_id - first, timestamp, scored.bm25_of(memory_id), thread, label, asks,
+            memory_id in candidates,
+        )
+        for memory_id, timestamp, thread, label, asks in rows
+    ]  # fmt: skip
+    lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
+    hits: list[tuple[int, float, float]] = []
+    for sequence, bm25, evidence, score in rank.rescore(around, now=now, recency_floor=floor, labels=labels):
+        mean = 0.5 * (bm25 + evidence)
+        if mean < lowest:
+            continue
+        relevance = rank.relevance(mean, scored.idf_sum, scored.n_docs)
         if relevance >= least:
-            yield int(ids[place]), float(scores[place]), relevance
+            hits.append((first + sequence, score, relevance))
+        if len(hits) == asked:
+            break
+    return hits
 
 
 def _rarest(lists: list[_Postings]) -> list[_Postings]:

@@ -7,27 +7,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shepherd._native.text import scoped
 from shepherd.memory import connection as shared
-from shepherd.memory import tenants
+from shepherd.memory import discourse, memories, tenants
 from shepherd.memory.memories import TermIndex, content_hash, unambiguous_hash
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
 
-__all__ = ["INSERT_TERMS", "TERMS", "Terms", "add_all", "terms_of"]
+__all__ = ["TERMS", "Terms", "add_all", "terms_of"]
 
 
-INSERT_TERMS = (
+_INSERT_TERMS = (
     "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
     " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])"
 )
 _INSERT_MEMORY = (
     "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
-    " pinned, source, session) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " pinned, source, session, thread, label, asks) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_USER = (
+    "SELECT t.number, t.next_sequence, c.thread, c.timestamp, c.session FROM tenants t"
+    f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1)) WHERE t.user_id = ?"
 )
 
 
@@ -62,10 +66,13 @@ class _TermIndex:
     ) -> int:
         found = terms_of(tenant, question, answer)
         connection.execute(
-            "UPDATE context_terms SET terms = ?::text[], repeated = ?::text[], counts = ?::int[], doc_len = ?"
-            " WHERE id = ?",
-            (found.terms, found.repeated, found.counts, found.length, memory_id),  # type: ignore[arg-type]
+            "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
+            " SELECT id, timestamp, ?, ?::text[], ?::text[], ?::int[] FROM context WHERE id = ?"
+            " ON CONFLICT(id) DO UPDATE SET timestamp = excluded.timestamp, doc_len = excluded.doc_len,"
+            " terms = excluded.terms, repeated = excluded.repeated, counts = excluded.counts",
+            (found.length, found.terms, found.repeated, found.counts, memory_id),  # type: ignore[arg-type]
         )
+        memories.describe(connection, memory_id, found.length, question, answer)
         return found.length
 
     def remove(self, connection: shared.Connection, memory_id: int) -> None:
@@ -82,7 +89,7 @@ TERMS: TermIndex = _TermIndex()
 
 def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
     """Stores memories; for each its id, and whether it is new. Two round trips, however many they are."""
-    tenant, sequence, known = _known(connection, user_id, new)
+    tenant, sequence, before, known = _known(connection, user_id, new)
     stored: list[tuple[int, bool]] = []
     rows, terms, size = [], [], 0
     for memory in new:
@@ -92,15 +99,19 @@ def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> l
         if digest in known:
             stored.append((known[digest][0], False))
             continue
-        memory_id = tenant << SEQUENCE_BITS | (sequence + len(rows))
+        memory_id = tenant << SEQUENCE_BITS | sequence
         known[digest] = (memory_id, memory.question)
         stored.append((memory_id, True))
         found = terms_of(tenant, memory.question, memory.answer)
+        thread = discourse.thread(sequence, memory.timestamp, memory.session, before)
         terms.append((memory_id, memory.timestamp, found.length, found.terms, found.repeated, found.counts))
         rows.append(
             (memory_id, memory.question, memory.answer, memory.timestamp, digest, user_id, found.length,
-             int(memory.pinned), memory.source, memory.session)
+             int(memory.pinned), memory.source, memory.session, thread,
+             discourse.label(memory.question, memory.answer), discourse.asks(memory.question, memory.answer))
         )  # fmt: skip
+        sequence += 1
+        before = discourse.Neighbour(thread, memory.timestamp, memory.session)
         size += _size(memory.question, memory.answer)
     if rows:
         _insert(connection, tenant, rows, terms, size)
@@ -109,8 +120,8 @@ def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> l
 
 def _known(
     connection: Connection, user_id: str, new: Sequence[NewMemory]
-) -> tuple[int, int, dict[str, tuple[int, str]]]:
-    """The user's number, the next sequence, and ids and questions of what is stored already, by hash."""
+) -> tuple[int, int, discourse.Neighbour | None, dict[str, tuple[int, str]]]:
+    """The user's number, the next sequence, the memory before it, and what is stored already: id and question by hash."""
     digests = {
         digest
         for memory in new
@@ -121,7 +132,7 @@ def _known(
     }
     user, rows = connection.execute_together(
         [
-            ("SELECT number, next_sequence FROM tenants WHERE user_id = ?", (user_id,)),
+            (_USER, (user_id,)),
             (
                 "SELECT content_hash, id, user_message FROM context"
                 " WHERE user_id = ? AND content_hash = ANY(?::text[])",
@@ -129,22 +140,25 @@ def _known(
             ),
         ]
     )
-    tenant, sequence = user[0] if user else (tenants.ensure(connection, user_id), 1)
-    return tenant, sequence, {digest: (memory_id, question) for digest, memory_id, question in rows}
+    known = {digest: (memory_id, question) for digest, memory_id, question in rows}
+    if not user:
+        return tenants.ensure(connection, user_id), 1, None, known
+    [(tenant, sequence, *before)] = user
+    return tenant, sequence, None if before[0] is None else discourse.Neighbour(*before), known
 
 
 def _insert(
     connection: Connection,
     tenant: int,
-    rows: list[tuple[int, str, str, int, str, str, int, int, str, str]],
-    terms: list[tuple[int, int, int, list[str], list[str] | None, list[int] | None]],
+    rows: list[tuple[Any, ...]],
+    terms: list[tuple[Any, ...]],
     size: int,
 ) -> None:
     sums = (len(rows), sum(row[6] for row in rows), size, tenant)
     connection.execute_together(
         [
             *((_INSERT_MEMORY, row) for row in rows),
-            *((INSERT_TERMS, row) for row in terms),
+            *((_INSERT_TERMS, row) for row in terms),
             (
                 "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
                 " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4",
