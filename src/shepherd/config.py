@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -140,7 +141,9 @@ class Config:
 
     # What is remembered, and what of it the model sees.
     user_id: str = _setting("", "text", "whose memory it is; empty takes hostname:username")
-    memory_database: str = _setting("", "text", "path of the memory database; empty takes the usual place")
+    memory_database: str = _setting(
+        "", "text", "path of the memory database, or postgresql://…; empty takes the usual place"
+    )
     max_db_size: str = _setting("10G", "size", "the oldest unpinned memories go when the database is larger")
     recall_cache_mb: int = _setting(
         256,
@@ -253,7 +256,7 @@ class Setting:
 
     def shown(self, value: Any) -> Any:
         """The value as it may be printed: that a secret is set, not what it is."""
-        return "(set)" if self.secret and value else value
+        return "(set)" if self.secret and value else _without_password(value)
 
     @property
     def environment(self) -> str:
@@ -424,6 +427,14 @@ def known_setting(key: str) -> Setting:
     near = get_close_matches(key, SETTINGS, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else "shepherd config show lists all of them"
     raise ConfigError(f"there is no setting {_shown(key)}", hint=hint)
+
+
+def _without_password(value: Any) -> Any:
+    """`value` as it may be shown: of an address such as postgresql://… the password is left out."""
+    if not isinstance(value, str) or "://" not in value:
+        return value
+    value = re.sub(r"(://[^/?#@:]*):[^/?#]*@", r"\1:***@", value)
+    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&#]*", r"\1***", value)
 
 
 def _is_size(text: str) -> bool:

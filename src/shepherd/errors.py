@@ -8,6 +8,7 @@
     │   ├── StoreLockedError                another process holds it too long
     │   ├── StoreFullError                  no space left on its disk
     │   ├── StoreReadOnlyError              its file or folder cannot be written
+    │   ├── StoreMissingError               there is none yet, and it was opened to read
     │   ├── StoreCorruptError               its pages do not make sense
     │   └── ForeignDatabaseError            another program's, or a newer Shepherd's
     ├── ModelError                 exit 1   the model file or the engine
@@ -34,6 +35,7 @@ __all__ = [
     "StoreError",
     "StoreFullError",
     "StoreLockedError",
+    "StoreMissingError",
     "StoreReadOnlyError",
     "TemplateError",
     "UsageError",
@@ -83,6 +85,10 @@ class StoreFullError(StoreError):
 
 class StoreReadOnlyError(StoreError):
     """The database, or the folder that holds it, cannot be written."""
+
+
+class StoreMissingError(StoreError):
+    """There is no database yet, and opening it for reading makes none."""
 
 
 class StoreCorruptError(StoreError):

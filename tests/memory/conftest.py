@@ -1,7 +1,7 @@
 """A real database per test, of each engine; a clock that stands still, and programs of other processes.
 
-A test that takes `memory` or `database` runs on both engines. `path` is the file of SQLite; a test that also takes
-`memory` is marked IN_A_FILE.
+A test that takes `memory` or `database` runs on both engines. `path` is the file of SQLite; a test that takes
+both it and `memory` is marked IN_A_FILE.
 """
 
 from __future__ import annotations

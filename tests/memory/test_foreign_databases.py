@@ -165,7 +165,7 @@ def test_missing_database_cannot_be_opened_for_reading(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("database", "message"), [("postgresql://host/db", "PostgreSQL"), (":memory:", "needs a file")]
+    ("database", "message"), [("postgresql://host:x/db", "PostgreSQL"), (":memory:", "needs a file")]
 )
 def test_databases_that_this_build_cannot_open_are_named(database: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -368,7 +368,8 @@ def test_terms_of_another_tokenizer_are_made_again_at_opening(
         memory.store_memory(f"question {n}?", f"answer number {n}")
     before = [(hit.id, hit.score) for hit in memory.search("answer 7", 50)]
     postgres_server.execute(
-        "UPDATE meta SET value = 0 WHERE key = 'tokenizer_version'; UPDATE context_terms SET terms = '{t1_old}'",
+        "UPDATE meta SET value = 0 WHERE key = 'tokenizer_version';"
+        "UPDATE context_terms SET terms = '{t1_old}'",
         schema,
     )
 

@@ -16,7 +16,7 @@ from shepherd.cli.parsing import Parser, add_common_options, add_memory_options,
 from shepherd.cli.parsing import loaded_settings as settings_of
 from shepherd.cli.render import Screen, counted, size
 from shepherd.config import Config
-from shepherd.errors import ConfigError, ShepherdError
+from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
 
 __all__ = ["build_parser", "execute"]
 
@@ -128,8 +128,10 @@ def _database(config: Config) -> Finding:
     from shepherd.paths import default_database
 
     user = config.effective_user_id
+    if "://" in config.memory_database:
+        return _server(config)
     path = Path(config.memory_database).expanduser() if config.memory_database else default_database()
-    if "://" not in config.memory_database and not path.exists():
+    if not path.exists():
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         if not os.access(folder, os.W_OK):
             return Finding(
@@ -149,6 +151,21 @@ def _database(config: Config) -> Finding:
     if not os.access(path, os.W_OK):
         return Finding("database", "note", f"{detail}; it cannot be written", f"chmod u+w {path}")
     return Finding("database", "ok", detail)
+
+
+def _server(config: Config) -> Finding:
+    """The state of a memory in PostgreSQL."""
+    from shepherd.opening import open_memory
+
+    user = config.effective_user_id
+    try:
+        memory = open_memory(config, read_only=True)
+    except StoreMissingError as error:
+        return Finding("database", "ok", f"{error} (made when something is remembered)")
+    with memory:
+        stats = memory.stats(user)
+    held = f"{counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')} of {user}"
+    return Finding("database", "ok", f"{stats.path}: {held}")
 
 
 def _llama(config: Config) -> Finding:

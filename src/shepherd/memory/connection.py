@@ -13,7 +13,7 @@ Value = int | float | str | bytes | None
 class Connection(Protocol):
     """A connection inside a transaction, of either engine.
 
-    The SQL is what SQLite and PostgreSQL have in common, its parameters are `?`, or `?1` where one is repeated.
+    The SQL is what SQLite and PostgreSQL have in common, with `?` for a parameter or `?1` for a repeated one.
     """
 
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:

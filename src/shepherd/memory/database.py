@@ -14,7 +14,7 @@ import weakref
 from types import TracebackType
 
 from shepherd._native.store import Connection, Recall, SQLiteError
-from shepherd.errors import ShepherdError, StoreError
+from shepherd.errors import ShepherdError, StoreError, StoreMissingError
 from shepherd.memory import failures
 from shepherd.memory.backup import copy_database, free_name
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
@@ -109,7 +109,9 @@ class Database:
             raise StoreError(f"{self.path}: this is a folder", hint="name a file in it, such as memory.db")
         if not os.path.exists(self.path):
             if self.read_only:
-                raise StoreError(f"{self.path}: there is no such database", hint="open it once for writing")
+                raise StoreMissingError(
+                    f"{self.path}: there is no such database", hint="open it once for writing"
+                )
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             # What is remembered is private; SQLite gives its log the same mode.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))

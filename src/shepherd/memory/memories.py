@@ -64,7 +64,7 @@ def content_hash(question: str, answer: str) -> str:
 
 
 def unambiguous_hash(question: str, answer: str) -> str:
-    """What a memory is stored under whose content_hash another one has: "ab" + "c" and "a" + "bc" share one."""
+    """For a memory whose content_hash another one has: "ab" + "c" and "a" + "bc" share theirs."""
     return hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()
 
 

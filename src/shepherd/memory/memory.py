@@ -46,9 +46,9 @@ class Memory:
     ...     memory.enrich("What is my name?")
     'What is my name?\\n\\n[facts: name=Steve]'
 
-    `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, with the one given here as
-    default; `""` and `"unknown"` are nobody: nothing is read, nothing written. Thread-safe. Text that UTF-8
-    cannot hold is stored with U+FFFD. Errors are those of shepherd.errors.
+    `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, the one
+    given here as default; `""` and `"unknown"` are nobody: nothing is read, nothing written. Thread-safe.
+    Text that UTF-8 cannot hold is stored with U+FFFD. Errors are those of shepherd.errors.
     """
 
     def __init__(
@@ -439,8 +439,8 @@ def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_
     except ImportError as error:
         raise StoreError(
             f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
-            hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq's headers: libpq-dev on Debian,"
-            " libpq-devel on Fedora); pip install 'psycopg[binary]' brings them along",
+            hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq-dev on Debian, libpq-devel on"
+            " Fedora); pip install 'psycopg[binary]' needs neither",
         ) from None
     return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)
 

@@ -70,7 +70,7 @@ class Connection:
     def execute_together(
         self, statements: Sequence[tuple[str, Sequence[Value | Sequence[Value]]]], *, binary: bool = False
     ) -> list[list[tuple[Any, ...]]]:
-        """The rows of each statement, all of them in one round trip. `binary` is how the server sends them."""
+        """The rows of each statement, all in one round trip. `binary` is how the server sends them."""
         is_alone = len(statements) == 1 and not self._beginning
         with nullcontext() if is_alone or not psycopg.Pipeline.is_supported() else self._raw.pipeline():
             self._begin()
@@ -101,8 +101,9 @@ def _numbered(statement: str) -> bytes:
 class Database:
     """The schema that `url` names. Thread-safe; StoreError when it cannot be reached.
 
-    `read` and `write` run a function inside a transaction. When the connection is lost before the commit, or another
-    writer was first, they run it again, until `patience_s` is over: it must do nothing but use its connection.
+    `read` and `write` run a function inside a transaction. When the connection is lost before the commit, or
+    another writer was first, they run it again, until `patience_s` is over: it must do nothing but use its
+    connection.
     """
 
     def __init__(self, url: str, *, read_only: bool = False, patience_s: float = 5.0) -> None:

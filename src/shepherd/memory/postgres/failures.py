@@ -25,8 +25,8 @@ __all__ = ["from_connecting", "from_statement", "is_conflict", "is_lost", "lost_
 _CONFLICTS = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, may be tried again
 _GOING = {"57P01", "57P02", "57P03"}  # the server stops, crashed, is not ready yet
 
-# libpq gives no number for a failed connection, only the server's words; they are English unless lc_messages says
-# otherwise, and what is not recognised is shown as it came.
+# libpq gives no number for a failed connection, only the server's words; they are English unless lc_messages
+# says otherwise, and what is not recognised is shown as it came.
 _PASSWORD = ("password authentication failed", "no password supplied", "authentication failed")
 _NO_ENTRY = ("no pg_hba.conf entry", "pg_hba.conf rejects")
 _NOT_THERE = ("does not exist",)
@@ -123,8 +123,8 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "40P01": (StoreLockedError, "other writers were always first", "try again"),
     "54000": (UsageError, "a user id or the key of a fact is too long for PostgreSQL",
               "keep both together under 2,000 bytes"),
-    "42P01": (StoreError, "a table is missing", "shepherd makes its tables when it opens the database: start again"),
-    "3F000": (StoreError, "the schema is gone", "shepherd makes it when it opens the database: start again"),
+    "42P01": (StoreError, "a table is missing", "tables are made when the database is opened: start again"),
+    "3F000": (StoreError, "the schema is gone", "it is made when the database is opened: start again"),
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Looks after a schema: counts, sizes, max_db_size, damage and repair.
 
-A deleted row's pages come back when the server's autovacuum has passed, so the size of the tables says nothing
-about what is kept. What max_db_size limits is computed from the rows: their text, and as much again for the
-terms and indexes of memories.
+The pages of a deleted row come back when the server's autovacuum has passed, so the size of the tables says
+nothing about what is kept. What max_db_size limits is computed from the rows: their text, and as much again
+for the terms and indexes of memories.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WRONG_SUMS = (
 
 
 class Limit:
-    """max_db_size, looked at often enough: adding up all users after each write would cost more than the write."""
+    """max_db_size, looked at often enough: adding up all users costs more than a write."""
 
     # Other processes write too; after so long their writes are counted.
     _STALE_S = 10.0
@@ -103,8 +103,8 @@ def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
         tenant = tenants.find(connection, user_id)
         first, last = memory_range(tenant) if tenant is not None else (0, -1)
         [(n, pinned, oldest, newest)] = connection.execute(
-            "SELECT count(*), coalesce(sum(pinned), 0), coalesce(min(timestamp), 0), coalesce(max(timestamp), 0)"
-            " FROM context WHERE id BETWEEN ? AND ?",
+            "SELECT count(*), coalesce(sum(pinned), 0), coalesce(min(timestamp), 0),"
+            " coalesce(max(timestamp), 0) FROM context WHERE id BETWEEN ? AND ?",
             (first, last),
         )
         [(n_facts,)] = connection.execute("SELECT count(*) FROM facts WHERE user_id = ?", (user_id,))
@@ -161,7 +161,13 @@ def check(database: Database, *, repair: bool) -> CheckReport:
 def refresh_index(database: Database) -> None:
     """Makes the terms again when another version of the tokenizer has made them."""
     if database.read(_is_outdated):
-        database.write_locked("schema", lambda connection: _is_outdated(connection) and _mend(connection))
+        database.write_locked("schema", _refresh)
+
+
+def _refresh(connection: Connection) -> None:
+    # Another process may have been first.
+    if _is_outdated(connection):
+        _mend(connection)
 
 
 def _is_outdated(connection: Connection) -> bool:
@@ -180,7 +186,8 @@ def _problems(connection: Connection) -> tuple[str, ...]:
          " WHERE (t.doc_len, t.timestamp) IS DISTINCT FROM (c.doc_len, c.timestamp)",
          "{} entries of the index of terms differ from their memory"),
         ("SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
-         " WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND NOT i.indisvalid",
+         " JOIN pg_namespace n ON n.oid = c.relnamespace"
+         " WHERE n.nspname = current_schema() AND NOT i.indisvalid",
          "{} indexes are not valid; REINDEX SCHEMA makes them again"),
         (f"SELECT count(*) FROM ({_WRONG_SUMS}) AS wrong", "the sums of {} users are wrong"),
         (f"SELECT count(*) FROM context c LEFT JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS}"
@@ -212,4 +219,3 @@ def _mend(connection: Connection) -> None:
         )
     connection.execute("DELETE FROM meta WHERE key = 'tokenizer_version'")
     connection.execute("INSERT INTO meta(key, value) VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
-

@@ -1,14 +1,14 @@
 """The tables in a schema of PostgreSQL: found, refused or made.
 
 The same tables and columns as in a file of SQLite, but for the index of the terms: PostgreSQL's own full text
-search cuts words by other rules than our tokenizer, keeps no count above 255, and refuses texts above a megabyte.
-So `context_terms` holds our terms as an array under GIN, each with its tenant's number before it.
+search cuts words by other rules than our tokenizer, keeps no count above 255, and refuses texts above a
+megabyte. So `context_terms` holds our terms as an array under GIN, each with its tenant's number before it.
 """
 
 from __future__ import annotations
 
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.errors import ForeignDatabaseError, StoreError, StoreReadOnlyError
+from shepherd.errors import ForeignDatabaseError, StoreError, StoreMissingError, StoreReadOnlyError
 from shepherd.memory.postgres import failures
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, USER_VERSION
@@ -111,7 +111,9 @@ def prepare(database: Database) -> None:
         if not database.read_only:
             database.read(lambda connection: _refuse_without_rights(database, connection))
     elif database.read_only:
-        raise StoreError(f"{database.shown}: there is no memory in it yet", hint="open it once for writing")
+        raise StoreMissingError(
+            f"{database.shown}: there is no memory in it yet", hint="open it once for writing"
+        )
     else:
         # Two processes may be here at once.
         database.write_locked("schema", lambda connection: _create(database, connection))

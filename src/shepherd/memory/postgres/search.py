@@ -1,7 +1,7 @@
 """From keywords to results: the server finds who has which keyword, our formulas rank, in one fixed order.
 
-The same sums in the same order as src/_native/recall.c, one rounding per operation, and then the same rescoring
-by the conversation around: equal data gives equal bits on both engines.
+The same sums in the same order as src/_native/recall.c, one rounding per operation, and then the same
+rescoring by the conversation around: equal data gives equal bits on both engines.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MOST_KEYWORDS = 16
 # One row per keyword, its postings in PostgreSQL's own binary form of an array: a posting costs 48 bytes of
 # the wire and no Python object. A keyword without postings has no row.
 _POSTINGS = (
-    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)), array_send(array_agg(t.doc_len)),"
-    " array_send(array_agg(t.timestamp))"
+    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)),"
+    " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
     " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
     " CROSS JOIN LATERAL (SELECT id, timestamp, doc_len::bigint AS doc_len,"
     "  coalesce(counts[array_position(repeated, k.term)], 1)::bigint AS tf"
@@ -44,9 +44,7 @@ _ROWS = (
     "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
     " WHERE id = ANY(?::bigint[])"
 )
-_AROUND = (
-    "SELECT id, timestamp, thread, label, asks FROM context WHERE id = ANY(?::bigint[]) ORDER BY id"
-)
+_AROUND = "SELECT id, timestamp, thread, label, asks FROM context WHERE id = ANY(?::bigint[]) ORDER BY id"
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
 _ELEMENT = np.dtype([("size", ">i4"), ("value", ">i8")])
@@ -91,9 +89,7 @@ def best(
     except_session: str = "",
 ) -> list[SearchResult]:
     """The best memories of a user, best first, ties to the one stored last; none of `except_session`."""
-    users = connection.execute(
-        "SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,)
-    )
+    users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
     words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
     lists = _postings(connection, users[0][0], words) if users else []
     if not lists:
@@ -209,7 +205,7 @@ def _documents(lists: list[_Postings]) -> tuple[_Numbers, _Doubles, _Doubles]:
 def _sums(
     lists: list[_Postings], idfs: list[float], ids: _Numbers, doc_len: _Doubles, mean_len: float
 ) -> _Doubles:
-    """BM25 of each document, added up in the order of the keywords. As shp_rank_bm25_set and shp_rank_term."""
+    """BM25 of each document, added up in the order of the keywords; the operations are those of rank.h."""
     base = _K1 * (1.0 - _B)
     slope = _K1 * _B / mean_len if mean_len > 0.0 else 0.0
     norms = base + slope * doc_len

@@ -29,8 +29,8 @@ _FACT_BYTES = 512
 class PostgresStore:
     """MemoryStore in the schema that `url` names; made when missing, refused when not ours.
 
-    Each user's writers take turns, over all processes; readers never wait. `busy_timeout_s` is how long a writer
-    waits for its turn, and how long everything waits for a server that restarts.
+    Each user's writers take turns, over all processes; readers never wait. `busy_timeout_s` is how long a
+    writer waits for its turn, and how long everything waits for a server that restarts.
     """
 
     def __init__(
@@ -289,7 +289,8 @@ class PostgresStore:
         name = self._database.schema
         raise UsageError(
             f"{self.path}: a PostgreSQL database is copied by its own tools",
-            hint=f"pg_dump --format=custom --schema='\"{name}\"' --file={path} DATABASE; or shepherd memory export",
+            hint=f"pg_dump --format=custom --schema='\"{name}\"' --file={path} DATABASE;"
+            " or shepherd memory export",
         )
 
     def close(self) -> None:

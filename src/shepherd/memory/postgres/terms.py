@@ -31,7 +31,8 @@ _INSERT_MEMORY = (
 )
 _USER = (
     "SELECT t.number, t.next_sequence, c.thread, c.timestamp, c.session FROM tenants t"
-    f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1)) WHERE t.user_id = ?"
+    f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
+    " WHERE t.user_id = ?"
 )
 
 
@@ -121,7 +122,7 @@ def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> l
 def _known(
     connection: Connection, user_id: str, new: Sequence[NewMemory]
 ) -> tuple[int, int, discourse.Neighbour | None, dict[str, tuple[int, str]]]:
-    """The user's number, the next sequence, the memory before it, and what is stored already: id and question by hash."""
+    """The user's number, the next sequence, the memory before that, and what is stored already, by hash."""
     digests = {
         digest
         for memory in new
