@@ -47,7 +47,13 @@ def new_assistant(engine, memory) -> Callable[..., Assistant]:
     """Makes an assistant of user steve; keywords are settings, or parts of it."""
 
     def make(**options) -> Assistant:
-        parts = {"engine": engine, "memory": memory, "user_id": "steve", "writes_memory": True}
+        parts = {
+            "engine": engine,
+            "memory": memory,
+            "user_id": "steve",
+            "writes_memory": True,
+            "extraction": None,
+        }
         parts |= {name: options.pop(name) for name in parts.keys() & options.keys()}
         return Assistant(config=Config(temperature=0.0, **options), **parts)
 

@@ -18,6 +18,12 @@ from tests.extraction.server import learned, running
 ON = {"SHEPHERD_MEMORY_EXTRACTION": "true"}
 
 
+@pytest.fixture(autouse=True)
+def _one_thread(home) -> None:
+    # Threads that wait for each other by spinning take minutes where other programs use the cores.
+    home.environment["SHEPHERD_THREADS"] = "1"
+
+
 def until(condition: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
