@@ -13,7 +13,8 @@
  * single letters among those are dropped.  An apostrophe is never part of a term: the endings 's 'm 're 've 'll 'd
  * are cut off ("steve's" is steve), what is left is joined ("don't" is dont, a stop word; "o'brien" is
  * obrien) and, unless it is a stop word, followed by its parts (brien).
- * Plain words are left out when they are stop words, and stemmed when they are English letters only.
+ * Plain words are left out when they are stop words; when they are English letters only, irregular and colloquial
+ * forms are read as their base (forms.h), and the word is stemmed.
  *
  * Cost: one pass, about 10 ns a byte, stemming and scoping included; each term is copied once. */
 #include "text.h"
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "forms.h"
 #include "stem.h"
 #include "stopwords.h"
 
@@ -75,12 +77,15 @@ static int is_unspaced(const uint8_t *p) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- stop words */
+/* ---------------------------------------------------------------------------------- stop words and forms */
 
 /* Open addressing over the word's 16 bytes, padded with zeros: one comparison of two integers. */
-#define N_STOP_SLOTS 1024
+#define N_LISTED_SLOTS 1024
+#define N_FORMS (sizeof SHP_FORMS_ENGLISH / sizeof SHP_FORMS_ENGLISH[0])
+#define STOP_WORD 1 /* else 2 + its row in SHP_FORMS_ENGLISH; 0 is a free slot */
 
-static uint64_t STOP_LOW[N_STOP_SLOTS], STOP_HIGH[N_STOP_SLOTS];
+static uint64_t LISTED_LOW[N_LISTED_SLOTS], LISTED_HIGH[N_LISTED_SLOTS];
+static uint16_t LISTED_AS[N_LISTED_SLOTS];
 
 static uint64_t mix(uint64_t low, uint64_t high) {
     uint64_t h = (low ^ (high * UINT64_C(0x9E3779B97F4A7C15))) * UINT64_C(0xD6E8FEB86659FD93);
@@ -95,9 +100,9 @@ static void pack_word(const void *word, size_t n, uint64_t *low, uint64_t *high)
 }
 
 /* The slot of the word, or the free one where it belongs. */
-static size_t stop_slot(uint64_t low, uint64_t high) {
-    size_t i = (size_t)mix(low, high) & (N_STOP_SLOTS - 1);
-    while (STOP_LOW[i] != 0 && (STOP_LOW[i] != low || STOP_HIGH[i] != high)) i = (i + 1) & (N_STOP_SLOTS - 1);
+static size_t listed_slot(uint64_t low, uint64_t high) {
+    size_t i = (size_t)mix(low, high) & (N_LISTED_SLOTS - 1);
+    while (LISTED_AS[i] != 0 && (LISTED_LOW[i] != low || LISTED_HIGH[i] != high)) i = (i + 1) & (N_LISTED_SLOTS - 1);
     return i;
 }
 
@@ -109,23 +114,35 @@ const char *shp_text_stop_word(size_t i) {
     return NULL;
 }
 
-static void initialise_stop_words(void) {
-    const char *word;
-    memset(STOP_LOW, 0, sizeof STOP_LOW);
-    for (size_t i = 0; (word = shp_text_stop_word(i)) != NULL; i++) {
-        uint64_t low, high;
-        size_t n = strlen(word), slot;
-        assert(n <= 16 && i < N_STOP_SLOTS / 2);
-        pack_word(word, n, &low, &high);
-        slot = stop_slot(low, high);
-        STOP_LOW[slot] = low;
-        STOP_HIGH[slot] = high;
-    }
+const char *shp_text_form(size_t i, const char **base) {
+    if (i >= N_FORMS) return NULL;
+    *base = SHP_FORMS_ENGLISH[i][1];
+    return SHP_FORMS_ENGLISH[i][0];
+}
+
+static void list_word(const char *word, uint16_t as) {
+    uint64_t low, high;
+    assert(strlen(word) <= 16);
+    pack_word(word, strlen(word), &low, &high);
+    size_t slot = listed_slot(low, high);
+    LISTED_LOW[slot] = low;
+    LISTED_HIGH[slot] = high;
+    LISTED_AS[slot] = as;
+}
+
+static void initialise_listed_words(void) {
+    const char *word, *base;
+    size_t n_stop_words;
+    memset(LISTED_AS, 0, sizeof LISTED_AS);
+    for (n_stop_words = 0; (word = shp_text_stop_word(n_stop_words)) != NULL; n_stop_words++)
+        list_word(word, STOP_WORD);
+    for (size_t i = 0; (word = shp_text_form(i, &base)) != NULL; i++) list_word(word, (uint16_t)(2 + i));
+    assert(n_stop_words + N_FORMS <= N_LISTED_SLOTS / 2);
 }
 
 void shp_text_initialise(void) {
     initialise_characters();
-    initialise_stop_words();
+    initialise_listed_words();
 }
 
 /* ---------------------------------------------------------------------------------- the list of terms */
@@ -268,18 +285,28 @@ static void spell(spelling *s, const uint8_t *text, size_t from, size_t to) {
     }
 }
 
-static int is_stop_word(const spelling *word) {
+/* STOP_WORD, 2 + the row of a form, or 0. */
+static int listed_as(const spelling *word) {
     uint64_t low, high;
     if (word->n > 16) return 0;
     memcpy(&low, word->bytes, 8);
     memcpy(&high, word->bytes + 8, 8);
-    return STOP_LOW[stop_slot(low, high)] != 0;
+    return LISTED_AS[listed_slot(low, high)];
 }
 
-/* Adds a plain word: stop words left out, English stemmed, and of a form's parts no single letters. */
+static int is_stop_word(const spelling *word) { return listed_as(word) == STOP_WORD; }
+
+/* Adds a plain word: stop words left out, English forms as their base and stemmed, and of a form's parts no single
+ * letters. */
 static shp_text_status add_word(shp_terms *terms, spelling *word, int is_part) {
     if (is_part && word->characters == 1 && !(word->bytes[0] >= '0' && word->bytes[0] <= '9')) return SHP_TEXT_OK;
-    if (!terms->all_words && is_stop_word(word)) return SHP_TEXT_OK;
+    int listed = listed_as(word);
+    if (!terms->all_words && listed == STOP_WORD) return SHP_TEXT_OK;
+    if (listed > STOP_WORD) {
+        const char *base = SHP_FORMS_ENGLISH[listed - 2][1];
+        word->n = strlen(base);
+        memcpy(word->bytes, base, word->n);
+    }
     if (word->is_english) word->n = shp_stem_english((char *)word->bytes, word->n);
     return add_term(terms, word->bytes, word->n);
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Stored in every database; another number means that its index has to be made again. */
-#define SHP_TEXT_VERSION 1
+#define SHP_TEXT_VERSION 2
 
 /* Longer words are cut, longer technical forms are kept in parts only: nobody asks for them whole, and one
  * pasted base64 block must not become one term of a megabyte.  In characters. */
@@ -50,6 +50,9 @@ size_t shp_text_stem(char *word, size_t n);
 
 /* Stop word number i of all languages; NULL after the last. */
 const char *shp_text_stop_word(size_t i);
+
+/* Form number i that is read as another word, its base; NULL after the last. */
+const char *shp_text_form(size_t i, const char **base);
 
 /* A term as one token of FTS5's `ascii` tokenizer with tokenchars '_': letters a-z, digits and bytes from 128
  * stay, every other byte is '_' and two hex digits.  Writes at most 3 n bytes; returns how many. */

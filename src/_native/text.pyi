@@ -1,8 +1,9 @@
 """From text to terms: the one tokenizer of index and query. The rules stand at the top of text.c."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "FORMS",
     "STOP_WORDS",
     "TOKENIZER_VERSION",
     "folded",
@@ -16,6 +17,9 @@ __all__ = [
 
 TOKENIZER_VERSION: int
 """Stored in every database; another number means that its index has to be made again."""
+
+FORMS: Mapping[str, str]
+"""Irregular and colloquial English words, each with the word it is read as: went is go, mom is mother."""
 
 STOP_WORDS: frozenset[str]
 """Folded, without apostrophes: "don't" is looked up as "dont"."""

@@ -4,6 +4,7 @@
 This file folds what is not ASCII, with Python's own Unicode tables, and turns terms into Python objects.
 """
 import unicodedata
+from types import MappingProxyType
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -13,11 +14,13 @@ from libc.string cimport memcpy
 
 from text_h cimport (
     SHP_TEXT_NO_MEMORY, SHP_TEXT_OK, SHP_TEXT_VERSION, shp_term_encode, shp_terms, shp_terms_begin, shp_terms_free,
-    shp_terms_read, shp_terms_scoped, shp_text_initialise, shp_text_status, shp_text_stem, shp_text_stop_word,
+    shp_terms_read, shp_terms_scoped, shp_text_form, shp_text_initialise, shp_text_status, shp_text_stem,
+    shp_text_stop_word,
 )
 
 __all__ = [
-    "STOP_WORDS", "TOKENIZER_VERSION", "folded", "keywords", "keywords_compat", "match_expression", "scoped", "stem", "terms",
+    "FORMS", "STOP_WORDS", "TOKENIZER_VERSION", "folded", "keywords", "keywords_compat", "match_expression", "scoped",
+    "stem", "terms",
 ]
 
 shp_text_initialise()
@@ -364,6 +367,22 @@ def _stop_words():
 
 
 STOP_WORDS = _stop_words()
+
+
+def _forms():
+    cdef size_t i = 0
+    cdef const char* base = NULL
+    cdef const char* form
+    cdef dict forms = {}
+    while True:
+        form = shp_text_form(i, &base)
+        if form == NULL:
+            return MappingProxyType(forms)
+        forms[form.decode()] = base.decode()
+        i += 1
+
+
+FORMS = _forms()
 
 _COMPAT_STOP_WORDS = frozenset(
     b"the and but for nor with from into about over under you your yours she her his him hers its our ours they them "

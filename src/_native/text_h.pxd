@@ -21,5 +21,6 @@ cdef extern from "text.h" nogil:
     shp_text_status shp_terms_read(shp_terms* terms, const uint8_t* text, size_t n) noexcept
     size_t shp_text_stem(char* word, size_t n) noexcept
     const char* shp_text_stop_word(size_t i) noexcept
+    const char* shp_text_form(size_t i, const char** base) noexcept
     size_t shp_term_encode(uint8_t* out, const uint8_t* term, size_t n) noexcept
     size_t shp_terms_scoped(const shp_terms* terms, const char* prefix, uint8_t* out) noexcept

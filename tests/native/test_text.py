@@ -167,6 +167,22 @@ def test_compat_keeps_the_originals_rule():
     assert keywords_compat("Go AI UK café C++ running") == ["caf", "running"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("went", "goes"), ("Bought", "buying"), ("my mom", "my mother"), ("pics", "a photo"), ("colours", "color")],
+)
+def test_irregular_and_colloquial_forms_meet_their_word(one, other):
+    assert text.keywords(one) == text.keywords(other)
+
+
+def test_forms_lead_to_words_that_are_no_forms_and_no_stop_words():
+    bases = set(text.FORMS.values())
+
+    assert all(word.isalpha() and word.islower() and len(word) <= 16 for word in (*text.FORMS, *bases))
+    assert not bases & set(text.FORMS)
+    assert not (bases | set(text.FORMS)) & text.STOP_WORDS
+
+
 def test_stop_words_are_plain_words():
     assert all(word.isascii() and word.isalpha() and word.islower() for word in text.STOP_WORDS)
     assert not {"name", "like", "go", "work", "live", "now", "may", "us", "new", "first"} & text.STOP_WORDS

@@ -1,6 +1,6 @@
 """The tokenizer again, slow and plain: what `shepherd._native.text` has to compute, rule by rule.
 
-Only the list of stop words is shared. The stemmer is the Snowball project's own.
+Only the lists of stop words and of forms are shared. The stemmer is the Snowball project's own.
 """
 # ruff: noqa: RUF001
 
@@ -9,7 +9,7 @@ import unicodedata
 
 import snowballstemmer
 
-from shepherd._native.text import STOP_WORDS
+from shepherd._native.text import FORMS, STOP_WORDS
 
 TERM_CHARACTERS = 64
 
@@ -109,6 +109,7 @@ def _word_terms(word, is_part, keep_stop_words):
         return []
     if word in STOP_WORDS and not keep_stop_words:
         return []
+    word = FORMS.get(word, word)
     return [_english.stemWord(word) if re.fullmatch("[a-z]+", word) else word]
 
 
