@@ -17,7 +17,7 @@ FLOORS = [
     {"cli", "tui", "server", "mcp"},
     {"opening"},
     {"assistant"},
-    {"context", "extraction"},
+    {"context", "extraction", "evaluation"},
     {"memory", "knowledge", "inference"},
     {"errors", "types", "paths", "config", "escaping", "secrets", "sizes"},
     {"_native"},

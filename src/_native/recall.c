@@ -12,7 +12,7 @@
       no postings, so they change no score, and a hit without postings is looked up in the table.
    5. What is less relevant than asked is left out.
 
-   Cost: besides the postings 24 bytes a candidate, 40 a memory within reach and what rescoring takes, kept between
+   Cost: besides the postings 48 bytes a candidate, 40 a memory within reach and what rescoring takes, kept between
    searches. */
 #include "recall.h"
 
@@ -30,6 +30,12 @@ typedef struct {
     uint32_t document;
 } candidate;
 
+/* Memories within reach that follow each other in the arrays. */
+typedef struct {
+    int64_t first, end; /* in the arrays */
+    int64_t place;      /* of the first one, in reader->reach */
+} span;
+
 struct shp_recall_reader {
     sqlite3_stmt *begin, *commit, *rollback, *tenant_row, *load, *is_there; /* owned */
     shp_postings postings;
@@ -42,8 +48,9 @@ struct shp_recall_reader {
 
     candidate *heap; /* min-heap by (score, document); owned */
     int64_t n_candidates, n_heap, heap_capacity;
+    span *spans;               /* owned */
     shp_rescore_memory *reach; /* owned */
-    int64_t reach_capacity;
+    int64_t n_spans, n_reach, reach_capacity; /* capacity: in candidates */
     shp_rescore_buffers rescored;
     shp_recall_hit *hits; /* owned */
     int64_t n_hits, hit_capacity;
@@ -200,16 +207,50 @@ static int by_document(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Advances list->next to the first posting at or after `document`: steps that double, then halves. */
-static const shp_posting *seek(shp_posting_list *list, uint32_t document)
+static void copy_memory(const shp_documents *documents, int64_t document, shp_rescore_memory *out)
+{
+    out->sequence = documents->sequence[document];
+    out->timestamp = documents->timestamp[document];
+    out->bm25 = 0.0;
+    out->thread = documents->thread[document];
+    out->label = documents->label[document];
+    out->asks = documents->asks[document];
+    out->is_candidate = 0;
+}
+
+/* Fills reader->spans with the runs of memories within reach, rising, and reader->reach with the memories. */
+static void collect_reach(shp_recall_reader *reader)
+{
+    const shp_documents *documents = reader->documents;
+    qsort(reader->heap, (size_t)reader->n_heap, sizeof *reader->heap, by_document);
+    reader->n_spans = reader->n_reach = 0;
+    span *last = NULL;
+    for (int64_t c = 0; c < reader->n_heap; c++) {
+        int64_t document = reader->heap[c].document;
+        /* Whose thread is 0 has no neighbours. */
+        int64_t around = documents->thread[document] ? SHP_RESCORE_REACH : 0;
+        int64_t from = document > around ? document - around : 0;
+        int64_t end = document + around < documents->n ? document + around + 1 : documents->n;
+        if (!last || from > last->end) {
+            last = &reader->spans[reader->n_spans++];
+            *last = (span){from, from, reader->n_reach};
+        }
+        for (; last->end < end; last->end++)
+            copy_memory(documents, last->end, &reader->reach[reader->n_reach++]);
+        reader->reach[last->place + document - last->first].is_candidate = 1;
+    }
+}
+
+/* The first posting from `low` on that is at or after `document`: steps that double, then halves. */
+static int64_t seek(const shp_posting_list *list, int64_t low, int64_t document)
 {
     const shp_posting *postings = list->postings;
-    int64_t low = list->next, step = 1;
+    int64_t step = 1, high;
     while (low + step < list->n && postings[low + step].document < document) {
         low += step;
         step *= 2;
     }
-    int64_t high = low + step < list->n ? low + step : list->n;
+    high = low + step < list->n ? low + step : list->n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (postings[middle].document < document)
@@ -217,65 +258,46 @@ static const shp_posting *seek(shp_posting_list *list, uint32_t document)
         else
             high = middle;
     }
-    list->next = low;
-    return low < list->n && postings[low].document == document ? &postings[low] : NULL;
+    return low;
 }
 
-/* The same sum as sum_window's.  Documents must be asked for in rising order. */
-static double bm25_of(shp_recall_reader *reader, uint32_t document)
+/* The BM25 of all within reach: the same sums as sum_window's. */
+static void sum_reach(shp_recall_reader *reader)
 {
-    double sum = 0.0, doc_len = reader->documents->doc_len[document];
     for (int i = 0; i < reader->postings.n_phrases; i++) {
-        shp_posting_list *list = &reader->postings.lists[i];
-        const shp_posting *found = list->is_used ? seek(list, document) : NULL;
-        if (found)
-            sum += shp_rank_term(&reader->bm25, list->idf, found->tf, doc_len);
-    }
-    return sum;
-}
-
-static void add_to_reach(shp_recall_reader *reader, int64_t *n, uint32_t document, const candidate *itself)
-{
-    const shp_documents *documents = reader->documents;
-    if (!itself && !documents->thread[document])
-        return; /* nobody's neighbour */
-    shp_rescore_memory *memory = &reader->reach[(*n)++];
-    memory->sequence = documents->sequence[document];
-    memory->timestamp = documents->timestamp[document];
-    memory->bm25 = itself ? itself->bm25 : bm25_of(reader, document);
-    memory->thread = documents->thread[document];
-    memory->label = documents->label[document];
-    memory->asks = documents->asks[document];
-    memory->is_candidate = itself != NULL;
-}
-
-/* Fills reader->reach; how many there are, -1 when memory is out. */
-static int64_t collect_reach(shp_recall_reader *reader)
-{
-    int64_t most = reader->n_heap * (2 * SHP_RESCORE_REACH + 1), n = 0, from = 0;
-    if (most > reader->reach_capacity) {
-        shp_rescore_memory *grown = realloc(reader->reach, (size_t)most * sizeof *grown);
-        if (!grown)
-            return -1;
-        reader->reach = grown;
-        reader->reach_capacity = most;
-    }
-    if (reader->n_heap)
-        qsort(reader->heap, (size_t)reader->n_heap, sizeof *reader->heap, by_document);
-    for (int i = 0; i < reader->postings.n_phrases; i++)
-        reader->postings.lists[i].next = 0;
-    for (int64_t c = 0, i = 0; c < reader->n_heap; c++) {
-        int64_t document = reader->heap[c].document, end = document + SHP_RESCORE_REACH + 1;
-        if (from < document - SHP_RESCORE_REACH)
-            from = document - SHP_RESCORE_REACH;
-        for (; from < end && from < reader->documents->n; from++) {
-            while (i < reader->n_heap && reader->heap[i].document < from)
-                i++;
-            int is_candidate = i < reader->n_heap && reader->heap[i].document == from;
-            add_to_reach(reader, &n, (uint32_t)from, is_candidate ? &reader->heap[i] : NULL);
+        const shp_posting_list *list = &reader->postings.lists[i];
+        int64_t p = 0;
+        for (int64_t s = 0; list->is_used && s < reader->n_spans; s++) {
+            const span *run = &reader->spans[s];
+            p = seek(list, p, run->first);
+            for (; p < list->n && list->postings[p].document < run->end; p++) {
+                uint32_t document = list->postings[p].document;
+                reader->reach[run->place + document - run->first].bm25 += shp_rank_term(
+                    &reader->bm25, list->idf, list->postings[p].tf, reader->documents->doc_len[document]);
+            }
         }
     }
-    return n;
+}
+
+static int rescore(shp_recall_reader *reader)
+{
+    if (reader->n_heap > reader->reach_capacity) {
+        int64_t most = reader->heap_capacity, n_near = 2 * SHP_RESCORE_REACH + 1;
+        shp_rescore_memory *reach = realloc(reader->reach, (size_t)(most * n_near) * sizeof *reach);
+        reader->reach = reach ? reach : reader->reach;
+        span *spans = realloc(reader->spans, (size_t)most * sizeof *spans);
+        reader->spans = spans ? spans : reader->spans;
+        if (!reach || !spans)
+            return SQLITE_NOMEM;
+        reader->reach_capacity = most;
+    }
+    reader->n_reach = 0;
+    if (reader->n_heap) {
+        collect_reach(reader);
+        sum_reach(reader);
+    }
+    return shp_rescore(&reader->rescored, &reader->query->rescore, reader->reach, reader->n_reach) ? SQLITE_OK
+                                                                                                   : SQLITE_NOMEM;
 }
 
 /* ---- hits */
@@ -336,9 +358,8 @@ static int rank_postings(shp_recall_reader *reader, int64_t n_memories, int64_t 
     reader->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
 
     int code = find_candidates(reader);
-    int64_t n_reach = code == SQLITE_OK ? collect_reach(reader) : 0;
-    if (code == SQLITE_OK && (n_reach < 0 || !shp_rescore(&reader->rescored, &query->rescore, reader->reach, n_reach)))
-        code = SQLITE_NOMEM;
+    if (code == SQLITE_OK)
+        code = rescore(reader);
     return code == SQLITE_OK ? take_best(reader) : code;
 }
 
@@ -451,6 +472,7 @@ void shp_recall_reader_close(shp_recall_reader *reader)
     shp_postings_close(&reader->postings);
     shp_rescore_free(&reader->rescored);
     free(reader->heap);
+    free(reader->spans);
     free(reader->reach);
     free(reader->hits);
     free(reader);

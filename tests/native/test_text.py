@@ -169,7 +169,13 @@ def test_compat_keeps_the_originals_rule():
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("went", "goes"), ("Bought", "buying"), ("my mom", "my mother"), ("pics", "a photo"), ("colours", "color")],
+    [
+        ("went", "goes"),
+        ("Bought", "buying"),
+        ("my mom", "my mother"),
+        ("pics", "a photo"),
+        ("colours", "color"),
+    ],
 )
 def test_irregular_and_colloquial_forms_meet_their_word(one, other):
     assert text.keywords(one) == text.keywords(other)

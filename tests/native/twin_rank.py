@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_KEYWORDS = 16
-CANDIDATES = 64
+CANDIDATES = 32
 # Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that only
 # asks, of a label and of a time that the question names.
 WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3)

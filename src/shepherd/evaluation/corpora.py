@@ -1,0 +1,173 @@
+"""Labelled conversations from files: JSON lines of our own form, LongMemEval's JSON, an export with questions.
+
+    {"id": …, "now": …, "turns": [{"id": …, "session": …, "time": unix seconds, "speaker": …, "text": …,
+     "caption": …}], "questions": [{"question": …, "evidence": [ids of turns], "category": …}]}
+
+one conversation a line. LongMemEval (github.com/xiaowu0162/LongMemEval) is one JSON list whose entries have
+`haystack_sessions`. An export is what `shepherd memory export` writes; its questions are JSON lines
+{"question": …, "evidence": [ids of memories], "category": …}.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from shepherd.errors import UsageError
+
+__all__ = ["Conversation", "Question", "Turn", "read_corpus"]
+
+_FORMS = "expected conversations as docs/how-recall-works.md describes, LongMemEval, or an export"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one speaker said, or, in `answer`, what was answered at once."""
+
+    id: str
+    session: str
+    time: int
+    speaker: str
+    text: str
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`evidence` are ids of turns that hold the answer."""
+
+    text: str
+    evidence: tuple[str, ...]
+    category: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One user's turns in order, and questions about them asked at `now`."""
+
+    id: str
+    now: float
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+
+def read_corpus(path: Path, questions: Path | None = None) -> list[Conversation]:
+    """Conversations that have questions with evidence; UsageError for a file of no known form."""
+    entries = list(_objects(path))
+    try:
+        if questions is not None:
+            found = [_from_export(entries, list(_objects(questions)))]
+        elif entries and all("haystack_sessions" in entry for entry in entries):
+            found = [_from_longmemeval(entry) for entry in entries]
+        else:
+            found = [_from_own_form(entry) for entry in entries]
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"no field {error}" if isinstance(error, KeyError) else "a field of another kind"
+        raise UsageError(f"{path}: {what}", hint=_FORMS) from error
+    usable = [conversation for conversation in found if conversation.questions]
+    if not usable:
+        raise UsageError(f"{path}: no question whose evidence is among the turns", hint=_FORMS)
+    return usable
+
+
+def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
+    """JSON lines, or the entries of one JSON list."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8", hint=_FORMS) from error
+    if text.lstrip().startswith("["):
+        lines: Iterable[tuple[int, str]] = [(1, text)]
+    else:
+        lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    for number, line in lines:
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UsageError(f"{path}: line {number}: not JSON", hint=_FORMS) from error
+        for entry in value if isinstance(value, list) else [value]:
+            if not isinstance(entry, dict):
+                raise UsageError(f"{path}: line {number}: not an object", hint=_FORMS)
+            yield entry
+
+
+def _from_own_form(entry: Mapping[str, Any]) -> Conversation:
+    turns = tuple(
+        Turn(
+            str(turn["id"]),
+            str(turn.get("session", "")),
+            int(turn.get("time", 0)),
+            str(turn.get("speaker", "")),
+            " ".join(filter(None, (str(turn["text"]), str(turn.get("caption") or "")))),
+            str(turn.get("answer", "")),
+        )
+        for turn in entry["turns"]
+    )
+    now = float(entry.get("now") or max((turn.time for turn in turns), default=0))
+    return Conversation(str(entry["id"]), now, turns, _questions(entry["questions"], turns))
+
+
+def _questions(entries: Iterable[Mapping[str, Any]], turns: Iterable[Turn]) -> tuple[Question, ...]:
+    known = {turn.id for turn in turns}
+    found = []
+    for entry in entries:
+        evidence = tuple(dict.fromkeys(str(id) for id in entry["evidence"] if str(id) in known))
+        if evidence:
+            found.append(Question(str(entry["question"]), evidence, str(entry.get("category", ""))))
+    return tuple(found)
+
+
+# ---- LongMemEval
+
+
+def _from_longmemeval(entry: Mapping[str, Any]) -> Conversation:
+    turns: list[Turn] = []
+    told, sessions = [], []
+    ids = entry.get("haystack_session_ids") or [str(i) for i in range(len(entry["haystack_sessions"]))]
+    dates = entry["haystack_dates"]
+    for session, date, messages in zip(ids, dates, entry["haystack_sessions"], strict=True):
+        for number, message in enumerate(messages, 1):
+            turn = Turn(
+                f"{session}:{number}", str(session), _moment(date), message["role"], message["content"]
+            )
+            turns.append(turn)
+            told += [turn.id] if message.get("has_answer") else []
+            sessions += [turn.id] if session in entry.get("answer_session_ids", ()) else []
+    # Some questions are labelled by session alone.
+    evidence = tuple(dict.fromkeys(told or sessions))
+    question = Question(str(entry["question"]), evidence, str(entry.get("question_type", "")))
+    now = float(_moment(entry["question_date"]))
+    return Conversation(str(entry["question_id"]), now, tuple(turns), (question,) if evidence else ())
+
+
+def _moment(date: str) -> int:
+    # 2023/05/20 (Sat) 02:21
+    day, *_, clock = date.split()
+    moment = datetime.strptime(f"{day} {clock}", "%Y/%m/%d %H:%M")
+    return int(moment.replace(tzinfo=timezone.utc).timestamp())
+
+
+# ---- one's own memory
+
+
+def _from_export(entries: list[Mapping[str, Any]], questions: list[Mapping[str, Any]]) -> Conversation:
+    turns = tuple(
+        Turn(
+            str(entry["id"]),
+            str(entry.get("session", "")),
+            int(entry["timestamp"]),
+            "",
+            str(entry["question"]),
+            str(entry["answer"]),
+        )
+        for entry in entries
+        if entry.get("type") == "memory"
+    )
+    now = float(max((turn.time for turn in turns), default=0))
+    return Conversation("memory", now, turns, _questions(questions, turns))

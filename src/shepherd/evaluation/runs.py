@@ -1,0 +1,200 @@
+"""One run: every conversation into a database of its own, every question asked, every answer kept.
+
+One user per conversation. The database is a real file, written and searched through Memory.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Literal
+
+from shepherd.errors import UsageError
+from shepherd.evaluation import metrics
+from shepherd.evaluation.corpora import Conversation, Question, Turn
+from shepherd.memory import Memory
+
+__all__ = [
+    "DEPTH",
+    "METRICS",
+    "Answered",
+    "Rows",
+    "Stored",
+    "answered",
+    "evaluate",
+    "is_run",
+    "read_run",
+    "stored",
+    "write_run",
+]
+
+# What becomes a memory: each turn, or two turns of a session as question and answer.
+Rows = Literal["turns", "exchanges"]
+
+DEPTH = 20
+METRICS = ("recall@3", "recall@5", "recall@10", "mrr", "ndcg@10")
+_USER = "eval"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One question and what was found for it: ids of turns, best first."""
+
+    conversation: str
+    question: str
+    category: str
+    evidence: list[str]
+    found: list[str]
+    metrics: dict[str, float]
+    microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A conversation in a database: which memory holds which turns."""
+
+    memory: Memory
+    path: Path
+    memory_of: dict[str, int]
+    turn_of: dict[int, str]
+
+    def evidence(self, question: Question) -> set[str]:
+        """Its evidence, each memory by the first turn that it holds."""
+        return {self.turn_of[self.memory_of[id]] for id in question.evidence}
+
+
+def evaluate(
+    conversations: Sequence[Conversation],
+    *,
+    rows: Rows = "turns",
+    dates: bool = True,
+    recency_floor: float = 0.9,
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[Answered]:
+    """Every question's answer, in order. `dates` writes the day of a turn into its text."""
+    results = []
+    for number, conversation in enumerate(conversations, 1):
+        progress(f"conversation {number} of {len(conversations)} …")
+        with stored(conversation, rows=rows, dates=dates, recency_floor=recency_floor) as here:
+            for question in conversation.questions:
+                results.append(_ask(here, conversation.id, question))
+    progress("")
+    return results
+
+
+@contextmanager
+def stored(
+    conversation: Conversation, *, rows: Rows = "turns", dates: bool = True, recency_floor: float = 0.9
+) -> Iterator[Stored]:
+    """The conversation in a database of its own, gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="shepherd-eval-") as folder:
+        path = Path(folder, "memory.db")
+        with Memory(
+            path, user_id=_USER, recency_floor=recency_floor, clock=lambda: conversation.now
+        ) as memory:
+            memory_of: dict[str, int] = {}
+            for turns in _grouped(conversation.turns, rows):
+                question, answer = _texts(turns, dates=dates)
+                if not question.strip() and not answer.strip():
+                    continue
+                id = memory.store_memory(
+                    question, answer, timestamp=turns[0].time, session=turns[0].session, source="turn"
+                )
+                assert id is not None
+                memory_of |= {turn.id: id for turn in turns}
+            turn_of: dict[int, str] = {}
+            for turn_id, id in memory_of.items():
+                turn_of.setdefault(id, turn_id)
+            yield Stored(memory, path, memory_of, turn_of)
+
+
+def _grouped(turns: Iterable[Turn], rows: Rows) -> Iterator[list[Turn]]:
+    waiting: list[Turn] = []
+    for turn in turns:
+        if waiting and (waiting[0].session != turn.session or waiting[0].speaker == turn.speaker):
+            yield waiting
+            waiting = []
+        waiting.append(turn)
+        if rows == "turns" or len(waiting) == 2:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def _texts(turns: list[Turn], *, dates: bool) -> tuple[str, str]:
+    texts = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
+    if dates:
+        texts = [f"{text} ({_day(turn.time)})" for text, turn in zip(texts, turns, strict=True)]
+    return texts[0], texts[1] if len(texts) > 1 else turns[0].answer
+
+
+def _day(timestamp: int) -> str:
+    moment = datetime.fromtimestamp(timestamp, timezone.utc)
+    months = "January February March April May June July August September October November December".split()
+    return f"{moment.day:02} {months[moment.month - 1]} {moment.year}"
+
+
+def _ask(here: Stored, conversation: str, question: Question) -> Answered:
+    began = time.perf_counter()
+    results = here.memory.search(question.text, DEPTH)
+    microseconds = (time.perf_counter() - began) * 1e6
+    return answered(here, conversation, question, [result.id for result in results], microseconds)
+
+
+def answered(
+    here: Stored, conversation: str, question: Question, ids: Iterable[int], microseconds: float
+) -> Answered:
+    """The measures of one question, from the memories that were found for it."""
+    evidence = here.evidence(question)
+    found = [here.turn_of[id] for id in ids]
+    values = {
+        **{f"recall@{k}": metrics.recall_at(k, found, evidence) for k in (3, 5, 10)},
+        "mrr": metrics.reciprocal_rank(found, evidence),
+        "ndcg@10": metrics.ndcg_at(10, found, evidence),
+    }
+    return Answered(
+        conversation, question.text, question.category, sorted(evidence), found, values, microseconds
+    )
+
+
+# ---- runs in files
+
+
+def write_run(path: Path, results: Iterable[Answered]) -> None:
+    """One JSON line per question."""
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            for result in results:
+                file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def is_run(path: Path) -> bool:
+    """Whether a file begins as write_run's do."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = json.loads(file.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and "metrics" in first and "found" in first
+
+
+def read_run(path: Path) -> list[Answered]:
+    """What write_run wrote."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return [Answered(**json.loads(line)) for line in file if line.strip()]
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            f"{path}: not a run of shepherd eval", hint="write one with shepherd eval FILE --output RUN.jsonl"
+        ) from error
