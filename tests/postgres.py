@@ -142,10 +142,13 @@ class Server:
         )
         if trial is not None and trial.returncode == 0:
             return programs
-        shutil.copytree(programs.parent, self.folder / "install", symlinks=True)
-        for libraries in programs.parent.parent.parent.glob("*.libs"):  # beside the wheel's package
-            shutil.copytree(libraries, self.folder / libraries.name)
-        return self.folder / "install" / programs.name
+        # The programs of the wheel look for their libraries beside its package, three folders up.
+        package, copy = programs.parent.parent, self.folder / "programs"
+        installed = copy / package.name / programs.parent.name
+        shutil.copytree(programs.parent, installed, symlinks=True)
+        for libraries in package.parent.glob(f"{package.name}.libs"):
+            shutil.copytree(libraries, copy / libraries.name)
+        return installed / programs.name
 
     def _initialise(self) -> None:
         data = self.folder / "data"
