@@ -17,8 +17,8 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def memory(tmp_path, clock):
-    with Memory(tmp_path / "memory.db", user_id="steve", clock=lambda: clock[0]) as memory:
+def memory(database, clock):
+    with Memory(database, user_id="steve", clock=lambda: clock[0]) as memory:
         yield memory
 
 
@@ -283,12 +283,11 @@ def test_a_message_and_its_job_are_stored_together_or_not_at_all(memory):
     assert memory.extraction.jobs() == []
 
 
-def test_jobs_survive_their_process(tmp_path):
-    path = tmp_path / "m.db"
-    with Memory(path, user_id="steve") as memory:
+def test_jobs_survive_their_process(database):
+    with Memory(database, user_id="steve") as memory:
         say(memory, "I am Steve")
 
-    with Memory(path, user_id="steve") as memory:
+    with Memory(database, user_id="steve") as memory:
         assert memory.extraction.jobs()[0].lines == ("I am Steve",)
 
 

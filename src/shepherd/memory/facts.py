@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shepherd.memory.connection import Connection
 from shepherd.memory.records import FactChange
 from shepherd.types import Fact
 
-__all__ = ["clear", "find", "fold_key", "history", "learn", "merge", "of_user", "rows_of_user", "set_value"]
+__all__ = [
+    "clear",
+    "find",
+    "fold_key",
+    "history",
+    "learn",
+    "learn_all",
+    "merge",
+    "of_user",
+    "rows_of_user",
+    "set_value",
+]
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
 _COLUMNS = "key, value, created_at, updated_at"
@@ -65,6 +76,15 @@ def learn(connection: Connection, user_id: str, key: str, value: str, *, source:
         return False
     set_value(connection, user_id, key, value, source=source, now=told_at)
     return True
+
+
+def learn_all(
+    connection: Connection, user_id: str, new: Mapping[str, str], *, source: str, told_at: int
+) -> int:
+    """Sets facts as of the time they were told; how many changed."""
+    return sum(
+        learn(connection, user_id, key, value, source=source, told_at=told_at) for key, value in new.items()
+    )
 
 
 def clear(connection: Connection, user_id: str, key: str, *, source: str, now: int) -> bool:

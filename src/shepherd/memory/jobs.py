@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from shepherd._native.store import Connection
+from shepherd.memory.connection import Connection
 from shepherd.memory.records import ExtractionJob, ExtractionStats, OpenJob
 
 __all__ = [
@@ -58,20 +58,19 @@ def add_line(
         " WHERE user_id = ? AND session_id = ? AND state = 'open' AND owner = ? ORDER BY id DESC LIMIT 1",
         (user_id, session_id, job.owner),
     )
-    if rows:
-        job_id, ids, lines = (
-            rows[0][0],
-            [*json.loads(rows[0][1]), message_id],
-            [*json.loads(rows[0][2]), line],
-        )
-    else:
-        job_id, ids, lines = None, [message_id], [line]
+    ids, lines = (json.loads(rows[0][1]), json.loads(rows[0][2])) if rows else ([], [])
+    ids, lines = [*ids, message_id], [*lines, line]
     state = "waiting" if len(ids) >= job.most_lines else "open"
+    if rows:
+        connection.execute(
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, told_at = ? WHERE id = ?",
+            (json.dumps(ids), _dump(lines), state, now, rows[0][0]),
+        )
+        return
     connection.execute(
-        "INSERT INTO extraction_jobs(id, user_id, session_id, message_ids, lines, state, owner, told_at)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET message_ids = excluded.message_ids,"
-        " lines = excluded.lines, state = excluded.state, told_at = excluded.told_at",
-        (job_id, user_id, session_id, json.dumps(ids), _dump(lines), state, job.owner, now),
+        "INSERT INTO extraction_jobs(user_id, session_id, message_ids, lines, state, owner, told_at)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?)",
+        (user_id, session_id, json.dumps(ids), _dump(lines), state, job.owner, now),
     )
 
 
@@ -88,12 +87,13 @@ def _without_echo(connection: Connection, session_id: str, text: str) -> str:
 
 def release(connection: Connection, user_id: str, owner: str, session_id: str, now: float) -> int:
     """Makes the owner's open jobs due, of one session or ("") of all; how many there were."""
-    connection.execute(
+    which = " AND session_id = ?" if session_id else ""
+    released = connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
-        " WHERE user_id = ? AND owner = ? AND state = 'open' AND (? = '' OR session_id = ?)",
-        (now, user_id, owner, session_id, session_id),
+        f" WHERE user_id = ? AND owner = ? AND state = 'open'{which} RETURNING id",
+        (now, user_id, owner, *([session_id] if session_id else [])),
     )
-    return connection.changes
+    return len(released)
 
 
 def owners(connection: Connection, user_id: str) -> list[str]:
@@ -107,22 +107,27 @@ def owners(connection: Connection, user_id: str) -> list[str]:
 
 def give_back(connection: Connection, user_id: str, owner: str, now: float) -> int:
     """Makes all jobs due that the owner had open or running; it is gone, or about to go."""
-    connection.execute(
+    given = connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
-        " WHERE user_id = ? AND owner = ? AND state IN ('open', 'running')",
+        " WHERE user_id = ? AND owner = ? AND state IN ('open', 'running') RETURNING id",
         (now, user_id, owner),
     )
-    return connection.changes
+    return len(given)
 
 
 def trim(connection: Connection, user_id: str, limit: int) -> int:
     """Drops the oldest waiting jobs beyond `limit`; how many."""
-    connection.execute(
-        "DELETE FROM extraction_jobs WHERE id IN (SELECT id FROM extraction_jobs"
-        " WHERE user_id = ? AND state = 'waiting' ORDER BY id DESC LIMIT -1 OFFSET ?)",
-        (user_id, limit),
+    return _keep_newest(connection, user_id, "waiting", limit)
+
+
+def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -> int:
+    removed = connection.execute(
+        "DELETE FROM extraction_jobs WHERE user_id = ?1 AND state = ?2 AND id <= (SELECT id"
+        " FROM extraction_jobs WHERE user_id = ?1 AND state = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)"
+        " RETURNING id",
+        (user_id, state, limit),
     )
-    return connection.changes
+    return len(removed)
 
 
 def claim(
@@ -149,19 +154,14 @@ def next_try(connection: Connection, user_id: str) -> float | None:
 
 def end(connection: Connection, job: ExtractionJob) -> bool:
     """Marks a job as done; False when it is not its owner's any more, and nothing of it may be stored."""
-    connection.execute(
+    ended = connection.execute(
         "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
-        " WHERE id = ? AND state = 'running' AND owner = ? AND message_ids = ?",
+        " WHERE id = ? AND state = 'running' AND owner = ? AND message_ids = ? RETURNING id",
         (job.id, job.owner, json.dumps(job.message_ids)),
     )
-    if connection.changes == 0:
-        return False
-    connection.execute(
-        "DELETE FROM extraction_jobs WHERE id IN (SELECT id FROM extraction_jobs"
-        f" WHERE user_id = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET {_KEPT_DONE})",
-        (job.user_id,),
-    )
-    return True
+    if ended:
+        _keep_newest(connection, job.user_id, "done", _KEPT_DONE)
+    return bool(ended)
 
 
 def count(connection: Connection, job: ExtractionJob, *, facts: int, memories: int, dropped: int) -> None:
@@ -176,7 +176,7 @@ def fail(
     connection: Connection, job: ExtractionJob, *, error: str, refused: bool, most_refusals: int, at: float
 ) -> bool:
     """Notes a failure: due again at `at`, or dead when it was refused often enough; whether it is dead."""
-    refusals = job.refusals + refused
+    refusals = job.refusals + int(refused)
     dead = refusals >= most_refusals
     connection.execute(
         "UPDATE extraction_jobs SET state = ?, owner = '', refusals = ?, next_try = ?, error = ?"
@@ -203,28 +203,30 @@ def stats(connection: Connection, user_id: str) -> ExtractionStats:
         (user_id,),
     )
     counts: dict[str, int] = {state: n for state, n, *_ in rows}
-    facts, memories, dropped = (sum(row[i] for row in rows) for i in (2, 3, 4))
+    # PostgreSQL's sums are decimals.
+    facts, memories, dropped = (int(sum(row[i] for row in rows)) for i in (2, 3, 4))
     return ExtractionStats(**counts, facts=facts, memories=memories, dropped=dropped)
 
 
 def retry(connection: Connection, user_id: str, job_id: int | None, now: float) -> int:
     """Gives a dead job, or all of them, another chance; how many there were."""
-    connection.execute(
+    which = "" if job_id is None else " AND id = ?"
+    retried = connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', refusals = 0, next_try = ?"
-        " WHERE user_id = ? AND state = 'dead' AND (? IS NULL OR id = ?)",
-        (now, user_id, job_id, job_id),
+        f" WHERE user_id = ? AND state = 'dead'{which} RETURNING id",
+        (now, user_id, *([] if job_id is None else [job_id])),
     )
-    return connection.changes
+    return len(retried)
 
 
 def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
     """Removes a job that is not done, or all dead ones; how many there were."""
     which = "state = 'dead'" if job_id is None else "state <> 'done' AND id = ?"
-    connection.execute(
-        f"DELETE FROM extraction_jobs WHERE user_id = ? AND {which}",
-        (user_id,) if job_id is None else (user_id, job_id),
+    dropped = connection.execute(
+        f"DELETE FROM extraction_jobs WHERE user_id = ? AND {which} RETURNING id",
+        (user_id, *([] if job_id is None else [job_id])),
     )
-    return connection.changes
+    return len(dropped)
 
 
 def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -> None:

@@ -325,9 +325,8 @@ class SQLiteStore:
             if not jobs.end(connection, job):
                 return None
             tenant = tenants.ensure(connection, job.user_id)
-            n_facts = sum(
-                facts.learn(connection, job.user_id, key, value, source="extraction", told_at=job.told_at)
-                for key, value in new_facts.items()
+            n_facts = facts.learn_all(
+                connection, job.user_id, new_facts, source="extraction", told_at=job.told_at
             )
             n_memories = sum(memories.add(connection, job.user_id, tenant, memory)[1] for memory in new)
             jobs.count(connection, job, facts=n_facts, memories=n_memories, dropped=dropped)

@@ -24,6 +24,7 @@ TABLES = (
     "fact_history",
     "sessions",
     "messages",
+    "extraction_jobs",
 )
 
 # C is the order of code points, which is SQLite's.
@@ -101,6 +102,24 @@ _STATEMENTS = (
         tokens INTEGER NOT NULL DEFAULT 0,
         created_at BIGINT NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
+    """CREATE TABLE extraction_jobs(
+        id BIGSERIAL PRIMARY KEY,
+        user_id TEXT COLLATE "C" NOT NULL,
+        session_id TEXT COLLATE "C" NOT NULL,
+        message_ids TEXT NOT NULL,
+        lines TEXT NOT NULL,
+        state TEXT COLLATE "C" NOT NULL,
+        owner TEXT COLLATE "C" NOT NULL DEFAULT '',
+        attempts INTEGER NOT NULL DEFAULT 0,
+        refusals INTEGER NOT NULL DEFAULT 0,
+        next_try DOUBLE PRECISION NOT NULL DEFAULT 0,
+        told_at BIGINT NOT NULL,
+        error TEXT NOT NULL DEFAULT '',
+        facts INTEGER NOT NULL DEFAULT 0,
+        memories INTEGER NOT NULL DEFAULT 0,
+        dropped INTEGER NOT NULL DEFAULT 0,
+        UNIQUE(user_id, message_ids))""",
+    "CREATE INDEX extraction_jobs_due ON extraction_jobs(user_id, state, next_try)",
 )
 
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from shepherd.errors import StoreFullError, StoreLockedError, UsageError
-from shepherd.memory import facts, memories, sessions, tenants
+from shepherd.escaping import storable
+from shepherd.memory import facts, jobs, memories, sessions, tenants
 from shepherd.memory.postgres import maintenance, schema, search
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.terms import TERMS, add_all
-from shepherd.memory.records import CheckReport, FactChange, MemoryStats, NewMemory, SessionSummary
+from shepherd.memory.records import (
+    CheckReport,
+    ExtractionJob,
+    ExtractionStats,
+    FactChange,
+    MemoryStats,
+    NewMemory,
+    OpenJob,
+    SessionSummary,
+)
 from shepherd.sizes import parse_limit
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
@@ -242,12 +252,23 @@ class PostgresStore:
         """Those with messages, the latest first."""
         return self._database.read(lambda connection: sessions.summaries(connection, user_id, limit))
 
-    def append_message(self, user_id: str, session_id: str, message: Message, now: int) -> int:
-        """The message's id; UsageError when this user has no such session."""
+    def append_message(
+        self, user_id: str, session_id: str, message: Message, now: int, job: OpenJob | None
+    ) -> int:
+        """The message's id; UsageError when this user has no such session.
+
+        With a job, what it says is queued for extraction in the same transaction.
+        """
+
+        def write(connection: Connection) -> int:
+            message_id = sessions.append(connection, user_id, session_id, message, now)
+            if job is not None:
+                text = storable(message.raw)
+                jobs.add_line(connection, user_id, session_id, message_id, text, job=job, now=now)
+            return message_id
+
         size = 3 * len(message.sent) + 4 * len(message.token_ids) + tenants.ROW_BYTES
-        return self._growing(
-            user_id, lambda connection: sessions.append(connection, user_id, session_id, message, now), size
-        )
+        return self._growing(user_id, write, size)
 
     def load_session(self, user_id: str, session_id: str | None) -> list[Message]:
         """Its messages, oldest first; None is the latest session that has any."""
@@ -259,16 +280,98 @@ class PostgresStore:
         return self._database.read(read)
 
     def delete_last_turn(self, user_id: str, session_id: str) -> int:
-        """Removes the newest user message and all after it; how many messages that were."""
-        return self._database.write(
-            user_id, lambda connection: sessions.delete_last_turn(connection, user_id, session_id)
-        )
+        """Removes the newest user message and all after it, from jobs too; how many messages that were."""
+
+        def write(connection: Connection) -> int:
+            removed = sessions.delete_last_turn(connection, user_id, session_id)
+            jobs.withdraw(connection, user_id, removed)
+            return len(removed)
+
+        return self._database.write(user_id, write)
 
     def clear_session(self, user_id: str, session_id: str) -> int:
         """Removes all its messages; how many that were."""
         return self._database.write(
             user_id, lambda connection: sessions.clear(connection, user_id, session_id)
         )
+
+    # ---- extraction jobs
+
+    def release_jobs(self, user_id: str, owner: str, session_id: str, now: float, limit: int) -> int:
+        """Makes the owner's open jobs due; how many waiting ones were dropped, the oldest, for the limit."""
+
+        def write(connection: Connection) -> int:
+            jobs.release(connection, user_id, owner, session_id, now)
+            return jobs.trim(connection, user_id, limit) if limit else 0
+
+        return self._database.write(user_id, write)
+
+    def give_back_jobs(self, user_id: str, owner: str, now: float) -> int:
+        """Makes the owner's open and running jobs due; how many."""
+        return self._database.write(
+            user_id, lambda connection: jobs.give_back(connection, user_id, owner, now)
+        )
+
+    def job_owners(self, user_id: str) -> list[str]:
+        """Who has jobs of this user open or running."""
+        return self._database.read(lambda connection: jobs.owners(connection, user_id))
+
+    def claim_job(self, user_id: str, owner: str, now: float, lease_s: float) -> ExtractionJob | None:
+        """The oldest job that is due, running for the owner now."""
+        due = self.next_job_at(user_id)
+        if due is None or due > now:  # a look does not take the writers' turn
+            return None
+        return self._database.write(
+            user_id, lambda connection: jobs.claim(connection, user_id, owner, now=now, lease_s=lease_s)
+        )
+
+    def next_job_at(self, user_id: str) -> float | None:
+        """When the next job is due."""
+        return self._database.read(lambda connection: jobs.next_try(connection, user_id))
+
+    def finish_job(
+        self, job: ExtractionJob, new_facts: Mapping[str, str], new: Sequence[NewMemory], dropped: int
+    ) -> tuple[int, int] | None:
+        """Stores what the job gave and ends it, or neither; how many facts and memories were new."""
+        user_id = job.user_id
+
+        def write(connection: Connection) -> tuple[int, int] | None:
+            if not jobs.end(connection, job):
+                return None
+            n_facts = facts.learn_all(
+                connection, user_id, new_facts, source="extraction", told_at=job.told_at
+            )
+            n_memories = sum(is_new for _, is_new in add_all(connection, user_id, new)) if new else 0
+            jobs.count(connection, job, facts=n_facts, memories=n_memories, dropped=dropped)
+            return n_facts, n_memories
+
+        size = sum(len(memory.question) + len(memory.answer) + tenants.ROW_BYTES for memory in new)
+        return self._growing(user_id, write, 2 * size + len(new_facts) * _FACT_BYTES)
+
+    def fail_job(self, job: ExtractionJob, error: str, refused: bool, most_refusals: int, at: float) -> bool:
+        """Notes a failure; whether the job is dead now."""
+        return self._database.write(
+            job.user_id,
+            lambda connection: jobs.fail(
+                connection, job, error=error, refused=refused, most_refusals=most_refusals, at=at
+            ),
+        )
+
+    def list_jobs(self, user_id: str) -> list[ExtractionJob]:
+        """All that are not done, oldest first."""
+        return self._database.read(lambda connection: jobs.of_user(connection, user_id))
+
+    def job_stats(self, user_id: str) -> ExtractionStats:
+        """Counts by state."""
+        return self._database.read(lambda connection: jobs.stats(connection, user_id))
+
+    def retry_jobs(self, user_id: str, job_id: int | None, now: float) -> int:
+        """Makes one dead job due again, or all; how many."""
+        return self._database.write(user_id, lambda connection: jobs.retry(connection, user_id, job_id, now))
+
+    def drop_jobs(self, user_id: str, job_id: int | None) -> int:
+        """Removes one job that is not done, or all dead ones; how many."""
+        return self._database.write(user_id, lambda connection: jobs.drop(connection, user_id, job_id))
 
     # ---- the whole database
 
