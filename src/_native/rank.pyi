@@ -23,10 +23,10 @@ REACH: Final[int]
 class Weights(NamedTuple):
     """What rescoring gives: shares of the BM25 of neighbours, factors of the memory itself.
 
-    `previous`, `exchange`, `answer`: share of the memory before when that one does not end with a question, ends
-    with one after telling something, only asks. `next`: of the one after; `second`: of both two steps away;
-    `session`: of how much better the conversation's best candidate is. `asking`: factor of a memory that only
-    asks; `label`, `period`: of one whose label or time the question names.
+    `previous`, `exchange`, `answer`: share of the memory before when that one does not end with a question,
+    ends with one after telling something, only asks. `next`: of the one after; `second`: of both two steps
+    away; `session`: of how much better the conversation's best candidate is. `asking`: factor of a memory that
+    only asks; `label`, `period`: of one whose label or time the question names.
     """
 
     previous: float

@@ -25,7 +25,7 @@ from shepherd.memory.discourse import (
         ("Nice! How are you?!", " ", ASKS_ONLY),
         ("How are you? (08 May 2023)", "", ASKS_ONLY),
         ("Anna", "How are you?", ASKS_ONLY),
-        ("何歳ですか？", "", ASKS_ONLY),
+        ("何歳ですか\N{FULLWIDTH QUESTION MARK}", "", ASKS_ONLY),
         ("Which IDE?", "vim", ASKS_NOT),
         ("Which IDE?", "Vim. And you?", ASKS_LAST),
         ("I use vim.", "Really?", ASKS_LAST),

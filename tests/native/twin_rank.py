@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 MAX_KEYWORDS = 16
 CANDIDATES = 32
-# Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that only
-# asks, of a label and of a time that the question names.
+# Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that
+# only asks, of a label and of a time that the question names.
 WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3)
 LN_2 = 0.69314718055994530942
 

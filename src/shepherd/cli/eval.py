@@ -23,7 +23,7 @@ examples:
   shepherd eval corpus.jsonl --output before.jsonl       measure, and keep every answer
   shepherd eval corpus.jsonl --baseline before.jsonl     is it better now, and is that chance?
   shepherd eval export.jsonl --questions mine.jsonl      on one's own memory
-  shepherd eval corpus.jsonl --tune                      weights chosen without the conversation they are tried on
+  shepherd eval corpus.jsonl --tune                      choose weights, each tried on what it has not seen
 """
 
 
@@ -145,9 +145,8 @@ def _show(report: dict[str, object], screen: Screen) -> None:
         for name, values in measures.items()
     ]
     screen.table(["category", "questions", *METRICS], rows)
-    screen.note(
-        f"95 % intervals over questions; a search took p50 {report['p50_us']:.0f} µs, p99 {report['p99_us']:.0f} µs"
-    )
+    times = f"p50 {report['p50_us']:.0f} µs, p99 {report['p99_us']:.0f} µs"
+    screen.note(f"95 % intervals over questions; a search took {times}")
     compared = report.get("comparison")
     if isinstance(compared, dict):
         screen.print()

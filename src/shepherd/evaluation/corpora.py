@@ -1,4 +1,4 @@
-"""Labelled conversations from files: JSON lines of our own form, LongMemEval's JSON, an export with questions.
+"""Labelled conversations from files: JSON lines of our own form, LongMemEval's JSON, an export.
 
     {"id": …, "now": …, "turns": [{"id": …, "session": …, "time": unix seconds, "speaker": …, "text": …,
      "caption": …}], "questions": [{"question": …, "evidence": [ids of turns], "category": …}]}

@@ -40,6 +40,11 @@ Rows = Literal["turns", "exchanges"]
 DEPTH = 20
 METRICS = ("recall@3", "recall@5", "recall@10", "mrr", "ndcg@10")
 _USER = "eval"
+# strftime's names are the locale's.
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +142,7 @@ def _texts(turns: list[Turn], *, dates: bool) -> tuple[str, str]:
 
 def _day(timestamp: int) -> str:
     moment = datetime.fromtimestamp(timestamp, timezone.utc)
-    months = "January February March April May June July August September October November December".split()
-    return f"{moment.day:02} {months[moment.month - 1]} {moment.year}"
+    return f"{moment.day:02} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
 def _ask(here: Stored, conversation: str, question: Question) -> Answered:

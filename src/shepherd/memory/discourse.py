@@ -20,8 +20,11 @@ PAUSE_S = 1800
 
 # Signs that end a sentence: not the points of v2.31, example.com or ?page=1. What follows the last of them, a
 # picture's caption, a date, a signature, does not count.
-_END = re.compile(r"""[?.!…]+(?=[\s"'”’)\]*_]|$)|[？！。؟]""")
-_QUESTION_MARKS = frozenset("?？؟")
+_FAR_MARKS = "\N{FULLWIDTH QUESTION MARK}\N{ARABIC QUESTION MARK}"
+_FAR_ENDS = "\N{FULLWIDTH EXCLAMATION MARK}\N{IDEOGRAPHIC FULL STOP}"
+_CLOSING = "\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
+_END = re.compile(rf"""[?.!…]+(?=[\s"'{_CLOSING})\]*_]|$)|[{_FAR_MARKS}{_FAR_ENDS}]""")
+_QUESTION_MARKS = frozenset("?" + _FAR_MARKS)
 _TAIL_CHARACTERS = 1000
 # "Anna: ...", "Dr. Anna Smith: ...", "Address: ...": up to three words.
 _LABEL = re.compile(r"\s*([^\W_][\w.'-]*(?: [\w.'-]+){0,2}):\s")
@@ -64,7 +67,7 @@ def thread(sequence: int, timestamp: int, session: str, previous: Neighbour | No
     """Key of the conversation: above 0 of a session, below of a stretch of memories without one."""
     if session:
         return key(session)
-    if previous is not None and not previous.session and previous.thread < 0:
-        if abs(timestamp - previous.timestamp) <= PAUSE_S:
-            return previous.thread
+    follows = previous is not None and not previous.session and previous.thread < 0
+    if previous is not None and follows and abs(timestamp - previous.timestamp) <= PAUSE_S:
+        return previous.thread
     return -(sequence & 0x7FFFFFFF or 1)

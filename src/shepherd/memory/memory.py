@@ -15,6 +15,7 @@ from shepherd.escaping import storable
 from shepherd.memory import audit, tail, transfer
 from shepherd.memory.importers import Source
 from shepherd.memory.importers.shepherd import read as read_lines
+from shepherd.memory.periods import mentions_time, named_periods
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     AuditFinding,
@@ -104,14 +105,16 @@ class Memory:
             return _NOTHING
         began = time.perf_counter()
         keywords = _keywords(message)
+        now = self._clock()
         facts, results = self._store.recall(
             user,
             keywords,
             limit=self.max_results,
-            now=self._clock(),
+            now=now,
             recency_floor=self.recency_floor,
             min_relevance=self.relevance_threshold,
             except_session=except_session,
+            periods=named_periods(message, now) if mentions_time(keywords) else (),
         )
         shown, block = self._facts_block(user, facts)
         return Injection(
@@ -138,13 +141,16 @@ class Memory:
         user = self._user(user_id)
         if user is None:
             return []
+        keywords = _keywords(query)
+        now = self._clock()
         return self._store.search(
             user,
-            _keywords(query),
+            keywords,
             limit=self.max_results if max_results is None else max_results,
-            now=self._clock(),
+            now=now,
             recency_floor=self.recency_floor,
             min_relevance=_share("threshold", threshold),
+            periods=named_periods(query, now) if mentions_time(keywords) else (),
         )
 
     def _facts_block(self, user: str, facts: tuple[Fact, ...]) -> tuple[tuple[Fact, ...], str]:

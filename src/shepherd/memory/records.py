@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 __all__ = [
     "AuditFinding",
@@ -21,6 +22,10 @@ __all__ = [
 ]
 
 JobState = Literal["open", "waiting", "running", "dead", "done"]
+
+
+# Times that a question names: (first second, the one after the last) of each.
+Periods: TypeAlias = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)

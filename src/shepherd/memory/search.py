@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from shepherd._native.store import Connection
 from shepherd.memory.hot import HotRecall
+from shepherd.memory.records import Periods
 from shepherd.types import SearchResult
 
 __all__ = ["best"]
@@ -36,12 +37,23 @@ def best(
     recency_floor: float,
     min_relevance: float,
     except_session: str = "",
+    periods: Periods = (),
 ) -> list[SearchResult]:
-    """The best memories of a tenant, best first, ties to the one stored last; none of `except_session`."""
+    """The best memories of a tenant, best first, ties to the one stored last; none of `except_session`.
+
+    `periods`: times that the question names, which count for memories of those times.
+    """
     asked = limit
     while True:
         hits = recall.search(
-            connection, tenant, keywords, asked, now, recency_floor=recency_floor, min_relevance=min_relevance
+            connection,
+            tenant,
+            keywords,
+            asked,
+            now,
+            recency_floor=recency_floor,
+            min_relevance=min_relevance,
+            periods=periods,
         )
         rows = _rows(connection, [hit[0] for hit in hits]) if hits else {}
         # An entry of the index without its row, in a damaged file, is not there: `check` finds and mends it.

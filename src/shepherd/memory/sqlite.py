@@ -21,6 +21,7 @@ from shepherd.memory.records import (
     MemoryStats,
     NewMemory,
     OpenJob,
+    Periods,
     SessionSummary,
 )
 from shepherd.sizes import parse_limit
@@ -71,6 +72,7 @@ class SQLiteStore:
         recency_floor: float,
         min_relevance: float,
         except_session: str,
+        periods: Periods = (),
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
         with self._database.read() as connection:
@@ -88,6 +90,7 @@ class SQLiteStore:
                     recency_floor=recency_floor,
                     min_relevance=min_relevance,
                     except_session=except_session,
+                    periods=periods,
                 )
         if tenant is not None:
             self._tenants[user_id] = tenant
@@ -102,6 +105,7 @@ class SQLiteStore:
         now: float,
         recency_floor: float,
         min_relevance: float,
+        periods: Periods = (),
     ) -> list[SearchResult]:
         """The best memories, best first, ties to the one stored last."""
         with self._database.read() as connection:
@@ -117,6 +121,7 @@ class SQLiteStore:
                 now=now,
                 recency_floor=recency_floor,
                 min_relevance=min_relevance,
+                periods=periods,
             )
 
     def _facts_of(self, user_id: str, rows: _FactRows) -> tuple[Fact, ...]:

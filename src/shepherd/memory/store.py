@@ -19,6 +19,7 @@ from shepherd.memory.records import (
     MemoryStats,
     NewMemory,
     OpenJob,
+    Periods,
     SessionSummary,
 )
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
@@ -41,6 +42,7 @@ class MemoryStore(Protocol):
         recency_floor: float,
         min_relevance: float,
         except_session: str,
+        periods: Periods = (),
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
 
@@ -53,6 +55,7 @@ class MemoryStore(Protocol):
         now: float,
         recency_floor: float,
         min_relevance: float,
+        periods: Periods = (),
     ) -> list[SearchResult]:
         """The best memories, best first, ties to the newer."""
 

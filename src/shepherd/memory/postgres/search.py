@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shepherd._native import rank
 from shepherd._native.text import match_expression
 from shepherd.memory.postgres.database import Connection
+from shepherd.memory.records import Periods
 from shepherd.memory.schema import memory_range
 from shepherd.types import SearchResult
 
@@ -87,6 +88,7 @@ def best(
     recency_floor: float,
     min_relevance: float,
     except_session: str = "",
+    periods: Periods = (),
 ) -> list[SearchResult]:
     """The best memories of a user, best first, ties to the one stored last; none of `except_session`."""
     users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
@@ -99,7 +101,9 @@ def best(
     asked = limit
     while True:
         # As many candidates as are asked for: what they lend each other depends on it, on both engines.
-        hits = _rescore(connection, scored, labels, asked, now=now, floor=recency_floor, least=min_relevance)
+        hits = _rescore(
+            connection, scored, labels, periods, asked, now=now, floor=recency_floor, least=min_relevance
+        )
         rows = {row[0]: row for row in connection.execute(_ROWS, ([hit[0] for hit in hits],))}
         results = [
             _result(row, score, relevance, now)
@@ -156,6 +160,7 @@ def _rescore(
     connection: Connection,
     scored: _Scored,
     labels: list[int],
+    periods: Periods,
     asked: int,
     *,
     now: float,
@@ -176,7 +181,8 @@ def _rescore(
     ]  # fmt: skip
     lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
     hits: list[tuple[int, float, float]] = []
-    for sequence, bm25, evidence, score in rank.rescore(around, now=now, recency_floor=floor, labels=labels):
+    rescored = rank.rescore(around, now=now, recency_floor=floor, labels=labels, periods=periods)
+    for sequence, bm25, evidence, score in rescored:
         mean = 0.5 * (bm25 + evidence)
         if mean < lowest:
             continue

@@ -20,6 +20,7 @@ from shepherd.memory.records import (
     MemoryStats,
     NewMemory,
     OpenJob,
+    Periods,
     SessionSummary,
 )
 from shepherd.sizes import parse_limit
@@ -74,6 +75,7 @@ class PostgresStore:
         recency_floor: float,
         min_relevance: float,
         except_session: str,
+        periods: Periods = (),
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
 
@@ -90,6 +92,7 @@ class PostgresStore:
                 recency_floor=recency_floor,
                 min_relevance=min_relevance,
                 except_session=except_session,
+                periods=periods,
             )
 
         rows, results = self._database.read(read)
@@ -104,6 +107,7 @@ class PostgresStore:
         now: float,
         recency_floor: float,
         min_relevance: float,
+        periods: Periods = (),
     ) -> list[SearchResult]:
         """The best memories, best first, ties to the one stored last."""
 
@@ -116,6 +120,7 @@ class PostgresStore:
                 now=now,
                 recency_floor=recency_floor,
                 min_relevance=min_relevance,
+                periods=periods,
             )
 
         return self._database.read(read) if keywords and limit > 0 else []

@@ -1,0 +1,134 @@
+"""The times that a question names: "in May 2023", "yesterday", "last week", as pairs of unix seconds.
+
+English, in the local time zone. A month without a year means that month of each of the last few years. What is
+no time, like the verb in "may I", must not be taken for one: a miss costs little, a false hit more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import datetime, timedelta, tzinfo
+
+from shepherd._native.text import keywords
+
+__all__ = ["mentions_time", "named_periods"]
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_SHORT = {month[:3]: number for number, month in enumerate(_MONTHS, 1)} | {"sept": 9}
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)}|{'|'.join(sorted(_SHORT, key=len, reverse=True))})\.?"
+_DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+# 3 May 2023, May 3rd, 2023, May 2023, in May, 2023-05-03, in 2023.
+_DATES = [
+    re.compile(rf"\b{pattern}\b", re.ASCII)
+    for pattern in (
+        r"(?P<year>(?:19|20)\d\d)-(?P<number>[01]\d)-(?P<day>[0-3]\d)",
+        rf"{_DAY} (?:of )?{_MONTH},? {_YEAR}",
+        rf"{_MONTH} {_DAY},? {_YEAR}",
+        rf"{_MONTH},? (?:of )?{_YEAR}",
+        rf"{_DAY} (?:of )?{_MONTH}",
+        rf"{_MONTH} {_DAY}",
+        rf"(?:in|of|during|since|last|this|early|late|mid) {_MONTH}",
+        rf"(?:in|of|during) {_YEAR}",
+    )
+]
+_RELATIVE = re.compile(r"\b(today|yesterday|(?:last|this|past) (?:week|month|year))\b")
+_AGO = re.compile(
+    r"\b(a|an|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,3}) (day|week|month|year)s? ago\b"
+)
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {word: number for number, word in enumerate(_WORDS, 1)}
+_NUMBERS |= {"a": 1, "an": 1}
+_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_YEARS_BACK = 5
+_MOST = 16
+_MOST_CHARACTERS = 2000
+_SIGNS = frozenset(keywords(" ".join([*_MONTHS, *_SHORT, *_LENGTHS, "today yesterday ago"])))
+
+
+def mentions_time(words: Collection[str]) -> bool:
+    """Whether named_periods may find something in a message of these keywords: half a microsecond."""
+    return not _SIGNS.isdisjoint(words) or any(word.isdigit() for word in words)
+
+
+def named_periods(text: str, now: float, zone: tzinfo | None = None) -> list[tuple[int, int]]:
+    """(first second, the one after the last) of each time named, at most 16; `zone` None is the local one.
+
+    >>> from datetime import timezone
+    >>> named_periods("What did we do on 3 May 2023?", 1_700_000_000, timezone.utc)
+    [(1683072000, 1683158400)]
+    """
+    lowered = text[:_MOST_CHARACTERS].lower()
+    today = datetime.fromtimestamp(now, zone).astimezone(zone)
+    found: dict[tuple[int, int], None] = {}
+    for pattern in _DATES:
+        for match in pattern.finditer(lowered):
+            found |= dict.fromkeys(_of_date(match.groupdict(), today))
+        lowered = pattern.sub(" ", lowered)
+    for match in _RELATIVE.finditer(lowered):
+        found[_of_relative(match[1], today)] = None
+    for match in _AGO.finditer(lowered):
+        found[_of_ago(_NUMBERS.get(match[1]) or int(match[1]), match[2], today)] = None
+    return list(found)[:_MOST]
+
+
+def _of_date(parts: dict[str, str | None], today: datetime) -> list[tuple[int, int]]:
+    name = parts.get("month")
+    month = (
+        int(parts.get("number") or 0) if name is None else _SHORT[name[:4] if name == "sept" else name[:3]]
+    )
+    day = int(parts.get("day") or 0)
+    year = parts.get("year")
+    years = [int(year)] if year else range(today.year, today.year - _YEARS_BACK, -1)
+    periods = []
+    for one in years:
+        try:
+            first = today.replace(one, month or 1, day or 1, 0, 0, 0, 0)
+        except ValueError:  # 31 February, or 29 in most years
+            continue
+        if first <= today:
+            periods.append(_between(first, first + timedelta(days=1) if day else _next(first, bool(month))))
+    return periods
+
+
+def _next(first: datetime, is_month: bool) -> datetime:
+    if not is_month:
+        return first.replace(first.year + 1)
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _of_relative(words: str, today: datetime) -> tuple[int, int]:
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    day = timedelta(days=1)
+    if words == "today":
+        return _between(midnight, midnight + day)
+    if words == "yesterday":
+        return _between(midnight - day, midnight)
+    which, unit = words.split()
+    monday = midnight - midnight.weekday() * day
+    month = midnight.replace(day=1)
+    year = month.replace(month=1)
+    starts = {
+        "week": (monday - 7 * day, monday),
+        "month": ((month - day).replace(day=1), month),
+        "year": (year.replace(year.year - 1), year),
+    }
+    last, this = starts[unit]
+    # "past week" and "last week" may mean the last seven days as well.
+    return _between(last if which != "this" else this, midnight + day)
+
+
+def _of_ago(number: int, unit: str, today: datetime) -> tuple[int, int]:
+    """About then: half a unit around it, at least that day."""
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    middle = midnight - timedelta(days=min(number * _LENGTHS[unit], 36_500))
+    slack = timedelta(days=_LENGTHS[unit] // 2)
+    return _between(middle - slack, middle + slack + timedelta(days=1))
+
+
+def _between(first: datetime, end: datetime) -> tuple[int, int]:
+    return int(first.timestamp()), int(end.timestamp())

@@ -1,0 +1,184 @@
+"""Corpora, measures and runs of an evaluation, on real databases."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.evaluation import compare, evaluate, interval, is_run, read_corpus, read_run, tune, write_run
+from shepherd.evaluation.metrics import ndcg_at, recall_at, reciprocal_rank
+from shepherd.memory import Memory
+
+DAY = 86_400
+
+
+def conversation(name: str = "one") -> dict[str, Any]:
+    texts = [
+        ("D1:1", 1, "Anna", "Do you have a pet?"),
+        ("D1:2", 1, "Ben", "Yes, a spaniel called Rex."),
+        ("D1:3", 1, "Anna", "Lovely weather today."),
+        ("D2:1", 2, "Ben", "I bought a bicycle."),
+        ("D2:2", 2, "Anna", "Which colour has it?"),
+        ("D2:3", 2, "Ben", "Green."),
+    ]
+    return {
+        "id": name,
+        "now": 40 * DAY,
+        "turns": [
+            {
+                "id": id,
+                "session": session,
+                "time": session * DAY,
+                "speaker": speaker,
+                "text": text,
+                "caption": "",
+            }
+            for id, session, speaker, text in texts
+        ],
+        "questions": [
+            {"question": "Which pet does Ben have?", "evidence": ["D1:2"], "category": "animals"},
+            {"question": "What colour is the bike?", "evidence": ["D2:3", "D9:9"], "category": "things"},
+            {"question": "without evidence", "evidence": ["D9:9"], "category": "things"},
+        ],
+    }
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(conversation(name)) + "\n" for name in ("one", "two")))
+    return path
+
+
+def test_measures_have_their_published_values() -> None:
+    found, evidence = ["a", "b", "c", "d"], {"b", "d", "x"}
+
+    assert recall_at(3, found, evidence) == pytest.approx(1 / 3)
+    assert recall_at(10, found, evidence) == pytest.approx(2 / 3)
+    assert reciprocal_rank(found, evidence) == 0.5
+    assert reciprocal_rank(found, {"x"}) == 0.0
+    best = 1 + 1 / math.log2(3) + 1 / 2
+    assert ndcg_at(10, found, evidence) == pytest.approx((1 / math.log2(3) + 1 / math.log2(5)) / best)
+    assert ndcg_at(1, ["b"], evidence) == 1.0
+
+
+def test_interval_holds_the_mean_and_is_always_the_same() -> None:
+    values = [0.0, 1.0, 1.0, 0.5] * 25
+
+    one = interval(values)
+
+    assert one == interval(values)
+    assert one.low < one.mean == pytest.approx(0.625) < one.high
+    assert interval([1.0] * 9).low == 1.0
+
+
+def test_comparison_tells_a_difference_from_chance() -> None:
+    better = compare([1.0] * 30, [0.5] * 30)
+    same = compare([1.0, 0.0] * 15, [0.0, 1.0] * 15)
+
+    assert better.difference.mean == 0.5
+    assert better.p_value < 0.01
+    assert same.difference.mean == 0.0
+    assert same.p_value > 0.9
+
+
+def test_evidence_is_found_by_the_real_memory(corpus: Path) -> None:
+    conversations = read_corpus(corpus)
+
+    results = evaluate(conversations)
+
+    assert [result.question for result in results[:2]] == [
+        "Which pet does Ben have?",
+        "What colour is the bike?",
+    ]
+    assert len(results) == 4
+    assert all(result.metrics["recall@3"] == 1.0 for result in results)
+    assert all(result.evidence[0] in result.found for result in results)
+
+
+def test_exchanges_are_one_memory_of_two_turns(corpus: Path) -> None:
+    results = evaluate(read_corpus(corpus), rows="exchanges", dates=False)
+
+    assert results[0].evidence == ["D1:1"]
+    assert results[0].metrics["mrr"] == 1.0
+
+
+def test_repeated_turns_count_as_the_one_memory_they_are(tmp_path: Path) -> None:
+    entry = conversation()
+    entry["turns"].append({**entry["turns"][1], "id": "D1:9", "time": entry["turns"][1]["time"]})
+    entry["questions"][0]["evidence"] = ["D1:9"]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps(entry))
+
+    assert evaluate(read_corpus(path))[0].evidence == ["D1:2"]
+
+
+def test_run_is_read_as_it_was_written(corpus: Path, tmp_path: Path) -> None:
+    results = evaluate(read_corpus(corpus))
+    path = tmp_path / "run.jsonl"
+
+    write_run(path, results)
+
+    assert is_run(path)
+    assert not is_run(corpus)
+    assert read_run(path) == results
+
+
+def test_longmemeval_is_read(tmp_path: Path) -> None:
+    entry = {
+        "question_id": "q1",
+        "question_type": "single-session-user",
+        "question": "Which degree did I get?",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": ["s1", "s2"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 02:21"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "I am hungry"}, {"role": "assistant", "content": "Eat."}],
+            [{"role": "user", "content": "My degree is in business.", "has_answer": True}],
+        ],
+        "answer_session_ids": ["s2"],
+    }
+    path = tmp_path / "longmemeval.json"
+    path.write_text(json.dumps([entry]))
+
+    [found] = read_corpus(path)
+
+    assert found.questions[0].evidence == ("s2:1",)
+    assert found.turns[0].time == 1684549260
+    assert evaluate([found])[0].metrics["recall@3"] == 1.0
+
+
+def test_own_memory_is_measured_with_own_questions(memory: Memory, tmp_path: Path) -> None:
+    id = memory.store_memory("Which dog?", "Rex")
+    memory.store_memory("Which city?", "Austin")
+    export, questions = tmp_path / "export.jsonl", tmp_path / "questions.jsonl"
+    export.write_text("".join(json.dumps(entry) + "\n" for entry in memory.export_memories()))
+    questions.write_text(json.dumps({"question": "what is my dog called?", "evidence": [id]}))
+
+    [result] = evaluate(read_corpus(export, questions), dates=False)
+
+    assert result.metrics["mrr"] == 1.0
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "{}", '{"id": 1, "turns": 5, "questions": []}'])
+def test_file_of_another_form_is_refused_without_its_text(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(text)
+
+    with pytest.raises(UsageError, match=r"other\.jsonl") as caught:
+        read_corpus(path)
+
+    assert caught.value.hint
+
+
+def test_tuning_scores_each_conversation_with_weights_chosen_without_it(corpus: Path) -> None:
+    folds = tune(read_corpus(corpus))
+
+    assert [fold.left_out for fold in folds] == ["one", "two", ""]
+    assert {result.conversation for result in folds[0].results} == {"one"}
+    assert len(folds[2].results) == 4

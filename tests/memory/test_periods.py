@@ -1,0 +1,102 @@
+"""The times that a question names."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from shepherd._native.text import keywords
+from shepherd.memory import Memory, Turn
+from shepherd.memory.periods import mentions_time, named_periods
+
+UTC = timezone.utc
+# A Wednesday.
+NOW = datetime(2023, 11, 15, 12, 30, tzinfo=UTC).timestamp()
+
+
+def days(text: str) -> list[tuple[str, str]]:
+    """First and last day of each period."""
+    periods = named_periods(text, NOW, UTC)
+    return [
+        (
+            datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d"),
+            (datetime.fromtimestamp(end, UTC) - timedelta(seconds=1)).strftime("%Y-%m-%d"),
+        )
+        for first, end in periods
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("What happened on 3 May 2023?", "2023-05-03", "2023-05-03"),
+        ("What happened on May 3rd, 2023?", "2023-05-03", "2023-05-03"),
+        ("the 2nd of February 2020", "2020-02-02", "2020-02-02"),
+        ("2023-05-03", "2023-05-03", "2023-05-03"),
+        ("in May 2023", "2023-05-01", "2023-05-31"),
+        ("Feb. 2020", "2020-02-01", "2020-02-29"),
+        ("December, 2022", "2022-12-01", "2022-12-31"),
+        ("in 2022", "2022-01-01", "2022-12-31"),
+        ("today", "2023-11-15", "2023-11-15"),
+        ("Yesterday?", "2023-11-14", "2023-11-14"),
+        ("last week", "2023-11-06", "2023-11-15"),
+        ("this month", "2023-11-01", "2023-11-15"),
+        ("last year", "2022-01-01", "2023-11-15"),
+        ("two days ago", "2023-11-12", "2023-11-14"),
+        ("a week ago", "2023-11-05", "2023-11-11"),
+    ],
+)
+def test_period_is_what_was_said(text: str, first: str, last: str) -> None:
+    assert days(text) == [(first, last)]
+    assert mentions_time(keywords(text))
+
+
+def test_month_without_a_year_is_that_of_every_late_year() -> None:
+    assert days("what did we cook in May?")[:2] == [
+        ("2023-05-01", "2023-05-31"),
+        ("2022-05-01", "2022-05-31"),
+    ]
+    assert days("during december")[0] == ("2022-12-01", "2022-12-31")
+
+
+def test_several_times_are_several_periods() -> None:
+    assert days("between 3 May 2023 and June 2023") == [
+        ("2023-05-03", "2023-05-03"),
+        ("2023-06-01", "2023-06-30"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "may I ask?",
+        "I may go",
+        "we march on",
+        "version 2023.1 of the 45 tests",
+        "31 February 2023",
+        "in May 2099",
+        "the last of us",
+        "",
+        "what is my name?",
+    ],
+)
+def test_what_names_no_time_gives_none(text: str) -> None:
+    assert days(text) == []
+
+
+def test_many_times_are_cut_off() -> None:
+    assert (
+        len(named_periods("May and " * 5 + " in may, in june, in july, in april, in march", NOW, UTC)) == 16
+    )
+
+
+def test_memory_of_the_month_that_is_asked_for_comes_first(memory: Memory) -> None:
+    for month in (3, 5, 7):
+        when = datetime(2023, month, 10, 12, tzinfo=UTC).timestamp()
+        memory.archive_turn(
+            Turn(f"We cooked a soup, number {month}.", "", timestamp=when, session=f"s{month}")
+        )
+
+    assert memory.search("Which soup did we cook in May?")[0].question == "We cooked a soup, number 5."
+    assert memory.search("Which soup did we cook in March?")[0].question == "We cooked a soup, number 3."
