@@ -1,6 +1,6 @@
 /* The hot index of one user: taking memories in and out, and who may look when.
 
-   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 32 bytes each: time,
+   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 28 bytes each: time,
    sequence, length, and what rescoring needs.  A dictionary gives each word a term; a term has the list of the memories that have the word
    (hot_postings.c).  Nothing is kept of the texts.  About 250 bytes a memory for a large user.
 
@@ -26,6 +26,7 @@ shp_hot *shp_hot_new(void)
     if (!index)
         return NULL;
     index->version = -1;
+    index->oldest = INT64_MAX;
     if (shp_rwlock_init(&index->lock)) {
         free(index);
         return NULL;
@@ -39,6 +40,7 @@ void shp_hot_free(shp_hot *index)
         return;
     shp_rwlock_destroy(&index->lock);
     free(index->documents);
+    free(index->timestamps);
     free(index->newest);
     hot_dictionary_free(&index->dictionary);
     hot_heap_free(&index->heap);
@@ -148,7 +150,6 @@ static int is_sound(const shp_hot_row *row)
 static hot_document document_of(const shp_hot_row *row)
 {
     return (hot_document){
-        .timestamp = row->timestamp,
         .sequence = (uint32_t)row->sequence,
         .doc_len = (int32_t)row->doc_len,
         .thread = (int32_t)row->thread,
@@ -168,10 +169,13 @@ static shp_hot_status reserve_documents(shp_hot *index)
     hot_document *documents = realloc(index->documents, capacity * sizeof *documents);
     if (documents)
         index->documents = documents;
+    int64_t *timestamps = realloc(index->timestamps, capacity * sizeof *timestamps);
+    if (timestamps)
+        index->timestamps = timestamps;
     int64_t *newest = realloc(index->newest, capacity / HOT_BLOCK * sizeof *newest);
     if (newest)
         index->newest = newest;
-    if (!documents || !newest)
+    if (!documents || !timestamps || !newest)
         return SHP_HOT_NO_MEMORY;
     index->capacity = capacity;
     return SHP_HOT_OK;
@@ -180,12 +184,20 @@ static shp_hot_status reserve_documents(shp_hot *index)
 /* `newest` after document's time is known; what stands behind its block may only rise. */
 static void note_time(shp_hot *index, uint32_t document)
 {
-    int64_t timestamp = index->documents[document].timestamp;
+    int64_t timestamp = index->timestamps[document];
     uint32_t block = document / HOT_BLOCK, n_blocks = (index->n_documents + HOT_BLOCK - 1) / HOT_BLOCK;
     if (document == index->n_documents - 1 && document % HOT_BLOCK == 0)
         index->newest[block] = block && index->newest[block - 1] > timestamp ? index->newest[block - 1] : timestamp;
     for (; block < n_blocks && index->newest[block] < timestamp; block++)
         index->newest[block] = timestamp;
+    if (timestamp < index->oldest)
+        index->oldest = timestamp;
+}
+
+static void note_length(shp_hot *index, int64_t doc_len)
+{
+    if (index->longest < doc_len)
+        index->longest = (int32_t)doc_len;
 }
 
 /* ---- words of a memory, under the lock */
@@ -269,9 +281,11 @@ static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const toke
         return status;
     uint32_t document = index->n_documents++;
     index->documents[document] = document_of(row);
+    index->timestamps[document] = row->timestamp;
     note_time(index, document);
     index->n_memories++;
     index->total_length += row->doc_len;
+    note_length(index, row->doc_len);
     return index_tokens(index, document, buffer, first, first + (size_t)row->doc_len, offset);
 }
 
@@ -330,7 +344,9 @@ shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
         remove_postings(index, &document, 1);
         index->total_length += row->doc_len - index->documents[document].doc_len;
         index->documents[document] = document_of(row);
+        index->timestamps[document] = row->timestamp;
         note_time(index, document);
+        note_length(index, row->doc_len);
         status = index_tokens(index, document, &buffer, 0, buffer.n, &offset);
     }
     shp_rwlock_disown(&index->lock);
@@ -358,12 +374,12 @@ shp_hot_status shp_hot_count(shp_hot *index, shp_hot_counts *out)
         .version = index->version,
         .n_memories = index->n_memories,
         .total_length = index->total_length,
-        .last_sequence = index->n_documents ? index->documents[index->n_documents - 1].sequence : -1,
+        .last_sequence = index->n_documents ? (int64_t)index->documents[index->n_documents - 1].sequence : -1,
         .n_terms = dictionary->n,
         .n_postings = index->n_postings,
         .n_free_bytes = (int64_t)index->heap.n_free_units * 8,
     };
-    size_t n_bytes = sizeof *index + index->capacity * sizeof(hot_document) +
+    size_t n_bytes = sizeof *index + index->capacity * (sizeof(hot_document) + sizeof(int64_t)) +
                      index->capacity / HOT_BLOCK * sizeof(int64_t) + dictionary->name_capacity +
                      dictionary->capacity * sizeof(hot_term) + dictionary->n_slots * sizeof(uint32_t) +
                      index->heap.capacity * 8 + index->heap.big_tf_capacity * sizeof(hot_big_tf);

@@ -91,20 +91,22 @@ void hot_heap_free(hot_heap *heap);
 enum { HOT_BLOCK = 256 }; /* memories per entry of newest */
 
 typedef struct {
-    int64_t timestamp;
     uint32_t sequence;
     int32_t doc_len;       /* -1: taken out */
     int32_t thread, label; /* as in rescore.h, as asks */
     uint8_t asks;
-    uint8_t unused[7];
+    uint8_t unused[3];
 } hot_document;
 
 struct shp_hot {
     shp_rwlock lock; /* shared by questions, which only try it; exclusive while anything below changes */
     hot_document *documents; /* rising by sequence */
+    int64_t *timestamps;     /* of the same: asked for most often */
     uint32_t n_documents, capacity;
     int64_t *newest; /* per block: newest timestamp in it and in all before it */
     int64_t n_memories, total_length, n_postings;
+    int64_t oldest;  /* timestamp, as the next of any memory so far */
+    int32_t longest; /* doc_len */
     int64_t version; /* -1 while it is changed */
     hot_dictionary dictionary;
     hot_heap heap;

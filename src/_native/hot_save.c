@@ -1,7 +1,7 @@
 /* The hot index as a block of bytes, and back.
 
-   Format: a header of 64-bit numbers, then the arrays as they lie in memory, each padded to 8 bytes: documents, newest,
-   names, terms, heap, big_tfs; last a checksum of all before it.  It is a cache for the machine that wrote it:
+   Format: a header of 64-bit numbers, then the arrays as they lie in memory, each padded to 8 bytes: documents, timestamps,
+   newest, names, terms, heap, big_tfs; last a checksum of all before it.  It is a cache for the machine that wrote it:
    another byte order or format number is damage, and what does not fit together is damage too, whatever the
    checksum says: no place outside the arrays is ever looked at. */
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct {
     size_t n_bytes;
 } section;
 
-enum { N_SECTIONS = 6 };
+enum { N_SECTIONS = 7 };
 
 static size_t padded(size_t n_bytes) { return (n_bytes + 7) & ~(size_t)7; }
 
@@ -52,11 +52,12 @@ static void sections_of(const shp_hot *index, section *out)
     const hot_dictionary *dictionary = &index->dictionary;
     const hot_heap *heap = &index->heap;
     out[0] = (section){index->documents, index->n_documents * sizeof *index->documents};
-    out[1] = (section){index->newest, n_blocks(index->n_documents) * sizeof *index->newest};
-    out[2] = (section){dictionary->names, dictionary->n_name_bytes};
-    out[3] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
-    out[4] = (section){heap->units, heap->n_units * sizeof *heap->units};
-    out[5] = (section){heap->big_tfs, heap->n_big_tfs * sizeof *heap->big_tfs};
+    out[1] = (section){index->timestamps, index->n_documents * sizeof *index->timestamps};
+    out[2] = (section){index->newest, n_blocks(index->n_documents) * sizeof *index->newest};
+    out[3] = (section){dictionary->names, dictionary->n_name_bytes};
+    out[4] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
+    out[5] = (section){heap->units, heap->n_units * sizeof *heap->units};
+    out[6] = (section){heap->big_tfs, heap->n_big_tfs * sizeof *heap->big_tfs};
 }
 
 static void fill_header(const shp_hot *index, size_t size, header *out)
@@ -126,8 +127,8 @@ static int is_header_sound(const header *head, size_t n_bytes)
     if (head->n_documents >= most / 2 || head->n_names >= most / 2 || head->n_terms >= most / 4 ||
         head->n_units > most || head->n_big_tfs > most || head->version < 0)
         return 0;
-    uint64_t size = sizeof *head + head->n_documents * sizeof(hot_document) +
-                    n_blocks((size_t)head->n_documents) * 8 + padded((size_t)head->n_names) +
+    uint64_t size = sizeof *head + padded((size_t)head->n_documents * sizeof(hot_document)) +
+                    head->n_documents * sizeof(int64_t) + n_blocks((size_t)head->n_documents) * 8 + padded((size_t)head->n_names) +
                     head->n_terms * sizeof(hot_term) + head->n_units * 8 + head->n_big_tfs * sizeof(hot_big_tf);
     return size == head->size;
 }
@@ -148,6 +149,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     hot_dictionary *dictionary = &index->dictionary;
     hot_heap *heap = &index->heap;
     index->documents = copied(&at, n_documents, capacity, sizeof *index->documents);
+    index->timestamps = copied(&at, n_documents, capacity, sizeof *index->timestamps);
     index->newest = copied(&at, capacity / HOT_BLOCK, capacity / HOT_BLOCK, sizeof *index->newest);
     dictionary->names = copied(&at, (size_t)head->n_names, (size_t)head->n_names, 1);
     dictionary->terms = copied(&at, (size_t)head->n_terms, (size_t)head->n_terms, sizeof *dictionary->terms);
@@ -165,7 +167,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     index->n_memories = head->n_memories;
     index->total_length = head->total_length;
     index->n_postings = head->n_postings;
-    int is_full = index->documents && index->newest && dictionary->names && dictionary->terms && heap->units &&
+    int is_full = index->documents && index->timestamps && index->newest && dictionary->names && dictionary->terms && heap->units &&
                   heap->big_tfs;
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
@@ -219,12 +221,22 @@ static int are_free_chunks_sound(const hot_heap *heap)
     return n_units == heap->n_free_units;
 }
 
-static int are_documents_sound(const shp_hot *index)
+/* Finds the longest and the oldest on the way. */
+static int are_documents_sound(shp_hot *index)
 {
     int64_t n_memories = 0, total_length = 0;
+    for (size_t i = 1; i < n_blocks(index->n_documents); i++)
+        if (index->newest[i] < index->newest[i - 1])
+            return 0;
     for (uint32_t i = 0; i < index->n_documents; i++) {
         const hot_document *document = &index->documents[i];
         if ((i && document->sequence <= document[-1].sequence) || document->doc_len < -1)
+            return 0;
+        if (document->doc_len > index->longest)
+            index->longest = document->doc_len;
+        if (index->timestamps[i] < index->oldest)
+            index->oldest = index->timestamps[i];
+        if (index->newest[i / HOT_BLOCK] < index->timestamps[i])
             return 0;
         if (document->doc_len >= 0) {
             n_memories++;

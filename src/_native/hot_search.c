@@ -2,23 +2,24 @@
 
    Candidates by BM25 and recency first (64, or k), then what their conversations add to them (rescore.c).
 
-   Candidates: MaxScore by passes.  The keywords stand in rising order of the most that each can add to a BM25; P(j) is the most that
-   those below the j-th can add together.  Pass j, from the last keyword to the first, walks the j-th list from
-   the newest memory to the oldest and owns the memories in which none of the later keywords occurs, so no memory is
-   worth more than P(j) and its own share.  Rare keywords come first: after a few hundred postings the heap holds scores
-   that whole lists cannot reach, and the pass, or the search, ends where
+   Candidates.  Windows of 4,096 memories from the newest to the oldest: in each, the scores of the postings are added
+   up in the order of the keywords, 2 ns a posting, in sums that stay in the first-level cache.  A posting's score comes
+   from a table by length where a list is long.  MaxScore: with P the sum of the most that some keywords can add,
+   memories that have no other keyword cannot be among the best once
 
-       P(j + 1) * recency(newest time here or further down) < k-th score.
+       P * recency(newest time in the window or before it) < 64th score,
 
-   Within a pass a memory is dropped as soon as what it has, and the most that the keywords not yet looked up could
-   add, is too little; lists are searched by galloping down from where the memory before was found.
+   so the lists of those keywords are not walked, but halved for the few memories whose sum they could still lift above
+   it; and the search ends when it holds for all keywords.  Whether halving (about 12 ns) is worth it is
+   estimated from the lengths of the lists.  (MaxScore by passes, one rare keyword after the other with all others
+   halved, needed 3 times as long: with 64 candidates to find, few lists can be left out.)
 
    Exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only what is
-   strictly below the k-th score is dropped: equal scores are decided by the larger sequence.  A memory that stays gets
-   its sum again in the order of the keywords, each product rounded by itself, as in recall.c.
+   strictly below the least candidate's score is dropped: equal scores are decided by the larger sequence.  What
+   becomes a candidate has its sum in the order of the keywords, each product rounded by itself, as in recall.c.
 
    Rescoring asks for the BM25 of the memories beside the candidates: from the newest candidate to the oldest the lists
-   are galloped down once more, and only for memories of the candidate's own thread. */
+   are galloped down once more, around candidates that belong to a conversation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,11 @@
 #include "rank.h"
 
 enum {
-    MAX_WORDS = 64,       /* looked up */
+    MAX_WORDS = 64,                   /* looked up */
+    WINDOW = 4096,                    /* memories scored at a time: 32 KiB of sums */
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
-    TABLE_POSTINGS = 512, /* from here on a list gets a table of its scores by length */
-    REFRESH = 8           /* postings between two looks at how recent a memory can still be */
+    TABLE_POSTINGS = 100,             /* from here on a list gets a table of its scores by length */
+    WALK_NS = 2, HALVE_NS = 12        /* a posting added up, a memory looked up */
 };
 
 static const double SLACK = 1.0 + 1e-12;
@@ -38,10 +40,12 @@ static const double SLACK = 1.0 + 1e-12;
 typedef struct {
     hot_list list;
     uint32_t term;
-    int order;    /* among the keywords ranked by, as they were asked */
-    int64_t at;   /* no memory still to come is above this place of the list */
+    int64_t at;    /* no memory still to come is above this place of the list */
     double idf;
-    double most;  /* that it can add, with slack */
+    double most;   /* that it can add, with slack */
+    int is_walked; /* in this window: else halved */
+    int n_table;   /* scores of one occurrence by length, below this length */
+    double table[HOT_BIG];
 } keyword;
 
 typedef struct {
@@ -55,11 +59,15 @@ typedef struct {
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
     int64_t n_candidates; /* wanted */
+    double least_score;   /* so many memories have at least this score, whichever they are */
     int n;
-    keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* rising by most */
-    double below[SHP_HOT_MAX_KEYWORDS + 1]; /* P: sum of most of the keywords before */
+    keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* as they were asked */
+    keyword *rising[SHP_HOT_MAX_KEYWORDS];  /* by most */
+    double below[SHP_HOT_MAX_KEYWORDS + 1]; /* sum of most of the keywords before, by most */
     candidate small[SMALL_K], *heap;        /* min-heap by (score, document) */
     int64_t n_heap, capacity;
+    double sums[WINDOW]; /* all zero between windows */
+    uint16_t touched[WINDOW];
 } search;
 
 /* ---- the keywords */
@@ -94,31 +102,51 @@ static double most_of(const search *s, const keyword *word)
     return most * SLACK;
 }
 
+/* Scores of one occurrence, as far as the user's longest memory. */
+static void fill_table(const search *s, keyword *word)
+{
+    if (word->list.n < TABLE_POSTINGS)
+        return;
+    word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
+    for (int len = 0; len < word->n_table; len++)
+        word->table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
+}
+
 static void add_keyword(search *s, uint32_t term)
 {
     const hot_term *found = &s->index->dictionary.terms[term];
-    double idf = shp_rank_idf(s->n_docs, found->n);
-    keyword word = {.term = term, .order = s->n, .idf = idf};
-    s->idf_sum += idf;
-    hot_list_open(&s->index->heap, found, &word.list);
-    word.most = most_of(s, &word);
+    keyword *word = &s->keywords[s->n];
+    word->term = term;
+    word->idf = shp_rank_idf(s->n_docs, found->n);
+    word->n_table = 0;
+    s->idf_sum += word->idf;
+    hot_list_open(&s->index->heap, found, &word->list);
+    word->at = (int64_t)word->list.n - 1;
+    word->most = most_of(s, word);
+    fill_table(s, word);
     int i = s->n++;
-    for (; i > 0 && s->keywords[i - 1].most > word.most; i--)
-        s->keywords[i] = s->keywords[i - 1];
-    s->keywords[i] = word;
+    for (; i > 0 && s->rising[i - 1]->most > word->most; i--)
+        s->rising[i] = s->rising[i - 1];
+    s->rising[i] = word;
 }
 
-/* What stands in the list itself has moved with it. */
-static void settle_keywords(search *s)
+static double recency_at(const search *s, int64_t timestamp)
 {
+    return shp_rank_recency((s->query->rescore.now - (double)timestamp) / 86400.0, s->query->rescore.recency_floor);
+}
+
+/* A list that is as long as the candidates are many: each of its memories scores at least what the longest and oldest
+   one could.  For a user of a million it leaves out the most frequent words from the first window on. */
+static double surely_reached(const search *s)
+{
+    double least = 0.0, oldest = recency_at(s, s->index->oldest) / SLACK;
     for (int i = 0; i < s->n; i++) {
-        keyword *word = &s->keywords[i];
-        if (!s->index->dictionary.terms[word->term].size_class) {
-            word->list.documents = &word->list.single_document;
-            word->list.weights = &word->list.single_weight;
-        }
-        s->below[i + 1] = s->below[i] + word->most;
+        const keyword *word = &s->keywords[i];
+        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, s->index->longest) / SLACK * oldest;
+        if (word->list.n >= s->n_candidates && reached > least)
+            least = reached;
     }
+    return least;
 }
 
 /* How many postings the lists of all known words have. */
@@ -137,16 +165,20 @@ static int64_t find_keywords(search *s, const shp_hot_word *words, int n_words)
     for (int i = 0; i < n_known; i++)
         if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
             add_keyword(s, known[i].term);
-    settle_keywords(s);
+    for (int i = 0; i < s->n; i++)
+        s->below[i + 1] = s->below[i] + s->rising[i]->most;
+    s->least_score = surely_reached(s);
     return n_postings;
 }
 
 /* ---- one posting */
 
-static double score_posting(const search *s, const keyword *word, int64_t at)
+static inline double score_posting(const search *s, const keyword *word, int64_t at)
 {
     uint16_t weight = word->list.weights[at];
     uint32_t tf = weight & 255, len = weight >> 8, document = word->list.documents[at];
+    if (tf == 1 && (int)len < word->n_table)
+        return word->table[len];
     if (tf == HOT_BIG)
         tf = hot_big_tf_of(&s->index->heap, word->term, document);
     double doc_len = len == HOT_BIG ? s->index->documents[document].doc_len : (double)len;
@@ -172,18 +204,6 @@ static int64_t seek_down(const uint32_t *documents, int64_t at, uint32_t documen
             low = middle;
     }
     return low;
-}
-
-/* Whether the keyword's list has the document; its place is then word->at. */
-static int has(keyword *word, uint32_t document)
-{
-    word->at = seek_down(word->list.documents, word->at, document);
-    return word->at >= 0 && word->list.documents[word->at] == document;
-}
-
-static double recency_at(const search *s, int64_t timestamp)
-{
-    return shp_rank_recency((s->query->rescore.now - (double)timestamp) / 86400.0, s->query->rescore.recency_floor);
 }
 
 /* ---- the best candidates */
@@ -236,80 +256,149 @@ static shp_hot_status heap_push(search *s, const candidate *pushed)
     return SHP_HOT_OK;
 }
 
-/* The score that a memory must reach, -1 while there is room. */
-static double threshold(const search *s) { return s->n_heap == s->n_candidates ? s->heap[0].score : -1.0; }
-
-/* ---- passes */
-
-/* Looks up the document of place `at` in the other lists of pass `pass`, of whose own `own` it has; `recency` is the
-   most that its time can leave.  Its exact sum by order in *bm25; 0 when it cannot be among the best, or is no
-   memory of this pass. */
-static int complete(search *s, int pass, int64_t at, double own, double recency, double *bm25)
+/* The score that a memory must reach. */
+static double threshold(const search *s)
 {
-    double shares[SHP_HOT_MAX_KEYWORDS] = {0}, sum = own, least = threshold(s);
-    uint32_t document = s->keywords[pass].list.documents[at];
-    shares[s->keywords[pass].order] = own;
-    for (int i = pass - 1; i >= 0; i--) {
-        keyword *word = &s->keywords[i];
-        double bound = sum * SLACK + s->below[i + 1];
-        if (bound * recency < least)
-            return 0;
-        if (has(word, document))
-            sum += shares[word->order] = score_posting(s, word, word->at);
-    }
-    if (sum * SLACK * recency < least)
-        return 0;
-    for (int i = pass + 1; i < s->n; i++)
-        if (has(&s->keywords[i], document))
-            return 0;
-    *bm25 = 0.0;
-    for (int i = 0; i < s->n; i++)
-        *bm25 += shares[i];
-    return 1;
+    double least = s->n_heap == s->n_candidates ? s->heap[0].score : 0.0;
+    return least > s->least_score ? least : s->least_score;
 }
 
-static shp_hot_status offer(search *s, uint32_t document, double bm25)
-{
-    candidate found = {bm25 * recency_at(s, s->index->documents[document].timestamp), bm25, document};
-    return heap_push(s, &found);
-}
+/* ---- windows */
 
-static shp_hot_status walk(search *s, int pass)
+/* Decides which lists are walked between `newest` and the end; 0 when no memory there can be among the best. */
+static int choose_lists(search *s, double recency)
 {
-    const keyword *word = &s->keywords[pass];
-    const uint16_t *weights = word->list.weights;
-    double table[HOT_BIG], recency = 1.0;
-    int has_table = word->list.n >= TABLE_POSTINGS, wait = 0;
-    for (int len = 0; has_table && len < HOT_BIG; len++)
-        table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
+    double least = threshold(s);
+    int64_t n_walked = 0, cost = 0, best_cost;
+    int n_free = 0, best = 0;
     for (int i = 0; i < s->n; i++)
-        s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
-    for (int64_t at = (int64_t)word->list.n - 1; at >= 0; at--) {
-        /* It only falls on the way down, so an old value is a bound too. */
-        if (--wait < 0) {
-            recency = recency_at(s, s->index->newest[word->list.documents[at] / HOT_BLOCK]);
-            if (s->below[pass + 1] * recency < threshold(s))
-                break;
-            wait = REFRESH - 1;
+        n_walked += s->rising[i]->at + 1;
+    best_cost = n_walked * WALK_NS;
+    while (n_free < s->n && s->below[n_free + 1] * recency < least) {
+        n_walked -= s->rising[n_free++]->at + 1;
+        cost = n_walked * (WALK_NS + HALVE_NS * n_free);
+        if (cost < best_cost) {
+            best_cost = cost;
+            best = n_free;
         }
-        int is_simple = has_table && (weights[at] & 255) == 1 && weights[at] >> 8 != HOT_BIG;
-        double own = is_simple ? table[weights[at] >> 8] : score_posting(s, word, at), bm25;
-        if (!complete(s, pass, at, own, recency, &bm25))
-            continue;
-        shp_hot_status status = offer(s, word->list.documents[at], bm25);
-        if (status != SHP_HOT_OK)
-            return status;
     }
-    return SHP_HOT_OK;
+    for (int i = 0; i < s->n; i++)
+        s->rising[i]->is_walked = i >= best;
+    return n_free < s->n;
 }
 
-static shp_hot_status run_passes(search *s)
+/* Newest memory of the lists that are walked, or -1. */
+static int64_t newest_document(const search *s)
+{
+    int64_t newest = -1;
+    for (int i = 0; i < s->n; i++) {
+        const keyword *word = &s->keywords[i];
+        if (word->is_walked && word->at >= 0 && word->list.documents[word->at] > newest)
+            newest = word->list.documents[word->at];
+    }
+    return newest;
+}
+
+/* Adds up the scores of the memories from `base` on in the lists that are walked; how many memories. */
+static int sum_window(search *s, uint32_t base)
+{
+    int n_touched = 0;
+    for (int i = 0; i < s->n; i++) {
+        const keyword *word = &s->keywords[i];
+        if (!word->is_walked)
+            continue;
+        for (int64_t at = word->at; at >= 0 && word->list.documents[at] >= base; at--) {
+            uint32_t place = word->list.documents[at] - base;
+            double sum = s->sums[place];
+            s->touched[n_touched] = (uint16_t)place;
+            n_touched += sum == 0.0;
+            s->sums[place] = sum + score_posting(s, word, at);
+        }
+    }
+    return n_touched;
+}
+
+static int has(const keyword *word, uint32_t document, int64_t *at)
+{
+    *at = seek_down(word->list.documents, word->at, document);
+    return *at >= 0 && word->list.documents[*at] == document;
+}
+
+/* The whole BM25 of a memory, from lists that stand at or above it, in the order of the keywords. */
+static double bm25_of(const search *s, uint32_t document)
+{
+    double bm25 = 0.0;
+    int64_t at;
+    for (int i = 0; i < s->n; i++)
+        if (has(&s->keywords[i], document, &at))
+            bm25 += score_posting(s, &s->keywords[i], at);
+    return bm25;
+}
+
+/* Whether the lists that are not walked can lift the memory above `least`. */
+static int is_worth_it(const search *s, uint32_t document, double sum, double least)
+{
+    int i = 0;
+    int64_t at;
+    while (i < s->n && !s->rising[i]->is_walked)
+        i++;
+    for (; i > 0; i--) {
+        if (sum * SLACK + s->below[i] < least)
+            return 0;
+        if (has(s->rising[i - 1], document, &at))
+            sum += score_posting(s, s->rising[i - 1], at);
+    }
+    return sum * SLACK >= least;
+}
+
+static shp_hot_status offer_window(search *s, uint32_t base, int n_touched, double recency)
+{
+    int is_whole = s->rising[0]->is_walked;
+    shp_hot_status status = SHP_HOT_OK;
+    /* What a BM25 must reach; recency is above 0 where there is anything to reach. */
+    double least = threshold(s) / recency * (1.0 - 1e-12);
+    for (int i = 0; i < n_touched; i++) {
+        uint32_t document = base + s->touched[i];
+        double bm25 = s->sums[s->touched[i]];
+        s->sums[s->touched[i]] = 0.0;
+        if (is_whole ? bm25 < least : !is_worth_it(s, document, bm25, least))
+            continue;
+        if (!is_whole)
+            bm25 = bm25_of(s, document);
+        candidate found = {bm25 * recency_at(s, s->index->timestamps[document]), bm25, document};
+        if (status == SHP_HOT_OK)
+            status = heap_push(s, &found);
+        least = threshold(s) / recency * (1.0 - 1e-12);
+    }
+    return status;
+}
+
+/* Every list to the newest place that is not above `document`. */
+static void go_down(search *s, int64_t document)
+{
+    for (int i = 0; i < s->n; i++) {
+        keyword *word = &s->keywords[i];
+        word->at = document < 0 ? -1 : seek_down(word->list.documents, word->at, (uint32_t)document);
+    }
+}
+
+static shp_hot_status find_candidates(search *s)
 {
     shp_hot_status status = SHP_HOT_OK;
-    for (int pass = s->n - 1; pass >= 0 && status == SHP_HOT_OK; pass--) {
-        if (s->below[pass + 1] < threshold(s))
+    size_t n_sums = s->index->n_documents < WINDOW ? s->index->n_documents : WINDOW;
+    int64_t newest = (int64_t)s->index->n_documents - 1;
+    memset(s->sums, 0, n_sums * sizeof *s->sums);
+    while (status == SHP_HOT_OK && newest >= 0) {
+        double recency = recency_at(s, s->index->newest[newest / HOT_BLOCK]);
+        if (!choose_lists(s, recency))
             break;
-        status = walk(s, pass);
+        newest = newest_document(s);
+        if (newest < 0)
+            break;
+        uint32_t base = newest < WINDOW ? 0 : (uint32_t)(newest - (WINDOW - 1));
+        status = offer_window(s, base, sum_window(s, base), recency);
+        newest = (int64_t)base - 1;
+        go_down(s, newest);
     }
     return status;
 }
@@ -323,16 +412,19 @@ static int by_document(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The same sum as `complete` makes.  Documents must be asked for from the newest to the oldest. */
-static double bm25_of(search *s, uint32_t document)
+static void sort_candidates(search *s)
 {
-    double shares[SHP_HOT_MAX_KEYWORDS] = {0}, bm25 = 0.0;
-    for (int i = 0; i < s->n; i++)
-        if (has(&s->keywords[i], document))
-            shares[s->keywords[i].order] = score_posting(s, &s->keywords[i], s->keywords[i].at);
-    for (int i = 0; i < s->n; i++)
-        bm25 += shares[i];
-    return bm25;
+    if (s->n_heap > SMALL_K) {
+        qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_document);
+        return;
+    }
+    for (int64_t i = 1; i < s->n_heap; i++) {
+        candidate moved = s->heap[i];
+        int64_t j = i;
+        for (; j > 0 && s->heap[j - 1].document < moved.document; j--)
+            s->heap[j] = s->heap[j - 1];
+        s->heap[j] = moved;
+    }
 }
 
 static shp_rescore_memory memory_of(const search *s, uint32_t document, double bm25, int is_candidate)
@@ -340,7 +432,7 @@ static shp_rescore_memory memory_of(const search *s, uint32_t document, double b
     const hot_document *from = &s->index->documents[document];
     return (shp_rescore_memory){
         .sequence = from->sequence,
-        .timestamp = from->timestamp,
+        .timestamp = s->index->timestamps[document],
         .bm25 = bm25,
         .thread = from->thread,
         .label = from->label,
@@ -349,37 +441,73 @@ static shp_rescore_memory memory_of(const search *s, uint32_t document, double b
     };
 }
 
-/* Whether a candidate within reach is of the document's thread; the `first` is none too new. */
-static int is_beside(const search *s, int64_t document, int64_t first)
+static int64_t thread_of(const search *s, int64_t candidate)
 {
-    int32_t thread = s->index->documents[document].thread;
-    if (!thread || s->index->documents[document].doc_len < 0)
-        return 0;
-    for (int64_t i = first; i < s->n_heap && s->heap[i].document + SHP_RESCORE_REACH >= document; i++)
-        if (s->index->documents[s->heap[i].document].thread == thread)
-            return 1;
-    return 0;
+    return s->index->documents[s->heap[candidate].document].thread;
 }
 
-/* The candidates and what is beside them, the oldest last; how many.  Room for 7 of each candidate. */
-static int64_t collect_reach(search *s, shp_rescore_memory *out)
+/* The oldest memory that a candidate's conversation can have beside it; may be below 0. */
+static int64_t bottom_of(const search *s, int64_t candidate)
 {
-    int64_t n = 0, first = 0, done = s->index->n_documents; /* from there up */
-    if (s->n_heap)
-        qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_document);
+    return (int64_t)s->heap[candidate].document - (thread_of(s, candidate) ? SHP_RESCORE_REACH : 0);
+}
+
+/* Last of the candidates from `first` on whose reaches meet; *bottom: the oldest memory that they reach. */
+static int64_t end_of_run(const search *s, int64_t first, int64_t *bottom)
+{
+    int64_t last = first;
+    *bottom = bottom_of(s, first);
+    while (last + 1 < s->n_heap && s->heap[last + 1].document + SHP_RESCORE_REACH >= *bottom) {
+        int64_t reached = bottom_of(s, ++last);
+        *bottom = reached < *bottom ? reached : *bottom;
+    }
+    *bottom = *bottom < 0 ? 0 : *bottom;
+    return last;
+}
+
+/* The BM25 of every memory from `top` down to `bottom`, in sums[0] and on. */
+static void sum_run(search *s, uint32_t top, uint32_t bottom, double *sums)
+{
+    memset(sums, 0, (top - bottom + 1) * sizeof *sums);
+    for (int i = 0; i < s->n; i++) {
+        keyword *word = &s->keywords[i];
+        int64_t at = seek_down(word->list.documents, word->at, top);
+        for (; at >= 0 && word->list.documents[at] >= bottom; at--)
+            sums[top - word->list.documents[at]] += score_posting(s, word, at);
+        word->at = at;
+    }
+}
+
+/* Adds a run's candidates and what is beside them, the newest first; how many. */
+static int64_t add_run(search *s, int64_t first, int64_t last, int64_t bottom, double *sums, shp_rescore_memory *out)
+{
+    int64_t n = 0, top = (int64_t)s->heap[first].document + (thread_of(s, first) ? SHP_RESCORE_REACH : 0);
+    top = top < s->index->n_documents ? top : (int64_t)s->index->n_documents - 1;
+    if (first == last && !thread_of(s, first)) {
+        out[0] = memory_of(s, (uint32_t)top, s->heap[first].bm25, 1);
+        return 1;
+    }
+    sum_run(s, (uint32_t)top, (uint32_t)bottom, sums);
+    for (int64_t document = top, next = first; document >= bottom; document--) {
+        const hot_document *beside = &s->index->documents[document];
+        int is_candidate = next <= last && s->heap[next].document == document;
+        next += is_candidate;
+        if (is_candidate || (beside->thread && beside->doc_len >= 0))
+            out[n++] = memory_of(s, (uint32_t)document, sums[top - document], is_candidate);
+    }
+    return n;
+}
+
+/* The candidates and what is beside them, the newest first; how many.  Room for 7 of each candidate in both. */
+static int64_t collect_reach(search *s, double *sums, shp_rescore_memory *out)
+{
+    int64_t n = 0, bottom;
+    sort_candidates(s);
     for (int i = 0; i < s->n; i++)
         s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
-    for (int64_t c = 0, next = 0; c < s->n_heap; c++) {
-        int64_t document = s->heap[c].document, at = document + SHP_RESCORE_REACH;
-        for (at = at < done ? at : done - 1; at >= 0 && at >= document - SHP_RESCORE_REACH; at--) {
-            while (s->heap[first].document > at + SHP_RESCORE_REACH)
-                first++;
-            if (next < s->n_heap && s->heap[next].document == at)
-                out[n++] = memory_of(s, (uint32_t)at, s->heap[next++].bm25, 1);
-            else if (is_beside(s, at, first))
-                out[n++] = memory_of(s, (uint32_t)at, bm25_of(s, (uint32_t)at), 0);
-            done = at;
-        }
+    for (int64_t first = 0, last; first < s->n_heap; first = last + 1) {
+        last = end_of_run(s, first, &bottom);
+        n += add_run(s, first, last, bottom, sums, out + n);
     }
     return n;
 }
@@ -422,11 +550,11 @@ static shp_hot_status rescore(search *s, shp_hot_hit **hits, int64_t *n_hits)
 {
     shp_rescore_buffers rescored = {0};
     size_t room = (size_t)s->n_heap * (2 * SHP_RESCORE_REACH + 1) + 1;
-    shp_rescore_memory *reach = malloc(room * sizeof *reach);
+    shp_rescore_memory *reach = malloc(room * (sizeof *reach + sizeof(double)));
     shp_hot_status status = reach ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
     int64_t n = 0;
     if (reach) {
-        n = collect_reach(s, reach);
+        n = collect_reach(s, (double *)(reach + room), reach);
         reverse(reach, n);
     }
     if (status == SHP_HOT_OK && !shp_rescore(&rescored, &s->query->rescore, reach, n))
@@ -462,7 +590,9 @@ static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, co
     begin(&s, index, query);
     if (find_keywords(&s, words, n_words) > query->most_postings)
         return SHP_HOT_LONG;
-    shp_hot_status status = run_passes(&s);
+    if (!s.n)
+        return SHP_HOT_OK;
+    shp_hot_status status = find_candidates(&s);
     if (status == SHP_HOT_OK && s.n_heap)
         status = rescore(&s, hits, n_hits);
     if (s.heap != s.small)
