@@ -1,0 +1,166 @@
+"""What does one search of the hot index cost, and what does the index: to build, append to, load and hold?
+
+Ours alone: `HotIndex.search`, three results, 3 to 6 keywords, conversations of ten memories, one thread.
+Peers that answer the same questions are in `test_recall.py`; at 100,000 memories the tables' own ranking
+(FTS5) must give the same ids and scores first. Each question is asked once per round, so that no two
+searches in a row touch the same lists; the first round warms up.
+
+    python -m pytest bench/test_hot.py --benchmark-only -s          100,000 memories
+
+SHEPHERD_BENCH_LARGE=1 before it adds a million: three minutes and 3 GB.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import corpus
+from bench.corpus import NOW, Corpus
+from shepherd._native import text
+from shepherd._native.hot import HotIndex
+from shepherd._native.store import Connection, Recall
+from shepherd.memory.schema import create_schema
+
+ROUNDS = 6
+PAGE = 500  # rows per call, as the background adds them
+CONVERSATION = 10
+
+_Row = tuple[int, int, int, int, int, int, str, str]
+
+SIZES = [(100_000, 1), (100_000, 1000)]
+if os.environ.get("SHEPHERD_BENCH_LARGE"):
+    SIZES += [(1_000_000, 1), (1_000_000, 1000)]
+
+
+def _rows(memories: Corpus) -> dict[int, list[_Row]]:
+    """Rows of each tenant: users counted from 1."""
+    rows: dict[int, list[_Row]] = {}
+    for memory in memories.memories:
+        own = rows.setdefault(memory.user + 1, [])
+        length = len(text.terms(memory.question)) + len(text.terms(memory.answer))
+        thread = len(own) // CONVERSATION + 1
+        own.append((len(own) + 1, memory.timestamp, length, thread, 0, 0, memory.question, memory.answer))
+    return rows
+
+
+def _build(rows: dict[int, list[_Row]]) -> tuple[dict[int, HotIndex], float]:
+    indexes, began = {}, time.process_time()
+    for tenant, own in rows.items():
+        index = indexes[tenant] = HotIndex()
+        for start in range(0, len(own), PAGE):
+            index.add(own[start : start + PAGE])
+        index.publish(1, len(own), sum(row[2] for row in own))
+    return indexes, time.process_time() - began
+
+
+def _check_against_tables(
+    path: Path, rows: dict[int, list[_Row]], indexes: dict[int, HotIndex], questions: Any
+) -> None:
+    with Connection(path) as connection:
+        connection.script("PRAGMA journal_mode = WAL; BEGIN")
+        create_schema(connection)
+        for tenant, own in rows.items():
+            first = tenant << 40
+            connection.execute(
+                "INSERT INTO tenants(number, user_id, n, total_length, version) VALUES(?, ?, ?, ?, 1)",
+                (tenant, str(tenant), len(own), sum(row[2] for row in own)),
+            )
+            connection.execute_many(
+                "INSERT INTO context(id, timestamp, doc_len, thread, label, asks, user_message,"
+                " assistant_response, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((first + row[0], *row[1:6], "", "", f"{first + row[0]}") for row in own),
+            )
+            connection.execute_many(
+                "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",
+                (
+                    (first + row[0], text.scoped(row[6], tenant)[0], text.scoped(row[7], tenant)[0])
+                    for row in own
+                ),
+            )
+        connection.execute("COMMIT")
+        recall = Recall()
+        for user, words in questions:
+            tenant = user + 1
+            expected = recall.search(connection, tenant, words, 3, NOW)
+            found = indexes[tenant].search(1, words, 3, NOW)
+            assert [(tenant << 40 | hit[0], *hit[1:]) for hit in found or ()] == expected
+
+
+def _spread(times: list[float]) -> str:
+    ordered = sorted(times)
+    p99 = ordered[len(ordered) * 99 // 100]
+    return f"p50 {statistics.median(ordered):7.1f} us   p99 {p99:7.1f} us   least {ordered[0]:.1f} us"
+
+
+def _ask(indexes: dict[int, HotIndex], questions: Any, floor: float) -> list[float]:
+    times = []
+    for user, words in questions:
+        search = indexes[user + 1].search
+        began = time.perf_counter()
+        search(1, words, 3, NOW, recency_floor=floor)
+        times.append(1e6 * (time.perf_counter() - began))
+    return times
+
+
+def _upkeep(rows: dict[int, list[_Row]], indexes: dict[int, HotIndex]) -> list[str]:
+    """CPU time of appending one memory, saving, and loading, of the user with most."""
+    tenant = max(rows, key=lambda one: len(rows[one]))
+    own, index = rows[tenant], indexes[tenant]
+    began = time.process_time()
+    saved = index.save()
+    saved_s = time.process_time() - began
+    assert saved is not None
+    began = time.process_time()
+    loaded = HotIndex.load(saved)
+    loaded_s = time.process_time() - began
+    length = sum(row[2] for row in own)
+    began = time.process_time()
+    for i, row in enumerate(own[:1000], 1):
+        loaded.add([(own[-1][0] + i, *row[1:])])
+        length += row[2]
+        loaded.publish(1 + i, len(own) + i, length)
+    append_us = (time.process_time() - began) / len(own[:1000]) * 1e6
+    size = len(saved) / len(own)
+    return [
+        f"append {append_us:.1f} us a memory (CPU)",
+        f"save {saved_s * 1e3:.1f} ms, load {loaded_s * 1e3:.1f} ms, {size:.0f} bytes a memory",
+    ]
+
+
+@pytest.mark.parametrize(("n_memories", "n_users"), SIZES)
+def test_a_search_of_the_hot_index(benchmark: Any, tmp_path: Path, n_memories: int, n_users: int) -> None:
+    memories = corpus.build(n_memories, n_users)
+    questions = [(user, text.keywords(" ".join(words))) for user, words in memories.questions]
+    rows = _rows(memories)
+    indexes, build_s = _build(rows)
+    if n_memories <= 100_000:
+        _check_against_tables(tmp_path / "memory.db", rows, indexes, questions[:100])
+
+    def measure() -> dict[float, list[list[float]]]:
+        times: dict[float, list[list[float]]] = {floor: [] for floor in (0.9, 0.0)}
+        for _ in range(ROUNDS):
+            for floor, rounds in times.items():
+                rounds.append(_ask(indexes, questions, floor))
+        return {floor: rounds[1:] for floor, rounds in times.items()}
+
+    times = benchmark.pedantic(measure, rounds=1)
+
+    counts = [index.counts() for index in indexes.values()]
+    n_bytes = sum(one["n_bytes"] for one in counts if one is not None)
+    print(f"\nPython {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs")
+    print(f"{n_memories:,} memories of {n_users:,} users, {len(questions)} questions, data {memories.digest}")
+    for floor, rounds in times.items():
+        print(f"  floor {floor}      {_spread([one for times in rounds for one in times])}")
+        # What the machine does beside only ever adds.
+        print(f"    best of {len(rounds)}   {_spread([min(one) for one in zip(*rounds, strict=True)])}")
+    build_us = build_s / n_memories * 1e6
+    print(f"  build {build_us:.1f} us a memory (CPU), {n_bytes / n_memories:.0f} bytes each in memory")
+    for line in _upkeep(rows, indexes):
+        print(f"  {line}")
