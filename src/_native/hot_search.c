@@ -16,59 +16,12 @@
 
    Exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only what is
    strictly below the least candidate's score is dropped: equal scores are decided by the larger sequence.  What
-   becomes a candidate has its sum in the order of the keywords, each product rounded by itself, as in recall.c.
-
-   Rescoring asks for the BM25 of the memories beside the candidates: from the newest candidate to the oldest the lists
-   are galloped down once more, around candidates that belong to a conversation. */
+   becomes a candidate has its sum in the order of the keywords, each product rounded by itself, as in recall.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hot_parts.h"
-#include "rank.h"
-
-enum {
-    MAX_WORDS = 64,                   /* looked up */
-    WINDOW = 4096,                    /* memories scored at a time: 32 KiB of sums */
-    SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
-    TABLE_POSTINGS = 100,             /* from here on a list gets a table of its scores by length */
-    WALK_NS = 2, HALVE_NS = 12        /* a posting added up, a memory looked up */
-};
-
-static const double SLACK = 1.0 + 1e-12;
-
-typedef struct {
-    hot_list list;
-    uint32_t term;
-    int64_t at;    /* no memory still to come is above this place of the list */
-    double idf;
-    double most;   /* that it can add, with slack */
-    int is_walked; /* in this window: else halved */
-    int n_table;   /* scores of one occurrence by length, below this length */
-    double table[HOT_BIG];
-} keyword;
-
-typedef struct {
-    double score, bm25;
-    uint32_t document;
-} candidate;
-
-typedef struct {
-    const shp_hot *index;
-    const shp_hot_query *query;
-    shp_rank_bm25 bm25;
-    double n_docs, idf_sum;
-    int64_t n_candidates; /* wanted */
-    double least_score;   /* so many memories have at least this score, whichever they are */
-    int n;
-    keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* as they were asked */
-    keyword *rising[SHP_HOT_MAX_KEYWORDS];  /* by most */
-    double below[SHP_HOT_MAX_KEYWORDS + 1]; /* sum of most of the keywords before, by most */
-    candidate small[SMALL_K], *heap;        /* min-heap by (score, document) */
-    int64_t n_heap, capacity;
-    double sums[WINDOW]; /* all zero between windows */
-    uint16_t touched[WINDOW];
-} search;
+#include "hot_search.h"
 
 /* ---- the keywords */
 
@@ -86,7 +39,7 @@ static int is_too_common(const known_word *words, int n, int i)
 }
 
 /* The most that a posting of the list can score: it grows with tf and falls with the length. */
-static double most_of(const search *s, const keyword *word)
+static double most_of(const hot_search *s, const hot_keyword *word)
 {
     const hot_bounds *bounds = &word->list.bounds;
     double most = 0.0;
@@ -103,7 +56,7 @@ static double most_of(const search *s, const keyword *word)
 }
 
 /* Scores of one occurrence, as far as the user's longest memory. */
-static void fill_table(const search *s, keyword *word)
+static void fill_table(const hot_search *s, hot_keyword *word)
 {
     if (word->list.n < TABLE_POSTINGS)
         return;
@@ -112,10 +65,10 @@ static void fill_table(const search *s, keyword *word)
         word->table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
 }
 
-static void add_keyword(search *s, uint32_t term)
+static void add_keyword(hot_search *s, uint32_t term)
 {
     const hot_term *found = &s->index->dictionary.terms[term];
-    keyword *word = &s->keywords[s->n];
+    hot_keyword *word = &s->keywords[s->n];
     word->term = term;
     word->idf = shp_rank_idf(s->n_docs, found->n);
     word->n_table = 0;
@@ -130,18 +83,13 @@ static void add_keyword(search *s, uint32_t term)
     s->rising[i] = word;
 }
 
-static double recency_at(const search *s, int64_t timestamp)
-{
-    return shp_rank_recency((s->query->rescore.now - (double)timestamp) / 86400.0, s->query->rescore.recency_floor);
-}
-
 /* A list that is as long as the candidates are many: each of its memories scores at least what the longest and oldest
    one could.  For a user of a million it leaves out the most frequent words from the first window on. */
-static double surely_reached(const search *s)
+static double surely_reached(const hot_search *s)
 {
     double least = 0.0, oldest = recency_at(s, s->index->oldest) / SLACK;
     for (int i = 0; i < s->n; i++) {
-        const keyword *word = &s->keywords[i];
+        const hot_keyword *word = &s->keywords[i];
         double reached = shp_rank_term(&s->bm25, word->idf, 1.0, s->index->longest) / SLACK * oldest;
         if (word->list.n >= s->n_candidates && reached > least)
             least = reached;
@@ -150,7 +98,7 @@ static double surely_reached(const search *s)
 }
 
 /* How many postings the lists of all known words have. */
-static int64_t find_keywords(search *s, const shp_hot_word *words, int n_words)
+static int64_t find_keywords(hot_search *s, const shp_hot_word *words, int n_words)
 {
     known_word known[MAX_WORDS];
     int64_t n_postings = 0;
@@ -171,49 +119,14 @@ static int64_t find_keywords(search *s, const shp_hot_word *words, int n_words)
     return n_postings;
 }
 
-/* ---- one posting */
-
-static inline double score_posting(const search *s, const keyword *word, int64_t at)
-{
-    uint16_t weight = word->list.weights[at];
-    uint32_t tf = weight & 255, len = weight >> 8, document = word->list.documents[at];
-    if (tf == 1 && (int)len < word->n_table)
-        return word->table[len];
-    if (tf == HOT_BIG)
-        tf = hot_big_tf_of(&s->index->heap, word->term, document);
-    double doc_len = len == HOT_BIG ? s->index->documents[document].doc_len : (double)len;
-    return shp_rank_term(&s->bm25, word->idf, tf, doc_len);
-}
-
-/* Last place at or below `at` whose document is at most `document`, or -1. */
-static int64_t seek_down(const uint32_t *documents, int64_t at, uint32_t document)
-{
-    if (at < 0 || documents[at] <= document)
-        return at;
-    int64_t high = at, low = at - 1;
-    for (int64_t step = 1; low >= 0 && documents[low] > document; step *= 2) {
-        high = low;
-        low -= step;
-    }
-    low = low < -1 ? -1 : low;
-    while (high - low > 1) {
-        int64_t middle = (high + low) / 2;
-        if (documents[middle] > document)
-            high = middle;
-        else
-            low = middle;
-    }
-    return low;
-}
-
 /* ---- the best candidates */
 
-static int is_less(const candidate *a, const candidate *b)
+static int is_less(const hot_candidate *a, const hot_candidate *b)
 {
     return a->score < b->score || (a->score == b->score && a->document < b->document);
 }
 
-static void sift_down(candidate *heap, int64_t n, candidate moved)
+static void sift_down(hot_candidate *heap, int64_t n, hot_candidate moved)
 {
     int64_t i = 0;
     for (;;) {
@@ -230,7 +143,7 @@ static void sift_down(candidate *heap, int64_t n, candidate moved)
     heap[i] = moved;
 }
 
-static shp_hot_status heap_push(search *s, const candidate *pushed)
+static shp_hot_status heap_push(hot_search *s, const hot_candidate *pushed)
 {
     if (s->n_heap == s->n_candidates) {
         if (is_less(&s->heap[0], pushed))
@@ -238,8 +151,8 @@ static shp_hot_status heap_push(search *s, const candidate *pushed)
         return SHP_HOT_OK;
     }
     if (s->n_heap == s->capacity) {
-        candidate *old = s->heap == s->small ? NULL : s->heap;
-        candidate *grown = realloc(old, 2 * (size_t)s->capacity * sizeof *grown);
+        hot_candidate *old = s->heap == s->small ? NULL : s->heap;
+        hot_candidate *grown = realloc(old, 2 * (size_t)s->capacity * sizeof *grown);
         if (!grown)
             return SHP_HOT_NO_MEMORY;
         if (!old)
@@ -257,7 +170,7 @@ static shp_hot_status heap_push(search *s, const candidate *pushed)
 }
 
 /* The score that a memory must reach. */
-static double threshold(const search *s)
+static double threshold(const hot_search *s)
 {
     double least = s->n_heap == s->n_candidates ? s->heap[0].score : 0.0;
     return least > s->least_score ? least : s->least_score;
@@ -266,7 +179,7 @@ static double threshold(const search *s)
 /* ---- windows */
 
 /* Decides which lists are walked between `newest` and the end; 0 when no memory there can be among the best. */
-static int choose_lists(search *s, double recency)
+static int choose_lists(hot_search *s, double recency)
 {
     double least = threshold(s);
     int64_t n_walked = 0, cost = 0, best_cost;
@@ -288,11 +201,11 @@ static int choose_lists(search *s, double recency)
 }
 
 /* Newest memory of the lists that are walked, or -1. */
-static int64_t newest_document(const search *s)
+static int64_t newest_document(const hot_search *s)
 {
     int64_t newest = -1;
     for (int i = 0; i < s->n; i++) {
-        const keyword *word = &s->keywords[i];
+        const hot_keyword *word = &s->keywords[i];
         if (word->is_walked && word->at >= 0 && word->list.documents[word->at] > newest)
             newest = word->list.documents[word->at];
     }
@@ -300,11 +213,11 @@ static int64_t newest_document(const search *s)
 }
 
 /* Adds up the scores of the memories from `base` on in the lists that are walked; how many memories. */
-static int sum_window(search *s, uint32_t base)
+static int sum_window(hot_search *s, uint32_t base)
 {
     int n_touched = 0;
     for (int i = 0; i < s->n; i++) {
-        const keyword *word = &s->keywords[i];
+        const hot_keyword *word = &s->keywords[i];
         if (!word->is_walked)
             continue;
         for (int64_t at = word->at; at >= 0 && word->list.documents[at] >= base; at--) {
@@ -318,14 +231,14 @@ static int sum_window(search *s, uint32_t base)
     return n_touched;
 }
 
-static int has(const keyword *word, uint32_t document, int64_t *at)
+static int has(const hot_keyword *word, uint32_t document, int64_t *at)
 {
     *at = seek_down(word->list.documents, word->at, document);
     return *at >= 0 && word->list.documents[*at] == document;
 }
 
 /* The whole BM25 of a memory, from lists that stand at or above it, in the order of the keywords. */
-static double bm25_of(const search *s, uint32_t document)
+static double bm25_of(const hot_search *s, uint32_t document)
 {
     double bm25 = 0.0;
     int64_t at;
@@ -336,7 +249,7 @@ static double bm25_of(const search *s, uint32_t document)
 }
 
 /* Whether the lists that are not walked can lift the memory above `least`. */
-static int is_worth_it(const search *s, uint32_t document, double sum, double least)
+static int is_worth_it(const hot_search *s, uint32_t document, double sum, double least)
 {
     int i = 0;
     int64_t at;
@@ -351,12 +264,34 @@ static int is_worth_it(const search *s, uint32_t document, double sum, double le
     return sum * SLACK >= least;
 }
 
-static shp_hot_status offer_window(search *s, uint32_t base, int n_touched, double recency)
+/* What a BM25 must reach; recency is above 0 where there is anything to reach. */
+static double least_bm25(const hot_search *s, double recency) { return threshold(s) / recency * (1.0 - 1e-12); }
+
+/* Keeps of the memories touched those whose sum, and what the other lists can add, reaches the threshold. */
+static int sift_window(hot_search *s, uint32_t base, int n_touched, double recency)
+{
+    double least = least_bm25(s, recency);
+    int n_kept = 0;
+    for (int i = 0; i < s->n && !s->rising[i]->is_walked; i++)
+        least = least_bm25(s, recency) - s->below[i + 1];
+    for (int i = 0; i < n_touched; i++) {
+        uint16_t place = s->touched[i];
+        if (s->sums[place] * SLACK < least) {
+            s->sums[place] = 0.0;
+            continue;
+        }
+        s->touched[n_kept++] = place;
+        FETCH(&s->index->timestamps[base + place]);
+    }
+    return n_kept;
+}
+
+static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, double recency)
 {
     int is_whole = s->rising[0]->is_walked;
     shp_hot_status status = SHP_HOT_OK;
-    /* What a BM25 must reach; recency is above 0 where there is anything to reach. */
-    double least = threshold(s) / recency * (1.0 - 1e-12);
+    double least = least_bm25(s, recency);
+    n_touched = sift_window(s, base, n_touched, recency);
     for (int i = 0; i < n_touched; i++) {
         uint32_t document = base + s->touched[i];
         double bm25 = s->sums[s->touched[i]];
@@ -365,24 +300,24 @@ static shp_hot_status offer_window(search *s, uint32_t base, int n_touched, doub
             continue;
         if (!is_whole)
             bm25 = bm25_of(s, document);
-        candidate found = {bm25 * recency_at(s, s->index->timestamps[document]), bm25, document};
+        hot_candidate found = {bm25 * recency_at(s, s->index->timestamps[document]), bm25, document};
         if (status == SHP_HOT_OK)
             status = heap_push(s, &found);
-        least = threshold(s) / recency * (1.0 - 1e-12);
+        least = least_bm25(s, recency);
     }
     return status;
 }
 
 /* Every list to the newest place that is not above `document`. */
-static void go_down(search *s, int64_t document)
+static void go_down(hot_search *s, int64_t document)
 {
     for (int i = 0; i < s->n; i++) {
-        keyword *word = &s->keywords[i];
+        hot_keyword *word = &s->keywords[i];
         word->at = document < 0 ? -1 : seek_down(word->list.documents, word->at, (uint32_t)document);
     }
 }
 
-static shp_hot_status find_candidates(search *s)
+static shp_hot_status find_candidates(hot_search *s)
 {
     shp_hot_status status = SHP_HOT_OK;
     size_t n_sums = s->index->n_documents < WINDOW ? s->index->n_documents : WINDOW;
@@ -403,172 +338,9 @@ static shp_hot_status find_candidates(search *s)
     return status;
 }
 
-/* ---- what lies within reach of the candidates */
-
-/* The newest first. */
-static int by_document(const void *a, const void *b)
-{
-    uint32_t x = ((const candidate *)a)->document, y = ((const candidate *)b)->document;
-    return (x < y) - (x > y);
-}
-
-static void sort_candidates(search *s)
-{
-    if (s->n_heap > SMALL_K) {
-        qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_document);
-        return;
-    }
-    for (int64_t i = 1; i < s->n_heap; i++) {
-        candidate moved = s->heap[i];
-        int64_t j = i;
-        for (; j > 0 && s->heap[j - 1].document < moved.document; j--)
-            s->heap[j] = s->heap[j - 1];
-        s->heap[j] = moved;
-    }
-}
-
-static shp_rescore_memory memory_of(const search *s, uint32_t document, double bm25, int is_candidate)
-{
-    const hot_document *from = &s->index->documents[document];
-    return (shp_rescore_memory){
-        .sequence = from->sequence,
-        .timestamp = s->index->timestamps[document],
-        .bm25 = bm25,
-        .thread = from->thread,
-        .label = from->label,
-        .asks = from->asks,
-        .is_candidate = (uint8_t)is_candidate,
-    };
-}
-
-static int64_t thread_of(const search *s, int64_t candidate)
-{
-    return s->index->documents[s->heap[candidate].document].thread;
-}
-
-/* The oldest memory that a candidate's conversation can have beside it; may be below 0. */
-static int64_t bottom_of(const search *s, int64_t candidate)
-{
-    return (int64_t)s->heap[candidate].document - (thread_of(s, candidate) ? SHP_RESCORE_REACH : 0);
-}
-
-/* Last of the candidates from `first` on whose reaches meet; *bottom: the oldest memory that they reach. */
-static int64_t end_of_run(const search *s, int64_t first, int64_t *bottom)
-{
-    int64_t last = first;
-    *bottom = bottom_of(s, first);
-    while (last + 1 < s->n_heap && s->heap[last + 1].document + SHP_RESCORE_REACH >= *bottom) {
-        int64_t reached = bottom_of(s, ++last);
-        *bottom = reached < *bottom ? reached : *bottom;
-    }
-    *bottom = *bottom < 0 ? 0 : *bottom;
-    return last;
-}
-
-/* The BM25 of every memory from `top` down to `bottom`, in sums[0] and on. */
-static void sum_run(search *s, uint32_t top, uint32_t bottom, double *sums)
-{
-    memset(sums, 0, (top - bottom + 1) * sizeof *sums);
-    for (int i = 0; i < s->n; i++) {
-        keyword *word = &s->keywords[i];
-        int64_t at = seek_down(word->list.documents, word->at, top);
-        for (; at >= 0 && word->list.documents[at] >= bottom; at--)
-            sums[top - word->list.documents[at]] += score_posting(s, word, at);
-        word->at = at;
-    }
-}
-
-/* Adds a run's candidates and what is beside them, the newest first; how many. */
-static int64_t add_run(search *s, int64_t first, int64_t last, int64_t bottom, double *sums, shp_rescore_memory *out)
-{
-    int64_t n = 0, top = (int64_t)s->heap[first].document + (thread_of(s, first) ? SHP_RESCORE_REACH : 0);
-    top = top < s->index->n_documents ? top : (int64_t)s->index->n_documents - 1;
-    if (first == last && !thread_of(s, first)) {
-        out[0] = memory_of(s, (uint32_t)top, s->heap[first].bm25, 1);
-        return 1;
-    }
-    sum_run(s, (uint32_t)top, (uint32_t)bottom, sums);
-    for (int64_t document = top, next = first; document >= bottom; document--) {
-        const hot_document *beside = &s->index->documents[document];
-        int is_candidate = next <= last && s->heap[next].document == document;
-        next += is_candidate;
-        if (is_candidate || (beside->thread && beside->doc_len >= 0))
-            out[n++] = memory_of(s, (uint32_t)document, sums[top - document], is_candidate);
-    }
-    return n;
-}
-
-/* The candidates and what is beside them, the newest first; how many.  Room for 7 of each candidate in both. */
-static int64_t collect_reach(search *s, double *sums, shp_rescore_memory *out)
-{
-    int64_t n = 0, bottom;
-    sort_candidates(s);
-    for (int i = 0; i < s->n; i++)
-        s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
-    for (int64_t first = 0, last; first < s->n_heap; first = last + 1) {
-        last = end_of_run(s, first, &bottom);
-        n += add_run(s, first, last, bottom, sums, out + n);
-    }
-    return n;
-}
-
-static void reverse(shp_rescore_memory *memories, int64_t n)
-{
-    for (int64_t low = 0, high = n - 1; low < high; low++, high--) {
-        shp_rescore_memory moved = memories[low];
-        memories[low] = memories[high];
-        memories[high] = moved;
-    }
-}
-
-/* ---- hits */
-
-static shp_hot_status take_best(search *s, shp_rescore_buffers *rescored, shp_hot_hit **hits, int64_t *n_hits)
-{
-    const shp_hot_query *query = s->query;
-    int64_t room = rescored->n_hits < query->k ? rescored->n_hits : query->k;
-    shp_rescore_hit best;
-    if (!room)
-        return SHP_HOT_OK;
-    *hits = malloc((size_t)room * sizeof **hits);
-    if (!*hits)
-        return SHP_HOT_NO_MEMORY;
-    /* As in recall.c: less to pay than for the relevance itself. */
-    double least = shp_rank_min_bm25(query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
-    while (*n_hits < room && shp_rescore_pop(rescored, &best)) {
-        double mean = shp_rescore_mean(&best);
-        if (mean < least)
-            continue;
-        double relevance = shp_rank_relevance(mean, s->idf_sum, s->n_docs);
-        if (relevance >= query->min_relevance)
-            (*hits)[(*n_hits)++] = (shp_hot_hit){best.sequence, best.bm25, best.score, relevance};
-    }
-    return SHP_HOT_OK;
-}
-
-static shp_hot_status rescore(search *s, shp_hot_hit **hits, int64_t *n_hits)
-{
-    shp_rescore_buffers rescored = {0};
-    size_t room = (size_t)s->n_heap * (2 * SHP_RESCORE_REACH + 1) + 1;
-    shp_rescore_memory *reach = malloc(room * (sizeof *reach + sizeof(double)));
-    shp_hot_status status = reach ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
-    int64_t n = 0;
-    if (reach) {
-        n = collect_reach(s, (double *)(reach + room), reach);
-        reverse(reach, n);
-    }
-    if (status == SHP_HOT_OK && !shp_rescore(&rescored, &s->query->rescore, reach, n))
-        status = SHP_HOT_NO_MEMORY;
-    if (status == SHP_HOT_OK)
-        status = take_best(s, &rescored, hits, n_hits);
-    shp_rescore_free(&rescored);
-    free(reach);
-    return status;
-}
-
 /* ---- one search */
 
-static void begin(search *s, const shp_hot *index, const shp_hot_query *query)
+static void begin(hot_search *s, const shp_hot *index, const shp_hot_query *query)
 {
     s->index = index;
     s->query = query;
@@ -586,7 +358,7 @@ static void begin(search *s, const shp_hot *index, const shp_hot_query *query)
 static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, const shp_hot_word *words, int n_words,
                                   shp_hot_hit **hits, int64_t *n_hits)
 {
-    search s;
+    hot_search s;
     begin(&s, index, query);
     if (find_keywords(&s, words, n_words) > query->most_postings)
         return SHP_HOT_LONG;
@@ -594,7 +366,7 @@ static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, co
         return SHP_HOT_OK;
     shp_hot_status status = find_candidates(&s);
     if (status == SHP_HOT_OK && s.n_heap)
-        status = rescore(&s, hits, n_hits);
+        status = hot_rescore(&s, hits, n_hits);
     if (s.heap != s.small)
         free(s.heap);
     return status;

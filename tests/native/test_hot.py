@@ -78,6 +78,18 @@ def test_words_of_thousands_of_memories_rank_as_the_twin_says(floor: float, k: i
         assert index.search(1, keywords, k, NOW, recency_floor=floor) == expected
 
 
+@pytest.mark.parametrize("floor", [0.0, 0.9])
+def test_frequent_words_beside_rarer_ones_rank_as_the_twin_says(floor: float) -> None:
+    """The lists of the frequent ones are only looked into once the candidates have enough of the others."""
+    rows = numbered(zipf_memories(8, 9000, 400))
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for keywords in (["w0", "w60"], ["w30", "w0", "w90", "w1"], ["w2", "w0", "w1", "w399", "w25"]):
+        expected = twin_rank.search(documents, keywords, 5, NOW, recency_floor=floor)
+
+        assert index.search(1, keywords, 5, NOW, recency_floor=floor) == expected
+
+
 def test_only_the_sixteen_rarest_keywords_count() -> None:
     rows = numbered(zipf_memories(2, 300, 40))
     index = filled(rows)
