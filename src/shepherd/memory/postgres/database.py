@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import psycopg
@@ -72,7 +72,7 @@ class Connection:
     ) -> list[list[tuple[Any, ...]]]:
         """The rows of each statement, all in one round trip. `binary` is how the server sends them."""
         is_alone = len(statements) == 1 and not self._beginning
-        with nullcontext() if is_alone or not psycopg.Pipeline.is_supported() else self._raw.pipeline():
+        with nullcontext() if is_alone or not _has_pipelines() else self._raw.pipeline():
             self._begin()
             cursors = [psycopg.RawCursor(self._raw) for _ in statements]
             for cursor, (statement, parameters) in zip(cursors, statements, strict=True):
@@ -83,6 +83,12 @@ class Connection:
         for statement in self._beginning:
             self._raw.execute(statement)
         self._beginning = ()
+
+
+@cache
+def _has_pipelines() -> bool:
+    # libpq 14 and newer; asking takes longer than a round trip.
+    return psycopg.Pipeline.is_supported()
 
 
 @lru_cache(256)

@@ -72,10 +72,12 @@ class _Scored:
     idf_sum: float
     n_docs: float
 
-    def bm25_of(self, memory_id: int) -> float:
+    def bm25_of(self, memory_ids: list[int]) -> list[float]:
         """0 for a memory without any of the keywords."""
-        place = int(np.searchsorted(self.ids, memory_id))
-        return float(self.bm25[place]) if place < len(self.ids) and self.ids[place] == memory_id else 0.0
+        wanted = np.array(memory_ids, dtype=np.int64)
+        places = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        found: list[float] = np.where(self.ids[places] == wanted, self.bm25[places], 0.0).tolist()
+        return found
 
 
 def best(
@@ -172,13 +174,11 @@ def _rescore(
     within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
     first, last = memory_range(scored.tenant)
     rows = connection.execute(_AROUND, ([near for near in within_reach if first <= near <= last],))
+    bm25s = scored.bm25_of([row[0] for row in rows])
     around = [
-        (
-            memory_id - first, timestamp, scored.bm25_of(memory_id), thread, label, asks,
-            memory_id in candidates,
-        )
-        for memory_id, timestamp, thread, label, asks in rows
-    ]  # fmt: skip
+        (memory_id - first, timestamp, bm25, thread, label, asks, memory_id in candidates)
+        for (memory_id, timestamp, thread, label, asks), bm25 in zip(rows, bm25s, strict=True)
+    ]
     lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
     hits: list[tuple[int, float, float]] = []
     rescored = rank.rescore(around, now=now, recency_floor=floor, labels=labels, periods=periods)
