@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
+from shepherd.memory.pruning import prune
 from shepherd.memory.records import NewMemory
 from shepherd.types import Message
 
@@ -175,3 +178,53 @@ def test_old_conversations_go_before_memories_but_never_the_latest(database: str
         assert sessions[0].n_messages == 20
         assert memory.stats().used_bytes <= MIB
         assert memory.check().problems == ()
+
+
+# ---- what holds for any users and any limit
+
+USERS = ("anna", "bob", "carl")
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(USERS), st.integers(1, 60)), min_size=1, max_size=6),
+    st.integers(150, 500),
+    st.integers(2, 50),
+)
+def test_any_pruning_takes_the_oldest_unpinned_of_those_above_their_share(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[str, int]], limit_kib: int, pin_every: int
+) -> None:
+    path = tmp_path_factory.mktemp("pruning") / "memory.db"
+    with Memory(path) as memory:
+        stored: dict[str, list[int]] = {user: [] for user in USERS}
+        for user, n in batches:
+            lines = [
+                {"question": f"question {i} of {user}?", "answer": ANSWER.format(i), "timestamp": i}
+                for i in range(len(stored[user]), len(stored[user]) + n)
+            ]
+            memory.import_memories([*lines, {"type": "fact", "key": f"key{n}", "value": "v"}], user)
+            stored[user] = kept(memory, user)
+        pinned = {i for ids in stored.values() for i in ids[::pin_every]}
+        for user in USERS:
+            for memory_id in pinned.intersection(stored[user]):
+                memory.pin_memory(memory_id, user_id=user)
+        facts = {user: memory.get_all_facts(user) for user in USERS}
+        before = {user: len(ids) for user, ids in stored.items()}
+
+        prune(memory._store._database, limit_kib << 10)  # type: ignore[attr-defined]
+
+        after = {user: kept(memory, user) for user in USERS}
+        for user in USERS:
+            gone = set(stored[user]) - set(after[user])
+            assert not gone & pinned
+            # By age: whatever is kept and not pinned is newer than whatever went.
+            loose = [i for i in after[user] if i not in pinned]
+            assert not gone or not loose or max(gone) < min(loose)
+            # Nobody gave who held less than another who still could have given.
+            for other in USERS:
+                if gone and [i for i in after[other] if i not in pinned]:
+                    assert len(after[other]) <= before[user]
+            assert memory.get_all_facts(user) == facts[user]
+        assert memory.check().problems == ()
+        if any(i not in pinned for ids in after.values() for i in ids):
+            assert memory.stats().used_bytes <= limit_kib << 10

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.jobs import add_jobs_action, changes_jobs, execute_jobs
 from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.progress import amount
 from shepherd.cli.render import Screen, counted, size
 from shepherd.errors import ShepherdError, UsageError
 
@@ -60,8 +61,10 @@ def build_parser() -> Parser:
 
     export = add_action(actions, "export", "write all memories and facts as JSON lines")
     export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
-    importing = add_action(actions, "import", "read what export wrote; what is known already is skipped")
+    importing = add_action(actions, "import", "read an export of Shepherd, ChatGPT, mem0, MCP memory or llm")
     importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="where from (stdin)")
+    formats = ("auto", "shepherd", "chatgpt", "mem0", "mcp", "llm")
+    importing.add_argument("--format", choices=formats, default="auto", help="what it is (looked at)")
 
     claim = add_action(actions, "claim", "take over what is stored under another id")
     claim.add_argument("--from", dest="from_user", default="local", metavar="USER", help="that id (local)")
@@ -174,18 +177,21 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     count = 0
-    target = nullcontext(screen.out) if arguments.file == "-" else _opened(arguments.file, "x")
+    target = nullcontext(screen.out) if arguments.file == "-" else _new_file(arguments.file)
     with target as file:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
             count += 1
-    screen.note(f"{counted(count, 'entry', 'entries')} exported")
+    if arguments.json and arguments.file != "-":
+        screen.json({"file": arguments.file, "entries": count})
+    else:
+        screen.note(f"{counted(count, 'entry', 'entries')} exported")
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    source = nullcontext(sys.stdin.buffer) if arguments.file == "-" else _opened(arguments.file, "rb")
-    with source as file:
-        counts = memory.import_memories(file)
+    source = sys.stdin.buffer if arguments.file == "-" else arguments.file
+    with amount(screen, "importing") as progress:
+        counts = memory.import_file(source, format=arguments.format, progress=progress)
     if arguments.json:
         screen.json(counts)
         return
@@ -258,11 +264,17 @@ def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         return
     screen.table(
         ["what", "ids", "why it matters"],
-        [(f.kind, " ".join(map(str, f.ids)), _AUDIT[f.kind]) for f in findings],
+        [
+            (f.kind, _first(f.ids), f"{f.detail}: {_AUDIT[f.kind]}" if f.detail else _AUDIT[f.kind])
+            for f in findings
+        ],
     )
     if not findings:
         screen.note("nothing to clean up")
 
+
+# Ids of one finding; --json has all.
+_MOST_SHOWN = 10
 
 # Why a person may want to look at memories of each kind of finding.
 _AUDIT = {
@@ -271,6 +283,8 @@ _AUDIT = {
     "echo": "the answer only repeats the question",
     "empty": "nothing in it can be found",
     "tail": "holds injected text, and would be injected again",
+    "secret": "better kept elsewhere",
+    "never-recalled": "no message has needed these in three months",
 }
 
 _ACTIONS = {
@@ -302,13 +316,18 @@ def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
     return record
 
 
-def _opened(path: str, mode: str) -> Any:
+def _new_file(path: str) -> Any:
     try:
-        return open(path, mode, encoding=None if "b" in mode else "utf-8")
+        return open(path, "x", encoding="utf-8")
     except FileExistsError:
         raise UsageError(f"{path}: exists already", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _first(ids: tuple[int, ...]) -> str:
+    shown = " ".join(map(str, ids[:_MOST_SHOWN]))
+    return shown if len(ids) <= _MOST_SHOWN else f"{shown} and {len(ids) - _MOST_SHOWN:,} more"
 
 
 def _row(record: MemoryRecord) -> tuple[object, ...]:

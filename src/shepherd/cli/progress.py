@@ -1,8 +1,8 @@
-"""Downloads on the screen: a bar on a terminal, silence in a pipe, and what went wrong in both."""
+"""Long work on the screen: a bar on a terminal, silence in a pipe, and what went wrong in both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from shepherd.inference.hub import Report, Transferred, Waiting
 
-__all__ = ["downloads"]
+__all__ = ["amount", "downloads"]
 
 
 @contextmanager
@@ -29,6 +29,18 @@ def downloads(screen: Screen) -> Iterator[Report]:
         raise
     finally:
         bars.close()
+
+
+@contextmanager
+def amount(screen: Screen, what: str) -> Iterator[Callable[[int, int], None]]:
+    """What to tell how far a piece of work has come, of how much; the bar is gone when the block ends."""
+    if not screen.err_is_terminal:
+        yield lambda done, total: None
+        return
+    progress = _new_bar(screen)
+    task = progress.add_task(what, total=None)
+    with progress:
+        yield lambda done, total: progress.update(task, completed=done, total=total or None)
 
 
 class _Bars:
@@ -86,5 +98,19 @@ def _new_progress(screen: Screen) -> Progress:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
         console=console,
+        transient=True,
+    )
+
+
+def _new_bar(screen: Screen) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=screen.err, no_color=not screen.err_has_colour),
         transient=True,
     )

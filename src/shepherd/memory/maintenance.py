@@ -1,25 +1,34 @@
-"""Looks after the whole database: counts, damage, repair, merging of the index, backup."""
+"""Looks after the whole database: counts, a new index, merging of the index, backup."""
 
 from __future__ import annotations
 
 import os
 
-from shepherd._native.store import Connection, SQLiteError
+from shepherd._native.store import Connection
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.errors import StoreCorruptError, UsageError
+from shepherd.errors import UsageError
 from shepherd.memory import memories, tenants
 from shepherd.memory.backup import copy_database
 from shepherd.memory.database import Database
 from shepherd.memory.pruning import used_bytes
-from shepherd.memory.records import CheckReport, MemoryStats
+from shepherd.memory.records import MemoryStats
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 
-__all__ = ["backup", "check", "is_index_outdated", "merge_index", "reindex", "stats"]
+__all__ = [
+    "TRUE_SUMS",
+    "backup",
+    "is_index_outdated",
+    "mend_sums",
+    "merge_index",
+    "reindex",
+    "stats",
+]
 
 # Pages per step of a merge, some 4 MB: milliseconds.
 _MERGED_PAGES = 1000
 
-_TRUE_SUMS = (
+# What the columns n, total_length, bytes and message_bytes of each number should be.
+TRUE_SUMS = (
     "SELECT t.number, count(c.id), coalesce(sum(c.doc_len), 0),"
     f" coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0),"
     f" coalesce((SELECT sum({tenants.MESSAGE_BYTES_SQL})"
@@ -61,21 +70,6 @@ def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
     )
 
 
-def check(database: Database, *, repair: bool) -> CheckReport:
-    """Looks for damage; with `repair` mends everything that can be made again from the rows."""
-    damage, index_problems, row_problems = _look(database)
-    found = (*damage, *index_problems, *row_problems)
-    # What SQLite itself calls damaged is not written to: a copy of it may be all that is left.
-    if damage or not found or not repair:
-        return CheckReport(found)
-    with database.write() as connection:
-        if index_problems:
-            reindex(connection)
-        _mend_rows(connection)
-    left = {problem for problems in _look(database) for problem in problems}
-    return CheckReport(found, tuple(problem for problem in found if problem not in left))
-
-
 def is_index_outdated(connection: Connection) -> bool:
     """Whether the index was made by another version of the tokenizer than queries are made with."""
     rows = connection.execute("SELECT value FROM meta WHERE key = 'tokenizer_version'")
@@ -87,7 +81,7 @@ def reindex(connection: Connection) -> None:
     connection.execute("INSERT INTO context_fts(context_fts) VALUES('delete-all')")
     for (tenant,) in connection.execute("SELECT number FROM tenants"):
         memories.reindex(connection, tenant)
-    _mend_rows(connection)
+    mend_sums(connection)
     connection.execute("INSERT OR REPLACE INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
 
 
@@ -117,71 +111,9 @@ def backup(database: Database, path: str) -> None:
         copy_database(connection, target)
 
 
-# ---- what can be wrong
-
-
-def _look(database: Database) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Problems of pages, of the full-text index, and of rows."""
-    # A connection of its own: FTS5's integrity check trusts what a connection has cached of the index, and
-    # calls an index corrupt that another connection has made again meanwhile (seen with SQLite 3.53.4).
-    try:
-        with database.separate_connection() as connection:
-            connection.execute("BEGIN")
-            lines = [line for (line,) in connection.execute("PRAGMA integrity_check(20)") if line != "ok"]
-            if damage := tuple(f"SQLite: {line}" for line in lines if "context_fts" not in line):
-                return damage, (), ()
-            inconsistent = ("the full-text index contradicts itself",) if lines else ()
-            return (), (*inconsistent, *_index_problems(connection)), _row_problems(connection)
-    except SQLiteError as error:
-        failure = database.failure(error)
-        if isinstance(failure, StoreCorruptError):
-            return (f"SQLite: {error.message}",), (), ()
-        raise failure from error
-
-
-def _index_problems(connection: Connection) -> tuple[str, ...]:
-    """What a new index would cure."""
-    problems = []
-    # The contentless index keeps a row of sizes for each row it holds; its tokens cannot be read back.
-    missing = "SELECT count(*) FROM context WHERE id NOT IN (SELECT id FROM context_fts_docsize)"
-    orphaned = "SELECT count(*) FROM context_fts_docsize WHERE id NOT IN (SELECT id FROM context)"
-    if n := connection.execute(missing)[0][0]:
-        problems.append(f"{n} memories are missing from the full-text index")
-    if n := connection.execute(orphaned)[0][0]:
-        problems.append(f"{n} entries of the full-text index have no memory")
-    if is_index_outdated(connection):
-        problems.append("the full-text index was made by another version of the tokenizer")
-    return tuple(problems)
-
-
-def _row_problems(connection: Connection) -> tuple[str, ...]:
-    problems = []
-    wrong = sum(1 for row in connection.execute(_TRUE_SUMS) if _sums(connection, row[0]) != row[1:])
-    if wrong:
-        problems.append(f"the sums of {wrong} users are wrong")
-    strangers = (
-        f"SELECT count(*) FROM context c LEFT JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS}"
-        " WHERE t.user_id IS NOT c.user_id"
-    )
-    if n := connection.execute(strangers)[0][0]:
-        problems.append(f"{n} memories are filed under another user's number")
-    orphans = "SELECT count(*) FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)"
-    if n := connection.execute(orphans)[0][0]:
-        problems.append(f"{n} messages belong to no session")
-    return tuple(problems)
-
-
-def _sums(connection: Connection, tenant: int) -> tuple[int, int, int, int]:
-    rows = connection.execute(
-        "SELECT n, total_length, bytes, message_bytes FROM tenants WHERE number = ?", (tenant,)
-    )
-    sums: tuple[int, int, int, int] = rows[0]
-    return sums
-
-
-def _mend_rows(connection: Connection) -> None:
-    connection.execute("DELETE FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)")
-    for number, *sums in connection.execute(_TRUE_SUMS):
+def mend_sums(connection: Connection) -> None:
+    """Counts anew what `tenants` keeps of each user."""
+    for number, *sums in connection.execute(TRUE_SUMS):
         connection.execute(
             "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, message_bytes = ?,"
             " version = version + 1, edits = edits + 1 WHERE number = ?",

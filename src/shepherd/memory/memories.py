@@ -79,6 +79,7 @@ class _FullText:
 
     def remove(self, connection: Connection, memory_id: int) -> None:
         connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
+        connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
 
     def note_changes(
         self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]

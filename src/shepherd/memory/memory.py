@@ -381,9 +381,16 @@ class Memory:
         return MemoryStats() if user is None else self._store.stats(user)
 
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
-        """Memories worth a look: doubles, echoes, leftovers. Changes nothing."""
+        """Memories and facts worth a look: doubles, echoes, leftovers, secrets. Changes nothing."""
         user = self._user(user_id)
-        return [] if user is None else audit.audit(self._store.iterate_memories(user))
+        if user is None:
+            return []
+        before = self._time(None) - audit.NEVER_RECALLED_S
+        return audit.audit(
+            self._store.iterate_memories(user),
+            self._store.get_all_facts(user),
+            self._store.never_recalled(user, before),
+        )
 
     def claim(self, from_user: str = "local", user_id: str | None = None) -> ClaimCounts:
         """Moves everything of `from_user` to this user: what was stored before there were users is `local`'s.

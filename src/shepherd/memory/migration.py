@@ -31,7 +31,9 @@ SOURCE = "migration"
 
 _MEMORIES = ("context", "conversations")
 _OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
-_OURS = ("meta", "tenants", "sessions", "messages", "fact_history")
+_OURS = (
+    "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes", "extraction_jobs"
+)  # fmt: skip
 _PREFIX = "migrating_"
 _PAGE = 500
 # Rows from which on the index is merged at the end: recall over many small pieces takes up to 4 times longer.

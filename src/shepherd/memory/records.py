@@ -109,10 +109,15 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Memories that a person may want to look at. `kind`: duplicate, near-duplicate, echo, empty, tail."""
+    """Memories that a person may want to look at.
+
+    `kind`: duplicate, near-duplicate, echo, empty, tail, secret, never-recalled. `detail` says more: the
+    kinds of secret, and the key of the fact that they are in (then there are no ids).
+    """
 
     kind: str
     ids: tuple[int, ...]
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

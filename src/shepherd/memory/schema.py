@@ -61,6 +61,8 @@ _TABLES = (
     """CREATE VIRTUAL TABLE context_fts USING fts5(
         user_message, assistant_response,
         content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
+    # How often a memory was injected, and when last. Not in `context`: its rows are large, and these change.
+    "CREATE TABLE recalls(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, last INTEGER NOT NULL)",
     """CREATE TABLE facts(
         user_id TEXT NOT NULL DEFAULT 'local',
         key TEXT NOT NULL,
@@ -124,6 +126,7 @@ def create_schema(connection: Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
+    connection.execute("INSERT INTO meta VALUES('recalls_counted_since', unixepoch())")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {USER_VERSION}")
 

@@ -7,11 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shepherd._native.store import Connection
-from shepherd.errors import StoreFullError, StoreLockedError
+from shepherd.errors import StoreError, StoreFullError, StoreLockedError
 from shepherd.escaping import storable
-from shepherd.memory import claim, facts, jobs, maintenance, memories, pruning, search, sessions, tenants
+from shepherd.memory import (
+    check,
+    claim,
+    facts,
+    jobs,
+    maintenance,
+    memories,
+    pruning,
+    search,
+    sessions,
+    tenants,
+)
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
+from shepherd.memory.recalls import RecallCounts, never_recalled
 from shepherd.memory.records import (
     CheckReport,
     ClaimCounts,
@@ -51,6 +63,7 @@ class SQLiteStore:
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self._recall = HotRecall(self._database, limit_bytes=recall_cache_mb << 20)
         self._tenants: dict[str, int] = {}
+        self._recalls = RecallCounts()
         self._facts: dict[str, tuple[_FactRows, tuple[Fact, ...]]] = {}
         if not read_only:
             self._refresh_index()
@@ -94,6 +107,7 @@ class SQLiteStore:
                 )
         if tenant is not None:
             self._tenants[user_id] = tenant
+        self._recalls.note((result.id for result in results), now)
         return self._facts_of(user_id, rows), results
 
     def search(
@@ -382,9 +396,16 @@ class SQLiteStore:
 
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
-        report = maintenance.check(self._database, repair=repair)
+        report = check.check(self._database, repair=repair)
         dropped = tuple(self._recall.check())
         return CheckReport((*report.problems, *dropped), (*report.repaired, *dropped)) if dropped else report
+
+    def never_recalled(self, user_id: str, before: int) -> list[int]:
+        """Unpinned memories from before then that no recall has used, as far as that was counted."""
+        with self._database.read() as connection:
+            tenant = tenants.find(connection, user_id)
+            found = [] if tenant is None else never_recalled(connection, tenant, before)
+        return [memory_id for memory_id in found if memory_id not in self._recalls]
 
     def settle(self) -> None:
         """Puts what an import wrote into the form that is searched fastest; others may go on writing."""
@@ -396,6 +417,10 @@ class SQLiteStore:
 
     def close(self) -> None:
         """Lets go of the database; twice is fine."""
+        if self._recalls and not (self._database.is_closed or self._database.read_only):
+            # Counts are no reason to fail at the end.
+            with contextlib.suppress(StoreError), self._database.write() as connection:
+                self._recalls.write(connection)
         self._recall.close()
         self._database.close()
 
@@ -404,6 +429,7 @@ class SQLiteStore:
         """A write transaction after which the database may be too large."""
         with self._database.write() as connection:
             yield connection
+            self._recalls.write(connection)
         # Not before the commit: that is when the full-text index writes its pages.
         with self._database.read() as connection:
             is_over = pruning.used_bytes(connection) > self._limit_bytes

@@ -181,6 +181,9 @@ class MemoryStore(Protocol):
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
 
+    def never_recalled(self, user_id: str, before: int) -> list[int]:
+        """Unpinned memories from before then that no recall has used, as far as that was counted."""
+
     def settle(self) -> None:
         """Puts what an import wrote into the form that is searched fastest; others may go on writing."""
 

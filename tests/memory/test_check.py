@@ -1,0 +1,124 @@
+"""Damage of every kind is found and named; what can be made again from the rows is mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shepherd._native.store import Connection
+from shepherd.memory import Memory
+from shepherd.types import Message
+
+
+@pytest.fixture
+def filled(memory: Memory) -> Memory:
+    for n in range(20):
+        memory.store_memory(f"question {n}?", f"answer number {n}", timestamp=1000 + n)
+    memory.store_memory("of anna?", "answer: yes", "anna")
+    memory.store_memory("ab", "c")
+    memory.store_memory("a", "bc")
+    memory.recall("question 3")
+    memory.append_message(memory.start_session(), Message("user", "hello"))
+    return memory
+
+
+def harm(path: Path, *statements: str) -> None:
+    with Connection(str(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+OWN = "(SELECT min(id) + 3 FROM context)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        (f"UPDATE context SET assistant_response = 'answer changed 3' WHERE id = {OWN}", "with other words"),
+        (
+            f"UPDATE context SET assistant_response = 'much longer than it was' WHERE id = {OWN}",
+            "with other words",
+        ),
+        (f"UPDATE context SET doc_len = 77 WHERE id = {OWN}", "with other words"),
+        (f"UPDATE context SET content_hash = 'x' WHERE id = {OWN}", "hash of another text"),
+        (f"UPDATE context SET user_id = 'bob' WHERE id = {OWN}", "under another user's number"),
+        (
+            "UPDATE context SET id = id + (50 << 40) WHERE user_message = 'of anna?'",
+            "under another user's number",
+        ),
+        ("UPDATE tenants SET next_sequence = 2", "a number for a memory that is in use"),
+        ("INSERT INTO recalls VALUES(99, 1, 1)", "belong to no memory"),
+    ],
+)
+def test_damage_is_found_and_mended(filled: Memory, path: Path, statement: str, problem: str) -> None:
+    harm(path, statement)
+
+    found = filled.check()
+    assert any(problem in text for text in found.problems), found.problems
+
+    mended = filled.check(repair=True)
+    assert mended.ok
+    assert filled.check().problems == ()
+    n_all = sum(filled.count_memories(user) for user in ("steve", "anna", "bob"))
+    n_found = sum(
+        len(filled.search("question answer number changed ab bc c a much longer of", 99, user))
+        for user in ("steve", "anna", "bob")
+    )
+    assert n_all == n_found == 23
+    assert filled.store_memory("new", "one") is not None
+
+
+def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(filled: Memory, path: Path) -> None:
+    harm(path, f"UPDATE context SET user_id = 'bob' WHERE id = {OWN}")
+
+    filled.check(repair=True)
+
+    assert [record.question for record in filled.list_memories("bob")] == ["question 3?"]
+    assert filled.count_memories() == 21
+    assert [r.question for r in filled.search("question 3", 1, "bob")] == ["question 3?"]
+
+
+def test_text_that_another_row_has_already_is_kept_once(filled: Memory, path: Path) -> None:
+    same = "SET user_message = 'question 5?', assistant_response = 'answer number 5'"
+    harm(path, f"UPDATE context {same} WHERE id = {OWN}")
+
+    filled.check(repair=True)
+
+    assert filled.check().problems == ()
+    assert filled.count_memories() == 21
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "DELETE FROM context WHERE id % 3 = 0",
+                "DELETE FROM context_fts WHERE rowid % 4 = 1",
+                "UPDATE context SET user_message = 'swapped' || id WHERE id % 5 = 2",
+                "UPDATE context SET user_id = 'bob' WHERE id % 6 = 3",
+                "UPDATE context SET content_hash = id WHERE id % 7 = 0",
+                "UPDATE tenants SET n = n + 1, next_sequence = 1",
+                "DELETE FROM tenants WHERE user_id = 'anna'",
+                "DELETE FROM sessions",
+                "DELETE FROM meta WHERE key = 'tokenizer_version'",
+            ]
+        ),
+        unique=True,
+    )
+)
+def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactory, harms: list[str]) -> None:
+    path = tmp_path_factory.mktemp("check") / "memory.db"
+    with Memory(path, user_id="steve") as memory:
+        for user in ("steve", "anna"):
+            for n in range(12):
+                memory.store_memory(f"question {n}?", f"answer number {n}", user)
+        harm(path, *harms)
+
+        mended = memory.check(repair=True)
+
+        assert mended.ok, mended
+        assert memory.check().problems == ()
