@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from shepherd.cli.memory import build_parser
+from shepherd.memory.importers import FORMATS
 from tests.memory import originals
 
 
@@ -128,7 +130,8 @@ def test_export_and_import_carry_everything_to_another_database(shepherd, three,
 
 
 def test_export_to_a_file_never_overwrites_one(shepherd, three, tmp_path):
-    assert shepherd("memory", "export", tmp_path / "out.jsonl").returncode == 0
+    exported = shepherd("memory", "export", tmp_path / "out.jsonl", "--json")
+    assert json.loads(exported.stdout) == {"file": str(tmp_path / "out.jsonl"), "entries": 4}
     before = (tmp_path / "out.jsonl").read_bytes()
 
     done = shepherd("memory", "export", tmp_path / "out.jsonl")
@@ -136,6 +139,41 @@ def test_export_to_a_file_never_overwrites_one(shepherd, three, tmp_path):
     assert done.returncode == 2
     assert "exists already" in done.stderr
     assert (tmp_path / "out.jsonl").read_bytes() == before
+
+
+def test_exports_of_others_are_imported(shepherd, tmp_path):
+    graph = tmp_path / "memory.jsonl"
+    entity = {"type": "entity", "name": "Rex", "entityType": "dog", "observations": ["Likes the lake"]}
+    graph.write_text(json.dumps(entity) + "\nnonsense\n", encoding="utf-8")
+
+    first = json.loads(shepherd("memory", "import", graph, "--json").stdout)
+    piped = shepherd("memory", "import", "--format", "mem0", input='[{"memory": "Likes tea"}]')
+    gone = shepherd("memory", "import", tmp_path / "nothing")
+
+    assert (first["memories"], first["skipped"]) == (1, 1)
+    assert first["problems"][0].startswith("line 2: not JSON")
+    assert "1 memory and 0 facts imported" in piped.stderr
+    assert "Likes the lake" in shepherd("memory", "search", "rex").stdout
+    assert (gone.returncode, "nothing" in gone.stderr) == (2, True)
+
+
+def test_formats_of_the_command_are_those_of_the_importers():
+    actions = build_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    [option] = [option for option in actions["import"]._actions if option.dest == "format"]
+
+    assert option.choices == ("auto", *FORMATS)
+
+
+def test_audit_shows_what_and_why(shepherd):
+    stored = shepherd("memory", "add", "wifi?", "The password is Fritz7390").stdout.strip()
+    shepherd("facts", "set", "bank_pin", "pin is 4711")
+
+    rows = [line.split("\t") for line in shepherd("memory", "audit").stdout.splitlines()]
+    findings = json.loads(shepherd("memory", "audit", "--json").stdout)
+
+    assert [row[:2] for row in rows] == [["secret", ""], ["secret", stored]]
+    assert "Fritz" not in str(rows)
+    assert findings[1] == {"kind": "secret", "ids": [int(stored)], "detail": "password"}
 
 
 def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
