@@ -23,12 +23,22 @@ _LEAST_CHARACTERS = 80
 
 
 class LocalExtractor:
-    """Asks an engine that yields to the user's; `open_engine` makes it at the first call."""
+    """Asks an engine that yields to the user's; `open_engine` makes it at the first call.
+
+    `most_lines`: how many lines it is asked about at once; 0 is as many as its window holds.
+    """
 
     def __init__(
-        self, open_engine: Callable[[], Engine], *, max_tokens: int, temperature: float, copies: bool = False
+        self,
+        open_engine: Callable[[], Engine],
+        *,
+        max_tokens: int,
+        temperature: float,
+        copies: bool = False,
+        most_lines: int = 0,
     ) -> None:
         self.copies = copies
+        self._most_lines = most_lines
         self._open_engine = open_engine
         self._max_tokens = max_tokens
         self._sampling = Sampling(temperature=temperature)
@@ -36,6 +46,9 @@ class LocalExtractor:
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         """The raw answers; lines that the window does not hold together are asked about in parts."""
+        if 0 < self._most_lines < len(lines):
+            parts = [lines[i : i + self._most_lines] for i in range(0, len(lines), self._most_lines)]
+            return [answer for part in parts for answer in self.answers(part, cancellation)]
         engine = self._opened()
         messages = [Message("system", EXTRACTION_PROMPT), Message("user", extraction_request(lines))]
         max_tokens = min(self._max_tokens, engine.window_tokens // 2)

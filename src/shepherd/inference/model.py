@@ -29,6 +29,7 @@ _KINDS: dict[CacheKind, int] = {
 }
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _KV_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml_type
+_BYTES_PER_THREAD = 16 << 20
 _NO_ROPE = -1
 
 
@@ -246,7 +247,9 @@ class LoadedModel:
         parameters.n_seq_max = 1
         parameters.flash_attn_type = self._flash_attention()
         parameters.type_k = parameters.type_v = _KV_TYPES[settings.kv_type]
-        parameters.n_threads = parameters.n_threads_batch = settings.n_threads or _default_threads()
+        parameters.n_threads = parameters.n_threads_batch = settings.n_threads or _default_threads(
+            int(self._c.llama_model_size(self._model))
+        )
         parameters.swa_full = False
         parameters.no_perf = False
         context = self._c.llama_init_from_model(self._model, parameters)
@@ -320,8 +323,11 @@ def _address(handle: Any) -> int:
     return int(handle if isinstance(handle, int) else ctypes.cast(handle, ctypes.c_void_p).value or 0)
 
 
-def _default_threads() -> int:
+def _default_threads(model_bytes: int) -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     usable = len(affinity(0)) if affinity else os.cpu_count() or 1
     # The second thread of a core adds nothing to matrix products; small machines are often virtual cores.
-    return int(usable if usable <= 4 else usable // 2)
+    cores = int(usable if usable <= 4 else usable // 2)
+    # Threads meet at every layer's end. Below so many bytes of weights each, the meeting takes longer than the
+    # work, and a thousandfold where another program holds one of the cores.
+    return max(1, min(cores, model_bytes // _BYTES_PER_THREAD))
