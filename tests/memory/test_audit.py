@@ -14,6 +14,7 @@ from shepherd._native.store import Connection
 from shepherd.memory import Memory
 from shepherd.memory.audit import NEVER_RECALLED_S
 from shepherd.memory.similarity import NearDuplicates
+from tests.postgres import IN_A_FILE
 
 NOW = 1_700_000_000
 
@@ -104,6 +105,7 @@ def never_recalled(memory: Memory) -> tuple[int, ...]:
     return next((ids for kind, ids, _ in found(memory) if kind == "never-recalled"), ())
 
 
+@IN_A_FILE
 def test_old_memories_that_no_message_needed_are_told(memory: Memory, path: Path) -> None:
     old = NOW - NEVER_RECALLED_S - 10
     count_since(path, old)
@@ -127,6 +129,7 @@ def test_old_memories_that_no_message_needed_are_told(memory: Memory, path: Path
         assert never_recalled(again) == (cat,)
 
 
+@IN_A_FILE
 def test_nothing_is_called_unused_before_it_was_counted_for_long(memory: Memory, path: Path) -> None:
     stored(memory, "Which dog?", "Rex", NOW - 10 * NEVER_RECALLED_S)
     count_since(path, NOW - NEVER_RECALLED_S + 10)
@@ -134,6 +137,7 @@ def test_nothing_is_called_unused_before_it_was_counted_for_long(memory: Memory,
     assert never_recalled(memory) == ()
 
 
+@IN_A_FILE
 def test_counts_go_along_with_the_next_write_and_add_up(memory: Memory, path: Path) -> None:
     dog = stored(memory, "Which dog?", "Rex")
     rows = "SELECT id, n, last FROM recalls"
@@ -155,6 +159,7 @@ def test_counts_go_along_with_the_next_write_and_add_up(memory: Memory, path: Pa
         assert reader.execute(rows) == []
 
 
+@IN_A_FILE
 def test_recall_itself_writes_nothing(memory: Memory, path: Path) -> None:
     stored(memory, "Which dog?", "Rex")
     log = path.with_name("memory.db-wal")
@@ -166,11 +171,28 @@ def test_recall_itself_writes_nothing(memory: Memory, path: Path) -> None:
     assert (path.stat().st_mtime_ns, log.stat().st_size) == before
 
 
+@IN_A_FILE
 def test_recall_of_a_database_that_cannot_be_written_works_and_ends_well(memory: Memory, path: Path) -> None:
     stored(memory, "Which dog?", "Rex")
 
     with Memory(path, user_id="steve", read_only=True, clock=lambda: NOW) as reader:
         assert "Rex" in reader.recall("dog").tail
+
+
+def test_what_a_message_used_is_not_unused(database: str) -> None:
+    later = [float(NOW)]
+    with Memory(database, user_id="steve", clock=lambda: later[0]) as memory:
+        dog, cat = stored(memory, "Which dog?", "Rex"), stored(memory, "Which cat?", "Tom")
+        memory.recall("dog")
+        memory.set_fact("name", "Steve")
+        memory.recall("dog")
+
+    # A clock far ahead: counting began when the database was made, which was today.
+    later[0] = 10_000_000_000.0
+    with Memory(database, user_id="steve", clock=lambda: later[0]) as again:
+        assert never_recalled(again) == (cat,)
+        again.delete_memory(dog)
+        assert never_recalled(again) == (cat,)
 
 
 @pytest.mark.parametrize("source", ["mem0", "mcp", "chatgpt"])

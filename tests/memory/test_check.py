@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
 from shepherd.types import Message
+from tests.postgres import IN_A_FILE
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ def harm(path: Path, *statements: str) -> None:
 OWN = "(SELECT min(id) + 3 FROM context)"
 
 
+@IN_A_FILE
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -71,6 +73,7 @@ def test_damage_is_found_and_mended(filled: Memory, path: Path, statement: str, 
     assert filled.store_memory("new", "one") is not None
 
 
+@IN_A_FILE
 def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(filled: Memory, path: Path) -> None:
     harm(path, f"UPDATE context SET user_id = 'bob' WHERE id = {OWN}")
 
@@ -81,6 +84,7 @@ def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(filled: Memory
     assert [r.question for r in filled.search("question 3", 1, "bob")] == ["question 3?"]
 
 
+@IN_A_FILE
 def test_text_that_another_row_has_already_is_kept_once(filled: Memory, path: Path) -> None:
     same = "SET user_message = 'question 5?', assistant_response = 'answer number 5'"
     harm(path, f"UPDATE context {same} WHERE id = {OWN}")

@@ -7,27 +7,46 @@ by claiming again.
 
 from __future__ import annotations
 
-from shepherd._native.store import Connection
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
 from shepherd.memory import facts, memories, tenants
-from shepherd.memory.database import Database
-from shepherd.memory.records import ClaimCounts
+from shepherd.memory.connection import Connection
+from shepherd.memory.memories import TermIndex
+from shepherd.memory.records import ClaimCounts, NewMemory
 
-__all__ = ["claim"]
+__all__ = ["Engine", "claim"]
+
+_Result = TypeVar("_Result")
+_AnyConnection = Any  # the engine's own
 
 
-def claim(database: Database, from_user: str, user_id: str) -> ClaimCounts:
+class Engine(Protocol):
+    """What is different between the engines."""
+
+    terms: TermIndex
+
+    def write(self, work: Callable[[_AnyConnection], _Result]) -> _Result:
+        """What `work` returns, once it is committed; nobody else writes for the two users meanwhile."""
+
+    def add(
+        self, connection: _AnyConnection, user_id: str, new: Sequence[NewMemory]
+    ) -> list[tuple[int, bool]]:
+        """Stores memories; for each its id, and whether it is new."""
+
+
+def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
     """Moves everything of `from_user` to `user_id`; of what both have, that of `user_id` stays."""
-    with database.write() as connection:
-        n_facts = _move_facts(connection, from_user, user_id)
-        n_sessions = _move_sessions(connection, from_user, user_id)
+
+    def move_small(connection: Connection) -> tuple[int, int]:
+        return _move_facts(connection, from_user, user_id), _move_sessions(connection, from_user, user_id)
+
+    n_facts, n_sessions = engine.write(move_small)
     n_new = n_known = 0
-    while True:
-        with database.write() as connection:
-            moved = _move_page(connection, from_user, user_id)
-        if not moved:
-            return ClaimCounts(n_new, n_facts, n_sessions, n_known)
+    while moved := engine.write(lambda connection: _move_page(engine, connection, from_user, user_id)):
         n_new += sum(moved)
         n_known += len(moved) - sum(moved)
+    return ClaimCounts(n_new, n_facts, n_sessions, n_known)
 
 
 def _move_facts(connection: Connection, from_user: str, user_id: str) -> int:
@@ -46,27 +65,26 @@ def _move_facts(connection: Connection, from_user: str, user_id: str) -> int:
 def _move_sessions(connection: Connection, from_user: str, user_id: str) -> int:
     rows = connection.execute("SELECT message_bytes FROM tenants WHERE user_id = ?", (from_user,))
     size = rows[0][0] if rows else 0
-    connection.execute("UPDATE sessions SET user_id = ? WHERE user_id = ?", (user_id, from_user))
-    n_sessions = connection.changes
+    moved = connection.execute(
+        "UPDATE sessions SET user_id = ? WHERE user_id = ? RETURNING id", (user_id, from_user)
+    )
     if size:
         tenants.ensure(connection, user_id)
         tenants.add_message_bytes(connection, from_user, -size)
         tenants.add_message_bytes(connection, user_id, size)
-    return n_sessions
+    return len(moved)
 
 
-def _move_page(connection: Connection, from_user: str, user_id: str) -> list[bool]:
+def _move_page(engine: Engine, connection: Connection, from_user: str, user_id: str) -> list[bool]:
     """For each of the next few memories, whether it was new to the other; empty at the end."""
     source = tenants.find(connection, from_user)
     page = [] if source is None else memories.page(connection, source, 0)
     if source is None or not page:
         return []
     target = tenants.ensure(connection, user_id)
-    moved = []
-    for _, memory in page:
-        memory_id, is_new = memories.add(connection, user_id, target, memory)
+    moved = engine.add(connection, user_id, [memory for _, memory in page])
+    for (_, memory), (memory_id, is_new) in zip(page, moved, strict=True):
         if memory.pinned and not is_new:
             memories.pin(connection, target, memory_id, True)
-        moved.append(is_new)
-    memories.delete(connection, source, [memory_id for memory_id, _ in page])
-    return moved
+    memories.delete(connection, source, [memory_id for memory_id, _ in page], engine.terms)
+    return [is_new for _, is_new in moved]

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shepherd._native.store import Connection
+from shepherd.memory.connection import Connection
 from shepherd.memory.schema import memory_range
 
-__all__ = ["RecallCounts", "never_recalled"]
+__all__ = ["RecallCounts", "Waiting", "never_recalled", "write"]
+
+# Memory id: how often, and when last.
+Waiting = dict[int, tuple[int, int]]
 
 # Memories that may wait; of more, those that come later are not counted. 16,384 take two megabytes.
 _MOST_WAITING = 1 << 14
@@ -22,7 +25,7 @@ class RecallCounts:
     """What waits to be written. Threads may lose a count to each other, never an entry of another memory."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, tuple[int, int]] = {}
+        self._waiting: Waiting = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -37,15 +40,20 @@ class RecallCounts:
             if memory_id in waiting or len(waiting) < _MOST_WAITING:
                 waiting[memory_id] = (waiting.get(memory_id, (0, 0))[0] + 1, int(now))
 
-    def write(self, connection: Connection) -> None:
-        """Moves what waits into the table, inside the caller's transaction. Deleted memories are left out."""
-        if not self._waiting:
-            return
+    def take(self) -> Waiting:
+        """What waits, which is the caller's to write now."""
         waiting, self._waiting = self._waiting, {}
-        connection.execute_many(
-            "INSERT INTO recalls(id, n, last) SELECT id, ?2, ?3 FROM context WHERE id = ?1"
-            " ON CONFLICT(id) DO UPDATE SET n = n + excluded.n, last = max(last, excluded.last)",
-            [(memory_id, n, last) for memory_id, (n, last) in waiting.items()],
+        return waiting
+
+
+def write(connection: Connection, waiting: Waiting) -> None:
+    """Adds to the table, inside the caller's transaction. Memories that are deleted by now are left out."""
+    # In order of id: two transactions that hold each other's rows would wait for ever.
+    for memory_id, (n, last) in sorted(waiting.items()):
+        connection.execute(
+            "INSERT INTO recalls(id, n, last) SELECT id, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM context"
+            " WHERE id = ? ON CONFLICT(id) DO UPDATE SET n = recalls.n + excluded.n, last = excluded.last",
+            (n, last, memory_id),
         )
 
 

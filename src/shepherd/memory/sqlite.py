@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from shepherd._native.store import Connection
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
@@ -17,13 +18,14 @@ from shepherd.memory import (
     maintenance,
     memories,
     pruning,
+    recalls,
     search,
     sessions,
     tenants,
 )
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
-from shepherd.memory.recalls import RecallCounts, never_recalled
+from shepherd.memory.recalls import RecallCounts
 from shepherd.memory.records import (
     CheckReport,
     ClaimCounts,
@@ -45,6 +47,24 @@ __all__ = ["SQLiteStore"]
 _MOST_CACHED_USERS = 1024
 
 _FactRows = list[facts.FactRow]
+_Result = TypeVar("_Result")
+
+
+class _Engine:
+    """What claim.py needs of SQLite: its one writer locks all users."""
+
+    terms = memories.FULL_TEXT
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write(self, work: Callable[[Connection], _Result]) -> _Result:
+        with self._database.write() as connection:
+            return work(connection)
+
+    def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        tenant = tenants.ensure(connection, user_id)
+        return [memories.add(connection, user_id, tenant, memory) for memory in new]
 
 
 class SQLiteStore:
@@ -392,7 +412,11 @@ class SQLiteStore:
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Moves everything of one user to another; each row belongs to one of them at every moment."""
-        return claim.claim(self._database, from_user, user_id)
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE extraction_jobs SET user_id = ? WHERE user_id = ?", (user_id, from_user)
+            )
+        return claim.claim(_Engine(self._database), from_user, user_id)
 
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
@@ -404,7 +428,7 @@ class SQLiteStore:
         """Unpinned memories from before then that no recall has used, as far as that was counted."""
         with self._database.read() as connection:
             tenant = tenants.find(connection, user_id)
-            found = [] if tenant is None else never_recalled(connection, tenant, before)
+            found = [] if tenant is None else recalls.never_recalled(connection, tenant, before)
         return [memory_id for memory_id in found if memory_id not in self._recalls]
 
     def settle(self) -> None:
@@ -420,7 +444,7 @@ class SQLiteStore:
         if self._recalls and not (self._database.is_closed or self._database.read_only):
             # Counts are no reason to fail at the end.
             with contextlib.suppress(StoreError), self._database.write() as connection:
-                self._recalls.write(connection)
+                recalls.write(connection, self._recalls.take())
         self._recall.close()
         self._database.close()
 
@@ -429,7 +453,7 @@ class SQLiteStore:
         """A write transaction after which the database may be too large."""
         with self._database.write() as connection:
             yield connection
-            self._recalls.write(connection)
+            recalls.write(connection, self._recalls.take())
         # Not before the commit: that is when the full-text index writes its pages.
         with self._database.read() as connection:
             is_over = pruning.used_bytes(connection) > self._limit_bytes

@@ -25,6 +25,7 @@ TABLES = (
     "sessions",
     "messages",
     "extraction_jobs",
+    "recalls",
 )
 
 # C is the order of code points, which is SQLite's.
@@ -67,6 +68,7 @@ _STATEMENTS = (
         counts INTEGER[])""",
     # New entries wait in a list that every search reads: half a megabyte of it costs a millisecond.
     "CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
+    "CREATE TABLE recalls(id BIGINT PRIMARY KEY, n BIGINT NOT NULL, last BIGINT NOT NULL)",
     """CREATE TABLE facts(
         user_id TEXT COLLATE "C" NOT NULL DEFAULT 'local',
         key TEXT COLLATE "C" NOT NULL,
@@ -228,3 +230,6 @@ def _create(database: Database, connection: Connection) -> None:
         ("tokenizer_version", TOKENIZER_VERSION),
     ):
         connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (key, value))
+    connection.run(
+        "INSERT INTO meta(key, value) SELECT 'recalls_counted_since', extract(epoch FROM now())::bigint"
+    )

@@ -6,14 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from shepherd.errors import StoreFullError, StoreLockedError, UsageError
+from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.escaping import storable
-from shepherd.memory import facts, jobs, memories, sessions, tenants
+from shepherd.memory import claim, facts, jobs, memories, recalls, sessions, tenants
 from shepherd.memory.postgres import maintenance, schema, search
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.terms import TERMS, add_all
+from shepherd.memory.recalls import RecallCounts
 from shepherd.memory.records import (
     CheckReport,
+    ClaimCounts,
     ExtractionJob,
     ExtractionStats,
     FactChange,
@@ -37,6 +39,27 @@ _MOST_CACHED_USERS = 1024
 _FACT_BYTES = 512
 
 
+class _Engine:
+    """What claim.py needs of PostgreSQL: both users' turns, taken in one order by everybody."""
+
+    terms = TERMS
+
+    def __init__(self, database: Database, *users: str) -> None:
+        self._database = database
+        self._first, self._second = sorted(users)
+
+    def write(self, work: Callable[[Connection], _Result]) -> _Result:
+        def locked(connection: Connection) -> _Result:
+            number = self._database.lock_number(f"user {self._second}")
+            connection.execute("SELECT pg_advisory_xact_lock(?)", (number,))
+            return work(connection)
+
+        return self._database.write(self._first, locked)
+
+    def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        return add_all(connection, user_id, new)
+
+
 class PostgresStore:
     """MemoryStore in the schema that `url` names; made when missing, refused when not ours.
 
@@ -50,6 +73,7 @@ class PostgresStore:
         self._limit = maintenance.Limit(parse_limit(max_db_size))
         self._database = Database(url, read_only=read_only, patience_s=busy_timeout_s)
         self._facts: dict[str, tuple[_FactRows, tuple[Fact, ...]]] = {}
+        self._recalls = RecallCounts()
         try:
             schema.prepare(self._database)
             if not read_only:
@@ -96,6 +120,7 @@ class PostgresStore:
             )
 
         rows, results = self._database.read(read)
+        self._recalls.note((result.id for result in results), now)
         return self._facts_of(user_id, rows), results
 
     def search(
@@ -384,6 +409,19 @@ class PostgresStore:
         """Counts and sizes."""
         return maintenance.stats(self._database, user_id, self._limit.bytes)
 
+    def claim(self, from_user: str, user_id: str) -> ClaimCounts:
+        """Moves everything of one user to another; each row belongs to one of them at every moment."""
+        return claim.claim(_Engine(self._database, from_user, user_id), from_user, user_id)
+
+    def never_recalled(self, user_id: str, before: int) -> list[int]:
+        """Unpinned memories from before then that no recall has used, as far as that was counted."""
+
+        def read(connection: Connection, tenant: int) -> list[int]:
+            return recalls.never_recalled(connection, tenant, before)
+
+        found: list[int] = self._read(user_id, read, [])
+        return [memory_id for memory_id in found if memory_id not in self._recalls]
+
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
         return maintenance.check(self._database, repair=repair)
@@ -403,6 +441,11 @@ class PostgresStore:
 
     def close(self) -> None:
         """Lets go of the database; twice is fine."""
+        if self._recalls and not (self._database.is_closed or self._database.read_only):
+            waiting = self._recalls.take()
+            # Counts are no reason to fail at the end.
+            with contextlib.suppress(StoreError):
+                self._database.write_locked("recalls", lambda connection: recalls.write(connection, waiting))
         self._database.close()
 
     # ---- what every method needs
@@ -425,7 +468,14 @@ class PostgresStore:
 
     def _growing(self, user_id: str, work: Callable[[Connection], _Result], size: int) -> _Result:
         """A write after which the database may be too large, by about `size` bytes."""
-        result = self._database.write(user_id, work)
+        waiting = self._recalls.take()
+
+        def write(connection: Connection) -> _Result:
+            done = work(connection)
+            recalls.write(connection, waiting)
+            return done
+
+        result = self._database.write(user_id, write)
         # The write itself is stored; what is in the way of pruning now is not its failure.
         with contextlib.suppress(StoreLockedError, StoreFullError):
             self._limit.keep(self._database, size)

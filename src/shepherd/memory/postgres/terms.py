@@ -78,6 +78,7 @@ class _TermIndex:
 
     def remove(self, connection: shared.Connection, memory_id: int) -> None:
         connection.execute("DELETE FROM context_terms WHERE id = ?", (memory_id,))
+        connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
 
     def note_changes(
         self, connection: shared.Connection, tenant: int, version: int, memory_ids: Iterable[int]
