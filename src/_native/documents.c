@@ -23,6 +23,7 @@ struct shp_documents_columns {
     int64_t *sequence, *timestamp;
     int32_t *doc_len, *thread, *label;
     uint8_t *asks;
+    int64_t *newest; /* per block; a full block's is not written again */
     int64_t n, capacity;
     int64_t n_references; /* under the cache's mutex */
 };
@@ -57,6 +58,7 @@ static void columns_free(shp_documents_columns *columns)
     free(columns->thread);
     free(columns->label);
     free(columns->asks);
+    free(columns->newest);
     free(columns);
 }
 
@@ -78,6 +80,7 @@ static int columns_grow(shp_documents_columns *columns, int64_t capacity)
     columns->thread = grow_column(columns->thread, capacity, sizeof *columns->thread, &is_ok);
     columns->label = grow_column(columns->label, capacity, sizeof *columns->label, &is_ok);
     columns->asks = grow_column(columns->asks, capacity, sizeof *columns->asks, &is_ok);
+    columns->newest = grow_column(columns->newest, capacity / SHP_DOCUMENTS_BLOCK + 1, sizeof *columns->newest, &is_ok);
     if (is_ok)
         columns->capacity = capacity;
     return is_ok;
@@ -95,6 +98,16 @@ static shp_documents_columns *columns_new(int64_t capacity)
     return NULL;
 }
 
+/* Takes the times of the rows from `at` on into their blocks. */
+static void note_newest(shp_documents_columns *columns, int64_t at, int64_t end)
+{
+    for (int64_t i = at; i < end; i++) {
+        int64_t *newest = &columns->newest[i / SHP_DOCUMENTS_BLOCK];
+        if (i % SHP_DOCUMENTS_BLOCK == 0 || columns->timestamp[i] > *newest)
+            *newest = columns->timestamp[i];
+    }
+}
+
 static void columns_copy(shp_documents_columns *to, int64_t at, const shp_documents_columns *from, int64_t n)
 {
     memcpy(to->sequence + at, from->sequence, (size_t)n * sizeof *to->sequence);
@@ -103,6 +116,7 @@ static void columns_copy(shp_documents_columns *to, int64_t at, const shp_docume
     memcpy(to->thread + at, from->thread, (size_t)n * sizeof *to->thread);
     memcpy(to->label + at, from->label, (size_t)n * sizeof *to->label);
     memcpy(to->asks + at, from->asks, (size_t)n * sizeof *to->asks);
+    note_newest(to, at, at + n);
     to->n = at + n;
 }
 
@@ -259,6 +273,7 @@ static int read_rows(sqlite3_stmt *load, int64_t tenant, int64_t after, shp_docu
         columns->thread[n] = sqlite3_column_int(load, 3);
         columns->label[n] = sqlite3_column_int(load, 4);
         columns->asks[n] = (uint8_t)sqlite3_column_int(load, 5);
+        note_newest(columns, n, n + 1);
         columns->n++;
     }
     sqlite3_reset(load);
@@ -286,6 +301,7 @@ static int documents_over(shp_documents_columns *columns, int64_t version, int64
     documents->thread = columns->thread;
     documents->label = columns->label;
     documents->asks = columns->asks;
+    documents->newest = columns->newest;
     documents->n = columns->n;
     documents->version = documents->first_version = version;
     documents->edits = edits;

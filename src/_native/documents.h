@@ -11,6 +11,8 @@
 #define SHP_SEQUENCE_MASK (((int64_t)1 << SHP_SEQUENCE_BITS) - 1)
 #define SHP_MAX_TENANT (((int64_t)1 << (63 - SHP_SEQUENCE_BITS)) - 1)
 
+enum { SHP_DOCUMENTS_BLOCK = 4096 };
+
 typedef struct shp_documents_columns shp_documents_columns;
 
 /* One user's memories at one version; never changes once handed out. */
@@ -21,6 +23,7 @@ typedef struct {
     const int32_t *thread;    /* conversation, 0 for none; this and the next two as in rescore.h */
     const int32_t *label;
     const uint8_t *asks;
+    const int64_t *newest;    /* latest timestamp of each SHP_DOCUMENTS_BLOCK; read only those that n fills */
     int64_t n;                /* below 2^32 */
 
     int64_t version, edits;     /* the row of tenants that it belongs to */

@@ -25,8 +25,8 @@ class Weights(NamedTuple):
 
     `previous`, `exchange`, `answer`: share of the memory before when that one does not end with a question,
     ends with one after telling something, only asks. `next`: of the one after; `second`: of both two steps
-    away; `session`: of how much better the conversation's best candidate is. `asking`: factor of a memory that
-    only asks; `label`, `period`: of one whose label or time the question names.
+    away; `session`: of how much better the conversation's best candidate is. `asking`: factor of a memory
+    that only asks; `label`, `period`: of one whose label or time the question names.
     """
 
     previous: float

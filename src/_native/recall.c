@@ -23,7 +23,7 @@
 #include "postings.h"
 #include "rank.h"
 
-enum { WINDOW = 4096 }; /* memories scored at a time: 32 KiB of sums */
+enum { WINDOW = SHP_DOCUMENTS_BLOCK }; /* memories scored at a time: 32 KiB of sums */
 
 typedef struct {
     double score, bm25;
@@ -169,16 +169,27 @@ static int sum_window(shp_recall_reader *reader, int64_t base)
     return n_touched;
 }
 
+/* No memory of the window is of more recency. */
+static double best_recency(const shp_recall_reader *reader, int64_t base)
+{
+    const shp_rescore_query *how = &reader->query->rescore;
+    if (base + WINDOW > reader->documents->n)
+        return 1.0;
+    double age_days = (how->now - (double)reader->documents->newest[base / WINDOW]) / 86400.0;
+    return shp_rank_recency(age_days, how->recency_floor);
+}
+
 static int keep_best(shp_recall_reader *reader, int64_t base, int n_touched)
 {
     const shp_rescore_query *how = &reader->query->rescore;
+    double most = best_recency(reader, base);
     int code = SQLITE_OK;
     for (int i = 0; i < n_touched; i++) {
         candidate found = {0.0, reader->sums[reader->touched[i]], (uint32_t)(base + reader->touched[i])};
         reader->sums[reader->touched[i]] = 0.0;
-        /* Recency is at most 1, so the score is at most the BM25. */
+        /* Most are out before their time is looked up, which is a cache miss. */
         int is_full = reader->n_heap == reader->n_candidates;
-        if (is_full && found.bm25 < reader->heap[0].score)
+        if (is_full && found.bm25 * most < reader->heap[0].score)
             continue;
         double age_days = (how->now - (double)reader->documents->timestamp[found.document]) / 86400.0;
         found.score = found.bm25 * shp_rank_recency(age_days, how->recency_floor);
@@ -194,8 +205,10 @@ static int find_candidates(shp_recall_reader *reader)
 {
     int code = SQLITE_OK;
     reader->n_heap = 0;
-    for (int64_t base; code == SQLITE_OK && (base = next_document(reader)) >= 0;)
+    for (int64_t first; code == SQLITE_OK && (first = next_document(reader)) >= 0;) {
+        int64_t base = first - first % WINDOW;
         code = keep_best(reader, base, sum_window(reader, base));
+    }
     return code;
 }
 

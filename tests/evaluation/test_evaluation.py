@@ -73,7 +73,8 @@ def test_interval_holds_the_mean_and_is_always_the_same() -> None:
     one = interval(values)
 
     assert one == interval(values)
-    assert one.low < one.mean == pytest.approx(0.625) < one.high
+    assert one.mean == pytest.approx(0.625)
+    assert one.low < one.mean < one.high
     assert interval([1.0] * 9).low == 1.0
 
 

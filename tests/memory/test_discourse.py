@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from shepherd._native.rank import key
+from shepherd._native.store import Connection
 from shepherd.memory import Memory, Turn
 from shepherd.memory.discourse import (
     ASKS_LAST,
@@ -16,6 +19,7 @@ from shepherd.memory.discourse import (
     label,
     thread,
 )
+from tests.postgres import IN_A_FILE
 
 
 @pytest.mark.parametrize(
@@ -124,15 +128,15 @@ def test_deleted_neighbour_is_neither_result_nor_evidence(memory: Memory) -> Non
     assert memory.search("dog") == []
 
 
-def test_repaired_index_knows_threads_and_questions(memory: Memory) -> None:
+@IN_A_FILE
+def test_repaired_index_knows_threads_and_questions(memory: Memory, path: Path) -> None:
     for text in ("Do you have a dog?", "Rex.", "Nice."):
         memory.archive_turn(Turn(text, "", session="s"))
     before = memory.search("dog")
-    connection = memory._store._database  # type: ignore[attr-defined]
-    with connection.write() as writer:
-        writer.execute("UPDATE context SET thread = 0, label = 0, asks = 0")
-        writer.execute("UPDATE tenants SET version = version + 1, edits = edits + 1")
-        writer.execute("UPDATE meta SET value = -1 WHERE key = 'tokenizer_version'")
+    with Connection(str(path)) as connection:
+        connection.execute("UPDATE context SET thread = 0, label = 0, asks = 0")
+        connection.execute("UPDATE tenants SET version = version + 1, edits = edits + 1")
+        connection.execute("UPDATE meta SET value = -1 WHERE key = 'tokenizer_version'")
     assert memory.search("dog") != before
 
     assert memory.check(repair=True).ok

@@ -1,7 +1,7 @@
 """Weights of rescoring chosen on labelled conversations, each fold scored on the one that was left out.
 
 Coordinate descent: one weight after the other takes the value of its grid that is best on the training
-conversations, until none changes. What counts is the mean over the conversations without a part in the choice.
+conversations, until none changes. What counts is the mean over conversations without a part in the choice.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from shepherd._native.text import terms
 
 __all__ = ["ASKS_LAST", "ASKS_NOT", "ASKS_ONLY", "Neighbour", "asks", "label", "thread"]
 
-ASKS_NOT, ASKS_LAST, ASKS_ONLY = 0, 1, 2
+ASKS_NOT = 0
+ASKS_LAST = 1
+ASKS_ONLY = 2
 
 # Memories without a session belong together when they were stored one after the other about the same time.
 PAUSE_S = 1800

@@ -1,7 +1,7 @@
 """The times that a question names: "in May 2023", "yesterday", "last week", as pairs of unix seconds.
 
-English, in the local time zone. A month without a year means that month of each of the last few years. What is
-no time, like the verb in "may I", must not be taken for one: a miss costs little, a false hit more.
+English, in the local time zone. A month without a year means that month of each of the last few years. What
+is no time, like the verb in "may I", must not be taken for one: a miss costs little, a false hit more.
 """
 
 from __future__ import annotations
