@@ -328,6 +328,6 @@ def _default_threads(model_bytes: int) -> int:
     usable = len(affinity(0)) if affinity else os.cpu_count() or 1
     # The second thread of a core adds nothing to matrix products; small machines are often virtual cores.
     cores = int(usable if usable <= 4 else usable // 2)
-    # Threads meet at every layer's end. Below so many bytes of weights each, the meeting takes longer than the
-    # work, and a thousandfold where another program holds one of the cores.
+    # Threads meet at every layer's end. Below so many bytes of weights each, the meeting takes longer than
+    # the work, and a thousandfold where another program holds one of the cores.
     return max(1, min(cores, model_bytes // _BYTES_PER_THREAD))
