@@ -100,7 +100,6 @@ def test_the_version_is_the_packages():
         (["memory", "show", "first"], "argument ID: invalid int value", "shepherd memory show --help"),
         (["config", "get", "top_kk"], 'there is no setting "top_kk"', "did you mean top_k"),
         (["config", "set", "top_k", "-1"], 'top_k is "-1"; expected a whole number', "config set"),
-        (["chat", "-e", "hello"], "no model is set", "shepherd -m model.gguf"),
         (["-m", "nowhere.gguf", "-e", "hello"], "nowhere.gguf: there is no such file", "-m or the setting"),
         (["-m", "x.gguf", "-e", " "], "nothing was asked", "-e"),
     ],

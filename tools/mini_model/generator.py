@@ -29,7 +29,7 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 14, "context": 14, "nothing": 18, "history": 20, "extract": 20, "extract_nothing": 5,
+    "facts": 14, "context": 20, "nothing": 16, "history": 20, "extract": 30, "extract_nothing": 4,
     "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
 }  # fmt: skip
 EVALUATED_JOBS = tuple(job for job in JOBS if job not in ("repeat", "everything"))

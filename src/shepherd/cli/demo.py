@@ -10,11 +10,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from argparse import SUPPRESS, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from shepherd.cli.parsing import Parser, loaded_settings
 from shepherd.cli.render import Screen
+from shepherd.errors import ShepherdError
 
 __all__ = ["build_parser", "execute"]
 
@@ -45,14 +46,11 @@ def build_parser() -> Parser:
     """The options of `shepherd demo`."""
     parser = Parser(prog="shepherd demo", description=_DESCRIPTION)
     parser.add_argument("--fast", action="store_true", help="type without the pauses of a person")
-    parser.add_argument("--act", type=int, choices=range(len(_ACTS)), help=SUPPRESS)
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Play both acts; as a child process, one of them."""
-    if arguments.act is not None:
-        return _play(_ACTS[arguments.act][1], screen, fast=arguments.fast)
+    """Play both acts, each in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="shepherd-demo-") as folder:
         for number, (title, _) in enumerate(_ACTS):
             screen.note(title)
@@ -74,7 +72,7 @@ def _in_new_process(number: int, folder: Path, *, fast: bool) -> int:
         "XDG_STATE_HOME": str(folder),
     }
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SHEPHERD_")}
-    command = [sys.executable, "-m", "shepherd", "demo", "--act", str(number), *(["--fast"] if fast else [])]
+    command = [sys.executable, "-m", __name__, str(number), *(["--fast"] if fast else [])]
     return subprocess.run(command, env={**settings, **own}, check=False).returncode
 
 
@@ -90,3 +88,16 @@ def _play(lines: tuple[str, ...], screen: Screen, *, fast: bool) -> int:
     config = loaded_settings(Namespace()).config
     with opened_assistant(config, warn=screen.warn) as assistant, create_pipe_input() as keys:
         return Conversation(assistant, screen, editor=Typist(screen, keys, lines, fast=fast)).run(0)
+
+
+def _act(number: str, *options: str) -> int:
+    screen = Screen()
+    try:
+        return _play(_ACTS[int(number)][1], screen, fast="--fast" in options)
+    except ShepherdError as error:
+        screen.error(str(error), error.hint)
+        return error.exit_code
+
+
+if __name__ == "__main__":  # one act, in the child process
+    sys.exit(_act(*sys.argv[1:]))
