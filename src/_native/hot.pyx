@@ -176,7 +176,8 @@ cdef class HotIndex:
         if isnan(min_relevance):
             raise ValueError("min_relevance must be a number")
         cdef list kept = []
-        for word in dict.fromkeys(keywords):
+        cdef dict unique = dict.fromkeys(keywords)     # keeps the words alive, which may come from a generator
+        for word in unique:
             if n == MAX_WORDS:
                 break
             _fill_word(word, &words[n], kept)

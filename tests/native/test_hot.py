@@ -209,6 +209,15 @@ TestChanges.settings = settings(
 )
 
 
+def test_keywords_may_come_from_a_generator() -> None:
+    rows = numbered(zipf_memories(4, 50, 10))
+    index = filled(rows)
+
+    for _ in range(100):
+        found = index.search(1, ("".join(["w", str(i)]) for i in range(9)), 3, NOW)
+        assert found == index.search(1, [f"w{i}" for i in range(9)], 3, NOW)
+
+
 def test_a_changed_index_answers_nobody_before_it_is_published() -> None:
     rows = numbered(zipf_memories(4, 20, 10))
     index = filled(rows, version=7)

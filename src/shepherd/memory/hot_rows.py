@@ -22,8 +22,6 @@ from shepherd.memory.schema import memory_range
 
 __all__ = ["Followed", "build", "catch_up", "differences"]
 
-_Row = tuple[int, int, int, int, int, int, str, str]
-
 # Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
 _PAGE = 500
 _COLUMNS = "id, timestamp, doc_len, thread, label, asks, user_message, assistant_response"
@@ -96,7 +94,7 @@ def _change(connection: Connection, followed: Followed, memory_ids: set[int]) ->
     found = {i: rows[0] for i in known if (rows := connection.execute(_ONE, (i,)))}
     followed.index.remove(known - found.keys())
     for row in found.values():
-        followed.index.replace(_row(row))
+        followed.index.replace(row)
 
 
 def _add(connection: Connection, followed: Followed, next_sequence: int) -> None:
@@ -105,10 +103,6 @@ def _add(connection: Connection, followed: Followed, next_sequence: int) -> None
     while after < last and (page := connection.execute(_AFTER, (after, last))):
         followed.index.add(page)
         after = page[-1][0]
-
-
-def _row(row: tuple[int, ...]) -> _Row:
-    return row  # type: ignore[return-value]
 
 
 def differences(connection: Connection, followed: Followed) -> tuple[BitMap, BitMap]:
