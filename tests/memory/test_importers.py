@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 from shepherd.memory.importers import jsonstream
+from tests.postgres import IN_A_FILE
 
 
 def told(memory: Memory) -> list[tuple[str, str, int]]:
@@ -378,6 +379,7 @@ def test_database_of_something_else_is_refused(memory: Memory, file: Path) -> No
         memory.import_file(database(file, "CREATE TABLE notes(text)"))
 
 
+@IN_A_FILE
 def test_database_of_shepherds_own_says_how_to_go_on(memory: Memory, path: Path, tmp_path: Path) -> None:
     Memory(tmp_path / "other.db").close()
 
