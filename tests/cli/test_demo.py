@@ -1,5 +1,6 @@
 """`shepherd demo`, as a newcomer sees it: two real processes, the built-in model, nothing prepared."""
 
+import json
 import sys
 
 import pexpect
@@ -35,3 +36,14 @@ def test_the_lines_are_typed_at_the_real_prompt_of_a_terminal(home):
     child.close()
     assert child.exitstatus == 0
     assert not home.database.exists()
+
+
+def test_as_json_lines_it_is_the_same_conversations(shepherd):
+    done = shepherd("demo", "--json")
+
+    answers = [
+        event["answer"]
+        for line in done.stdout.splitlines()
+        if (event := json.loads(line)).get("event") == "finished"
+    ]
+    assert answers[-2:] == ["You prefer VS Code with vim keybindings.", "You live in Texas."]

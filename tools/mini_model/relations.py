@@ -434,7 +434,7 @@ RELATIONS: tuple[Relation, ...] = FACTS + CONTEXT
 # Several things in one clause: the relations in the order of their values, and how people run them together.
 # A slot is the relation's name; relations with {x} are about the same {x}.
 COMPOUNDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("name", "hometown"), ("(I'm|I am|my name is|this is) {name} (from|and I come from|and I am from) {hometown}", "{name} from {hometown}(| here)")),
+    (("name", "hometown"), ("(I'm|I am|my name is|this is) {name} (from|and I come from|and I am from) {hometown}",)),
     (("name", "age"), ("(I'm|I am|my name is) {name}(,| and I'm| and I am) {age}( years old|)", "{name}, {age} years old")),
     (("name", "location"), ("(I'm|I am|my name is) {name} (and (live|I live)|living) in {location}", "{name} (here, |)(living|based) in {location}")),
     (("name", "occupation"), ("(I'm|I am|my name is) {name}(,| and I'm| and I work as) (a|an) {occupation}", "{name} here, (a|an) {occupation} by trade")),

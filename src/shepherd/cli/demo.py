@@ -12,10 +12,14 @@ import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from shepherd.cli.parsing import Parser, loaded_settings
+from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
 from shepherd.cli.render import Screen
 from shepherd.errors import ShepherdError
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Assistant
 
 __all__ = ["build_parser", "execute"]
 
@@ -46,15 +50,17 @@ def build_parser() -> Parser:
     """The options of `shepherd demo`."""
     parser = Parser(prog="shepherd demo", description=_DESCRIPTION)
     parser.add_argument("--fast", action="store_true", help="type without the pauses of a person")
+    add_common_options(parser, json_help="the same as JSON lines, those of shepherd chat --json")
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Play both acts, each in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="shepherd-demo-") as folder:
+        options = ["--json"] if arguments.json else ["--fast"] if arguments.fast else []
         for number, (title, _) in enumerate(_ACTS):
             screen.note(title)
-            code = _in_new_process(number, Path(folder), fast=arguments.fast)
+            code = _in_new_process(number, Path(folder), options)
             if code:
                 return code
             screen.note()
@@ -64,7 +70,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _in_new_process(number: int, folder: Path, *, fast: bool) -> int:
+def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
     own = {
         "SHEPHERD_CONFIG": str(folder / "config.json"),
         "SHEPHERD_MEMORY_DATABASE": str(folder / "memory.db"),
@@ -72,28 +78,38 @@ def _in_new_process(number: int, folder: Path, *, fast: bool) -> int:
         "XDG_STATE_HOME": str(folder),
     }
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SHEPHERD_")}
-    command = [sys.executable, "-m", __name__, str(number), *(["--fast"] if fast else [])]
+    command = [sys.executable, "-m", __name__, str(number), *options]
     return subprocess.run(command, env={**settings, **own}, check=False).returncode
 
 
-def _play(lines: tuple[str, ...], screen: Screen, *, fast: bool) -> int:
+def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> int:
+    from shepherd.opening import opened_assistant
+
+    config = loaded_settings(Namespace()).config
+    with opened_assistant(config, warn=screen.warn) as assistant:
+        if "--json" in options:
+            from shepherd.cli.jsonlines import answer_lines
+
+            return answer_lines(assistant, screen, [line for line in lines if not line.startswith("/")])
+        return _type(lines, assistant, screen, fast="--fast" in options)
+
+
+def _type(lines: tuple[str, ...], assistant: Assistant, screen: Screen, *, fast: bool) -> int:
     from prompt_toolkit.input import create_pipe_input
 
     from shepherd.cli.chat import about_the_built_in_model
     from shepherd.cli.conversation import Conversation
     from shepherd.cli.typist import Typist
-    from shepherd.opening import opened_assistant
 
     screen.note(about_the_built_in_model())
-    config = loaded_settings(Namespace()).config
-    with opened_assistant(config, warn=screen.warn) as assistant, create_pipe_input() as keys:
+    with create_pipe_input() as keys:
         return Conversation(assistant, screen, editor=Typist(screen, keys, lines, fast=fast)).run(0)
 
 
 def _act(number: str, *options: str) -> int:
     screen = Screen()
     try:
-        return _play(_ACTS[int(number)][1], screen, fast="--fast" in options)
+        return _play(_ACTS[int(number)][1], screen, options)
     except ShepherdError as error:
         screen.error(str(error), error.hint)
         return error.exit_code
