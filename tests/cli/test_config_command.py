@@ -21,14 +21,14 @@ def test_show_lists_every_setting_with_value_and_source(shepherd, home):
     assert rows["top_k"] == "7\tfile"
     assert rows["seed"] == "3\tenvironment"
     assert rows["user_id"] == "steve\tenvironment"
-    assert rows["top_p"] == "0.95\tdefault"
+    assert rows["top_p"] == "auto\tdefault"
 
 
 def test_show_as_json_has_values_of_their_types(shepherd):
     shown = json.loads(shepherd("config", "show", "--json").stdout)
 
     assert shown["archive_turns"] == {"value": True, "source": "default"}
-    assert shown["temperature"]["value"] == 0.7
+    assert shown["rag_recency_floor"]["value"] == 0.9
 
 
 def test_explain_says_what_each_setting_does(shepherd):
@@ -92,4 +92,4 @@ def test_a_bad_value_is_repaired_by_the_command_that_the_message_names(shepherd,
 
     assert failed.returncode == 2
     assert shepherd(*remedy[1:]).returncode == 0
-    assert shepherd("config", "get", "top_k").stdout == "40\n"
+    assert shepherd("config", "get", "top_k").stdout == "auto\n"
