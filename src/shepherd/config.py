@@ -96,6 +96,9 @@ class Config:
     kv_type: Literal["f16", "q8_0", "f32"] = _setting(
         "f16", "text", "type of the KV cache", choices=("f16", "q8_0", "f32")
     )
+    swa_full: bool = _setting(
+        False, "switch", "layers with a sliding window keep everything: more memory, any rewind is free"
+    )
     threads: int = _setting(0, "whole number", "CPU threads; 0 lets llama.cpp choose", least=0, most=512)
     system_prompt: str = _setting("", "text", "base instructions; empty takes the built-in ones")
 

@@ -193,5 +193,6 @@ def _engine_settings(config: Config) -> EngineSettings:
         n_gpu_layers=config.gpu_layers,
         flash_attention=config.flash_attention,
         kv_type=config.kv_type,
+        swa_full=config.swa_full,
         n_threads=config.threads,
     )

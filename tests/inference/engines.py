@@ -11,9 +11,16 @@ from shepherd.inference import EngineSettings, Generation
 KINDS = ("plain", "sliding", "recurrent", "hybrid")
 
 
-def exact_settings(*, n_ctx: int = 512, n_ubatch: int = 64) -> EngineSettings:
+def exact_settings(*, n_ctx: int = 512, n_ubatch: int = 64, swa_full: bool = False) -> EngineSettings:
     """Flash attention off, one thread, 32-bit cache: a prompt may be split anywhere without a trace."""
-    return EngineSettings(n_ctx=n_ctx, n_ubatch=n_ubatch, n_threads=1, flash_attention="off", kv_type="f32")
+    return EngineSettings(
+        n_ctx=n_ctx,
+        n_ubatch=n_ubatch,
+        n_threads=1,
+        flash_attention="off",
+        kv_type="f32",
+        swa_full=swa_full,
+    )
 
 
 def read(decoder: native.Decoder, tokens: Sequence[int]) -> native.Stream:

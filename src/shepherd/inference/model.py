@@ -39,7 +39,8 @@ class EngineSettings:
 
     `n_gpu_layers` -1: all of them, when the installed llama.cpp has a GPU. `flash_attention` "auto": with a
     GPU. `seed` is for answers whose Sampling has none. `n_ubatch` is how many prompt tokens are decoded
-    between two looks at the cancel flag.
+    between two looks at the cancel flag. `swa_full`: layers with a sliding window keep everything, which
+    takes the memory of full attention and lets any rewind reuse what stays.
     """
 
     n_ctx: int = 0
@@ -49,6 +50,7 @@ class EngineSettings:
     n_threads: int = 0
     n_batch: int = 512
     n_ubatch: int = 512
+    swa_full: bool = False
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -250,7 +252,7 @@ class LoadedModel:
         parameters.n_threads = parameters.n_threads_batch = settings.n_threads or _default_threads(
             int(self._c.llama_model_size(self._model))
         )
-        parameters.swa_full = False
+        parameters.swa_full = settings.swa_full
         parameters.no_perf = False
         context = self._c.llama_init_from_model(self._model, parameters)
         reason = last_error()
