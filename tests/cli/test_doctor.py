@@ -33,12 +33,20 @@ def test_the_database_and_its_counts_are_named(shepherd, model, home):
     assert found["detail"] == f"{home.database}: 0 memories, 1 fact of steve"
 
 
-def test_a_missing_model_is_a_problem_with_a_remedy(shepherd):
+def test_without_a_model_of_the_users_the_built_in_one_is_checked(shepherd):
     done = shepherd("doctor", "--json")
+
+    assert done.returncode == 0
+    assert states(done)["model"]["state"] == "ok"
+    assert "shepherd-mini" in states(done)["model"]["detail"]
+
+
+def test_a_missing_model_is_a_problem_with_a_remedy(shepherd):
+    done = shepherd("doctor", "--json", "-m", "nowhere.gguf")
 
     assert done.returncode == 1
     assert states(done)["model"]["state"] == "problem"
-    assert "shepherd config set model" in states(done)["model"]["hint"]
+    assert states(done)["model"]["hint"]
 
 
 def test_several_problems_are_all_named_at_once(shepherd, home, tmp_path):
@@ -46,7 +54,7 @@ def test_several_problems_are_all_named_at_once(shepherd, home, tmp_path):
     home.config.write_text("{")
     (tmp_path / "no.gguf").write_bytes(b"x" * 100)
 
-    found = states(shepherd("doctor", "--json"))
+    found = states(shepherd("doctor", "--json", "-m", tmp_path / "no.gguf"))
 
     assert found["settings"]["state"] == "problem"
     assert "line 1, column 2" in found["settings"]["detail"]

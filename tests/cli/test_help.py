@@ -91,7 +91,7 @@ def test_the_version_is_the_packages():
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["memroy"], "there is no command 'memroy'", "did you mean memory?"),
+        (["memroy"], "there is no command 'memroy'", "did you mean memory"),
         (["frobnicate"], "there is no command 'frobnicate'", "commands: chat, memory"),
         (["chat", "--tempreature", "1"], "unrecognized arguments: --tempreature 1", "shepherd chat --help"),
         (["chat", "--temp", "1"], "unrecognized arguments: --temp 1", "shepherd chat --help"),

@@ -61,6 +61,11 @@ def model(environment):
     return run
 
 
+def downloaded(model) -> list[dict[str, object]]:
+    """What `model list` tells, without the model that comes with the package."""
+    return [entry for entry in json.loads(model("list", "--json").stdout) if not entry["built_in"]]
+
+
 def on_a_terminal(environment: dict[str, str], *arguments: str) -> pexpect.spawn:
     command = ["-m", "shepherd", "model", *arguments]
     return pexpect.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=60)
@@ -151,7 +156,7 @@ def test_a_wrong_checksum_fails_and_nothing_is_installed(model, hub, model_bytes
 
     assert done.returncode == 1
     assert "wrong checksum" in done.stderr
-    assert model("list", "--json").stdout == "[]\n"
+    assert downloaded(model) == []
 
 
 def test_a_hub_that_is_down_for_a_moment_costs_a_warning(model, hub):
@@ -235,17 +240,20 @@ def test_list_has_a_line_per_model(model):
 
     done = model("list")
 
-    name, size, quant, architecture, state, where = done.stdout.removesuffix("\n").split("\t")
+    own, fetched = done.stdout.splitlines()
+    name, size, quant, architecture, state, where = fetched.split("\t")
     assert (name, quant, architecture, state) == (NAME, "Q8_0", "llama", "")
     assert size.endswith("iB")
     assert where.startswith("~/hf/hub/models--acme--Tiny-GGUF/snapshots/")
-    assert "1 model" in done.stderr
+    assert own.split("\t")[-2:] == ["default", "built in"]
+    assert "2 models" in done.stderr
 
 
-def test_an_empty_list_says_how_to_fill_it(model):
+def test_a_list_of_the_built_in_model_alone_says_how_to_fetch_another(model):
     done = model("list")
 
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert done.stdout.startswith("shepherd-mini\t")
     assert "shepherd model pull hf:user/repo:quant" in done.stderr
 
 
@@ -254,7 +262,7 @@ def test_the_configured_model_is_marked(model, home):
     home.config.parent.mkdir(parents=True)
     home.config.write_text(json.dumps({"model": f"hf:{REPO}"}))
 
-    assert [entry["default"] for entry in json.loads(model("list", "--json").stdout)] == [True]
+    assert [entry["default"] for entry in downloaded(model)] == [True]
     assert "\tdefault\t" in model("list").stdout
 
 
@@ -312,7 +320,7 @@ def test_rm_without_a_terminal_wants_yes(model):
     assert (asked.returncode, done.returncode) == (2, 0)
     assert "--yes" in asked.stderr
     assert f"{NAME} is deleted" in done.stderr
-    assert model("list", "--json").stdout == "[]\n"
+    assert downloaded(model) == []
 
 
 def test_rm_of_the_configured_model_says_so(model):
@@ -335,7 +343,7 @@ def test_rm_asks_on_a_terminal(model, environment, answer, code, left):
     terminal.close()
 
     assert terminal.exitstatus == code
-    assert len(json.loads(model("list", "--json").stdout)) == left
+    assert len(downloaded(model)) == left
 
 
 def test_rm_never_deletes_a_file_of_the_users(model, tmp_path, model_bytes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 
@@ -52,7 +50,7 @@ def test_set_does_not_repeat_the_password(shepherd, role):
     assert done.returncode == 0
     assert "s3cret" not in done.stdout + done.stderr
     assert "***" in done.stderr
-    assert "s3cret" in json.loads(shepherd("config", "get", "memory_database", "--json").stdout)
+    assert "s3cret" not in shepherd("config", "get", "memory_database", "--json").stdout
 
 
 def test_server_that_is_away_costs_a_message_and_a_remedy(shepherd, tmp_path):

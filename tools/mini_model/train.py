@@ -36,9 +36,6 @@ EASY_JOBS = {**generator.JOBS, "repeat": 12, "history": 8, "extract": 14}
 MILLION = 1_000_000
 # Conversations are short and simple until the loss says that copying has emerged; then they grow.
 FIRST_LEVEL, LEVEL_STEP, GOOD_LOSS = 0.15, 0.05, 0.25
-WARM_UP = (
-    150  # steps; a quick one shakes the copying circuit apart, and it takes a million tokens to come back
-)
 COPIES = 0.2  # share of plain copies at the first level
 
 
@@ -140,9 +137,9 @@ def make_optimizers(network: Transformer, rate: float) -> list[torch.optim.Optim
     ]
 
 
-def schedule(step: int, progress: float, decay_from: float) -> float:
+def schedule(step: int, progress: float, warm_up: int, decay_from: float) -> float:
     """Share of the full learning rate at this step and part of the budget."""
-    warm = min(1.0, (step + 1) / WARM_UP)
+    warm = min(1.0, (step + 1) / warm_up)
     fall = 1.0 if progress < decay_from else max(0.01, (1 - progress) / (1 - decay_from))
     return warm * fall
 
@@ -191,6 +188,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=240.0, help="budget in minutes, earlier runs included"
     )
+    # A quick warm-up shakes the copying circuit apart, and it takes a million tokens to come back.
+    parser.add_argument("--warm-up", type=int, default=150, help="steps until the rate is full")
     parser.add_argument(
         "--decay-from", type=float, default=0.7, help="part of the budget where the rate begins to fall"
     )
@@ -297,7 +296,7 @@ def run(
             part = max(progress.tokens / budget, progress.seconds / 60 / options.minutes)
             if part >= 1 or asked_to_stop:
                 break
-            share = schedule(progress.step, part, options.decay_from)
+            share = schedule(progress.step, part, options.warm_up, options.decay_from)
             for optimizer, full in zip(optimizers, rates, strict=True):
                 for group, rate in zip(optimizer.param_groups, full, strict=True):
                     group["lr"] = rate * share

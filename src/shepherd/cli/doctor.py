@@ -8,11 +8,17 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, add_setting_option
+from shepherd.cli.parsing import (
+    Parser,
+    add_common_options,
+    add_memory_options,
+    add_setting_option,
+    given_settings,
+)
 from shepherd.cli.parsing import loaded_settings as settings_of
 from shepherd.cli.render import Screen, counted, size
 from shepherd.config import Config
@@ -58,7 +64,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         loaded = settings_of(arguments)
     except ConfigError as error:
         findings.append(Finding("settings", "problem", str(error), error.hint))
-        config = Config()
+        config = replace(Config(), **given_settings(arguments))
     else:
         exists = "" if loaded.path.exists() else " (not there: defaults)"
         findings.append(Finding("settings", "ok", f"{loaded.path}{exists}"))

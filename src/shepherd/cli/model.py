@@ -85,8 +85,8 @@ def _list(registry: ModelRegistry, arguments: Namespace, screen: Screen, configu
         for r in records
     ]
     screen.table(["model", "size", "quantisation", "architecture", "state", "where"], rows)
-    if not records:
-        screen.note("no models yet; shepherd model pull hf:user/repo:quant fetches one")
+    if all(record["built_in"] for record in records):
+        screen.note("no downloaded models; shepherd model pull hf:user/repo:quant fetches one")
     else:
         total = sum(record["size_bytes"] for record in records)
         screen.note(f"{counted(len(records), 'model')}, {size(total)}; downloads are in {registry.cache}")

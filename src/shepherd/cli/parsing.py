@@ -16,6 +16,7 @@ __all__ = [
     "add_common_options",
     "add_memory_options",
     "add_setting_option",
+    "given_settings",
     "loaded_settings",
     "near_miss",
 ]
@@ -82,12 +83,16 @@ def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, shor
 
 def loaded_settings(arguments: argparse.Namespace) -> Loaded:
     """The settings in force for these arguments."""
-    options = {
+    return load(options=given_settings(arguments))
+
+
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that these arguments name."""
+    return {
         name[len(_SETTING_PREFIX) :]: value
         for name, value in vars(arguments).items()
-        if name.startswith(_SETTING_PREFIX)
+        if name.startswith(_SETTING_PREFIX) and value is not None
     }
-    return load(options=options)
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:
