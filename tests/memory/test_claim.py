@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.memory import Memory
+from shepherd.memory import Memory, OpenJob
 from shepherd.types import Message
 from tests.memory import originals
 
@@ -98,3 +99,46 @@ def test_nobody_claims_nothing_and_nobody_claims_from_himself(memory: Memory) ->
     assert memory.count_memories("local") == 1
     with pytest.raises(UsageError, match="himself"):
         memory.claim("steve")
+
+
+@pytest.mark.parametrize("state", ["open", "waiting", "running"])
+def test_what_was_not_extracted_yet_is_extracted_for_the_claimer(memory: Memory, state: str) -> None:
+    session = memory.start_session("local")
+    memory.append_message(session, Message("user", "I am Steve"), "local", job=OpenJob("worker", 3))
+    running = None
+    if state != "open":
+        memory.extraction.release("worker", "local")
+    if state == "running":
+        running = memory.extraction.claim("worker", "local")
+
+    memory.claim("local")
+
+    assert memory.extraction.jobs("local") == []
+    if running is not None:
+        assert memory.extraction.finish(running, {"name": "of local"}, []) is None
+    job = memory.extraction.claim("worker")
+    assert job is not None
+    assert job.lines == ("I am Steve",)
+    assert memory.extraction.finish(job, {"name": "Steve"}, []) == (1, 0)
+    assert (memory.get_fact("name"), memory.get_fact("name", "local")) == ("Steve", None)
+
+
+def test_two_who_claim_from_each_other_at_once_lose_nothing(memory: Memory) -> None:
+    for n in range(30):
+        for user in ("anna", "bob"):
+            memory.store_memory(f"question {n}?", f"answer of {user}", user)
+            memory.set_fact(f"{user} {n}", "value", user)
+
+    def claim(from_user: str, user_id: str) -> None:
+        for _ in range(5):
+            memory.claim(from_user, user_id)
+
+    threads = [threading.Thread(target=claim, args=users) for users in (("anna", "bob"), ("bob", "anna"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert memory.count_memories("anna") + memory.count_memories("bob") == 60
+    assert len(memory.get_all_facts("anna")) + len(memory.get_all_facts("bob")) == 60
+    assert memory.check().problems == ()

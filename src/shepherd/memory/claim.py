@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from shepherd.memory import facts, memories, tenants
+from shepherd.memory import facts, jobs, memories, tenants
 from shepherd.memory.connection import Connection
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import ClaimCounts, NewMemory
+from shepherd.memory.schema import SEQUENCE_BITS
 
 __all__ = ["Engine", "claim"]
 
@@ -38,12 +39,18 @@ class Engine(Protocol):
 def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
     """Moves everything of `from_user` to `user_id`; of what both have, that of `user_id` stays."""
 
-    def move_small(connection: Connection) -> tuple[int, int]:
-        return _move_facts(connection, from_user, user_id), _move_sessions(connection, from_user, user_id)
+    def move_small(connection: Connection) -> tuple[int, int, int]:
+        jobs.move(connection, from_user, user_id)
+        n_facts = _move_facts(connection, from_user, user_id)
+        n_sessions = _move_sessions(connection, from_user, user_id)
+        return n_facts, n_sessions, _last_id(connection, from_user)
 
-    n_facts, n_sessions = engine.write(move_small)
+    def move_page(connection: Connection) -> list[bool]:
+        return _move_page(engine, connection, from_user, user_id, last_id)
+
+    n_facts, n_sessions, last_id = engine.write(move_small)
     n_new = n_known = 0
-    while moved := engine.write(lambda connection: _move_page(engine, connection, from_user, user_id)):
+    while moved := engine.write(move_page):
         n_new += sum(moved)
         n_known += len(moved) - sum(moved)
     return ClaimCounts(n_new, n_facts, n_sessions, n_known)
@@ -75,11 +82,23 @@ def _move_sessions(connection: Connection, from_user: str, user_id: str) -> int:
     return len(moved)
 
 
-def _move_page(engine: Engine, connection: Connection, from_user: str, user_id: str) -> list[bool]:
+def _last_id(connection: Connection, user_id: str) -> int:
+    """The id up to which memories are moved: two who claim from each other would otherwise never end."""
+    rows = connection.execute(
+        f"SELECT (number << {SEQUENCE_BITS}) + next_sequence - 1 FROM tenants WHERE user_id = ?", (user_id,)
+    )
+    return rows[0][0] if rows else 0
+
+
+def _move_page(
+    engine: Engine, connection: Connection, from_user: str, user_id: str, last_id: int
+) -> list[bool]:
     """For each of the next few memories, whether it was new to the other; empty at the end."""
     source = tenants.find(connection, from_user)
-    page = [] if source is None else memories.page(connection, source, 0)
-    if source is None or not page:
+    if source is None:
+        return []
+    page = [found for found in memories.page(connection, source, 0) if found[0] <= last_id]
+    if not page:
         return []
     target = tenants.ensure(connection, user_id)
     moved = engine.add(connection, user_id, [memory for _, memory in page])

@@ -21,6 +21,7 @@ __all__ = [
     "end",
     "fail",
     "give_back",
+    "move",
     "next_try",
     "of_user",
     "owners",
@@ -115,6 +116,16 @@ def give_back(connection: Connection, user_id: str, owner: str, now: float) -> i
     return len(given)
 
 
+def move(connection: Connection, from_user: str, user_id: str) -> None:
+    """Gives all jobs of a user to another. Nobody adds to them any more; what runs is due again."""
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = 0"
+        " WHERE user_id = ? AND state IN ('open', 'running')",
+        (from_user,),
+    )
+    connection.execute("UPDATE extraction_jobs SET user_id = ? WHERE user_id = ?", (user_id, from_user))
+
+
 def trim(connection: Connection, user_id: str, limit: int) -> int:
     """Drops the oldest waiting jobs beyond `limit`; how many."""
     return _keep_newest(connection, user_id, "waiting", limit)
@@ -156,8 +167,8 @@ def end(connection: Connection, job: ExtractionJob) -> bool:
     """Marks a job as done; False when it is not its owner's any more, and nothing of it may be stored."""
     ended = connection.execute(
         "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
-        " WHERE id = ? AND state = 'running' AND owner = ? AND message_ids = ? RETURNING id",
-        (job.id, job.owner, json.dumps(job.message_ids)),
+        " WHERE id = ? AND user_id = ? AND state = 'running' AND owner = ? AND message_ids = ? RETURNING id",
+        (job.id, job.user_id, job.owner, json.dumps(job.message_ids)),
     )
     if ended:
         _keep_newest(connection, job.user_id, "done", _KEPT_DONE)
@@ -180,8 +191,8 @@ def fail(
     dead = refusals >= most_refusals
     connection.execute(
         "UPDATE extraction_jobs SET state = ?, owner = '', refusals = ?, next_try = ?, error = ?"
-        " WHERE id = ? AND state = 'running' AND owner = ?",
-        ("dead" if dead else "waiting", refusals, at, error, job.id, job.owner),
+        " WHERE id = ? AND user_id = ? AND state = 'running' AND owner = ?",
+        ("dead" if dead else "waiting", refusals, at, error, job.id, job.user_id, job.owner),
     )
     return dead
 

@@ -412,10 +412,6 @@ class SQLiteStore:
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Moves everything of one user to another; each row belongs to one of them at every moment."""
-        with self._database.write() as connection:
-            connection.execute(
-                "UPDATE extraction_jobs SET user_id = ? WHERE user_id = ?", (user_id, from_user)
-            )
         return claim.claim(_Engine(self._database), from_user, user_id)
 
     def check(self, repair: bool) -> CheckReport:
