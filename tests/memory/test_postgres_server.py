@@ -18,7 +18,7 @@ from shepherd.errors import (
     StoreReadOnlyError,
     UsageError,
 )
-from shepherd.memory import Memory
+from shepherd.memory import Memory, OpenJob
 from shepherd.types import Message
 from tests.postgres import Server
 
@@ -318,6 +318,20 @@ def test_user_id_and_key_that_no_index_can_hold_are_refused(memory: Memory) -> N
     with pytest.raises(UsageError, match="too long"):
         memory.store_memory("q", "a", noise)
     assert memory.check().ok
+
+
+def test_job_of_more_messages_than_an_index_can_hold_is_one_job(
+    postgres_server: Server, memory: Memory, schema: str
+) -> None:
+    # Numbers of many digits that compress badly: as many sessions on one server leave them.
+    postgres_server.execute("ALTER SEQUENCE messages_id_seq INCREMENT 1234567890123 RESTART 98765", schema)
+    session = memory.start_session()
+    texts = [str(n) for n in range(400)]
+    for text in texts:
+        memory.append_message(session, Message("user", text), job=OpenJob("worker", 1000))
+
+    [job] = memory.extraction.jobs()
+    assert job.lines == tuple(texts)
 
 
 def test_backup_names_the_server_s_own_tools(memory: Memory, tmp_path: object) -> None:
