@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from shepherd.errors import UsageError
@@ -289,6 +292,37 @@ def test_jobs_survive_their_process(database):
 
     with Memory(database, user_id="steve") as memory:
         assert memory.extraction.jobs()[0].lines == ("I am Steve",)
+
+
+WORKER = """
+import sys
+from shepherd.memory import Memory, NewMemory
+with Memory(sys.argv[1], user_id="steve", busy_timeout_s=60) as memory:
+    while job := memory.extraction.claim(sys.argv[2]):
+        new = [NewMemory(job.lines[0], "answer", 1)]
+        assert memory.extraction.finish(job, {f"fact {job.id}": sys.argv[2]}, new)
+"""
+
+
+def test_processes_that_work_at_once_do_each_job_once(database):
+    with Memory(database, user_id="steve") as memory:
+        for n in range(40):
+            say(memory, f"line {n}", job=OpenJob("o", 1))
+
+        workers = [
+            subprocess.Popen([sys.executable, "-c", WORKER, database, name]) for name in ("one", "two")
+        ]
+        assert [worker.wait(120) for worker in workers] == [0, 0]
+
+        assert memory.extraction.stats() == ExtractionStats(done=40, facts=40, memories=40)
+        assert len(memory.fact_history()) == memory.count_memories() == 40
+        assert memory.check().problems == ()
+
+
+def test_text_that_is_no_text_everywhere_comes_back(memory):
+    text = '\0 \U0010fffe0 ? ?1 \ud800 \\ " 日本語'
+
+    assert due(memory, text).lines == (text.replace("\ud800", "\ufffd"),)
 
 
 def test_only_the_newest_ended_jobs_are_kept(memory):
