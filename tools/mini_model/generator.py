@@ -266,11 +266,15 @@ def careless(random: Random, text: str, rate: float = 0.12) -> str:
     return text
 
 
-def with_articles(random: Random, text: str) -> str:
-    """`a` and `an` by the letter that follows, as most people write them most of the time."""
+def with_articles(random: Random, template: str, slots: dict[str, str]) -> str:
+    """`a` and `an` before a slot by what will stand there, as most people write them most of the time."""
     if random.random() < 0.1:
-        return text
-    return re.sub(r"\ban? (?=(\w))", lambda found: "an " if found[1] in "aeiouAEIOU" else "a ", text)
+        return template
+
+    def article(found: re.Match[str]) -> str:
+        return f"{'an' if slots[found[1]][:1] in tuple('aeiouAEIOU') else 'a'} {found[1]}"
+
+    return re.sub(r"\ban? (\{[a-z ]+\})", article, template)
 
 
 def question(random: Random, item: Item, split: Split) -> str:
@@ -296,6 +300,7 @@ def statement_clause(random: Random, item: Item, split: Split) -> str:
     text = careless(random, wording(random, item.relation.say, split), 0.08)
     text = text.replace("{year}", values.year(random)).replace("{n}", str(random.randint(2, 30)))
     text = text.replace("{p}", values.place(random))
+    text = with_articles(random, text, {"{x}": item.x, "{y}": item.y, "{v}": item.value})
     return item.fill(AS_IT_IS + text if text.startswith("{") else text)
 
 
@@ -308,14 +313,14 @@ def compound_clause(random: Random, items: Sequence[Item], split: Split) -> str 
                 text = careless(random, wording(random, templates, split), 0.08)
             except NoWordingError:
                 return None
-            return fill_slots(text, items)
+            return fill_slots(random, text, items)
     return None
 
 
-def fill_slots(template: str, items: Sequence[Item]) -> str:
+def fill_slots(random: Random, template: str, items: Sequence[Item]) -> str:
     """The template with every value in the slot of its relation."""
     parts = {f"{{{item.relation.name}}}": item.value for item in items}
-    text = template.replace("{x}", items[0].x)
+    text = with_articles(random, template.replace("{x}", items[0].x), parts)
     if text.startswith("{"):
         text = AS_IT_IS + text
     return re.sub(r"\{[a-z ]+\}", lambda slot: parts[slot[0]], text)
@@ -336,7 +341,7 @@ def statement(random: Random, items: Sequence[Item], split: Split) -> str:
         )
     else:
         body = ". ".join([clauses[0], *(capital(clause) for clause in clauses[1:])])
-    text = with_articles(random, opener + body) + random.choice(STATEMENT_CLOSERS)
+    text = opener + body + random.choice(STATEMENT_CLOSERS)
     if random.random() > 0.12:
         text = capital(text)
     extra = random.random()
