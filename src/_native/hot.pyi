@@ -1,6 +1,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, TypedDict
 
+__all__ = ["HotIndex"]
+
 # id, timestamp, doc_len, thread, label, asks, question, answer
 _Row: TypeAlias = tuple[int, int, int, int, int, int, str, str]
 
