@@ -175,6 +175,8 @@ def test_an_interrupt_ends_with_130_and_the_next_pull_goes_on(model, hub, enviro
         stderr=subprocess.PIPE,
         env=environment,
         encoding="utf-8",
+        # A shell starts what it runs in the background with SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  the child has one thread
     )
     received = wait_for_partial(home)
 
