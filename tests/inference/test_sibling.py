@@ -167,7 +167,7 @@ def test_a_closed_engine_has_no_siblings(scripted_model: Path) -> None:
 
 
 def test_siblings_free_what_they_took(plain_model: Path) -> None:
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     process = psutil.Process()
     with Engine(plain_model, settings=exact_settings(n_ctx=4096)) as engine:
         engine.sibling().close()
@@ -180,4 +180,5 @@ def test_siblings_free_what_they_took(plain_model: Path) -> None:
 
         # One cache is 2 MiB; thirty that were kept would show.
         assert process.memory_info().rss - before < 30 << 20
-    assert threading.active_count() == threads
+    # Threads of earlier tests may end meanwhile; none may have come.
+    assert set(threading.enumerate()) <= threads
