@@ -29,7 +29,7 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 14, "context": 20, "nothing": 16, "history": 20, "extract": 30, "extract_nothing": 4,
+    "facts": 12, "context": 26, "nothing": 16, "history": 24, "extract": 36, "extract_nothing": 4,
     "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
 }  # fmt: skip
 EVALUATED_JOBS = tuple(job for job in JOBS if job not in ("repeat", "everything"))
@@ -629,8 +629,9 @@ def everything(random: Random, split: Split) -> list[Message]:
 
 
 def extraction(random: Random, split: Split, job: str) -> list[Message]:
-    """The extraction prompt, one to five lines of the user, and the JSON that keeps what they tell."""
-    count = upto(random, 4, split)
+    """The extraction prompt, one to four lines of the user, and the JSON that keeps what they tell."""
+    # Shepherd asks the small model about one line at a time: most of its training is that.
+    count = 1 if not split.plain and random.random() < 0.6 else upto(random, 4, split)
     telling = set(random.sample(range(count), random.randint(1, count))) if job == "extract" else set()
     known: list[Item] = []
     lines = []
