@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -42,7 +42,9 @@ TITLES = {
     "context": "(a) memory, exact reply",
     "nothing": "(a) nothing stored is said",
     "answered": "(a) no refusal where the answer is there",
-    "extract": "(b) extraction exact",
+    "extract": "(b) extraction exact, a line of one to three statements",
+    "extract_lines": "(b) one to four lines, each asked about alone",
+    "together": "(b) one to four lines in one request",
     "extract_nothing": "(b) nothing to extract",
     "acknowledge": "(c) acknowledges",
     "small_talk": "(c, e) right kind of reply",
@@ -67,20 +69,26 @@ def table(
     failures: list[dict[str, Any]] | None = None,
     watch: Callable[[list[Cell]], Iterable[Cell]] = iter,
 ) -> dict[str, Result]:
-    """Percent right for every job, keys "known" and "held_out"; "json" is the share of valid JSON."""
+    """Percent right for every job, keys "known" and "held_out"; "json" is the share of valid JSON.
+
+    Extraction is asked about one line at a time, as Shepherd does; "together" is all lines in one request.
+    """
     results: dict[str, Result] = {}
     cells = [(job, held_out) for job in EVALUATED_JOBS for held_out in (False, True)]
     refused = {False: [0, 0], True: [0, 0]}
     for job, held_out in watch(cells):
-        right = valid = 0
+        right = valid = together = 0
         for messages in samples(job, count, held_out=held_out, seed=seed):
             expected = messages[-1][1]
-            reply = runner.reply(messages[:-1], as_json=job.startswith("extract"))
             if job.startswith("extract"):
-                parsed = parse(reply)
+                parsed = learned(runner, messages)
                 valid += parsed is not None
                 good = parsed == json.loads(expected)
+                if job == "extract_lines":
+                    together += parse(runner.reply(messages[:-1], as_json=True)) == json.loads(expected)
+                reply = json.dumps(parsed, ensure_ascii=False)
             else:
+                reply = runner.reply(messages[:-1])
                 good = reply == expected
             if job in ("facts", "context"):
                 refused[held_out][0] += reply == smalltalk.NOTHING
@@ -101,11 +109,31 @@ def table(
         if job.startswith("extract"):
             results.setdefault("json", {}).setdefault(column, 100.0)
             results["json"][column] = min(results["json"][column], 100 * valid / count)
+        if job == "extract_lines":
+            results.setdefault("together", {})[column] = 100 * together / count
     results["answered"] = {
         "held_out" if held_out else "known": 100 - 100 * wrong / total
         for held_out, (wrong, total) in refused.items()
     }
     return results
+
+
+def learned(runner: Runner, messages: Sequence[Message]) -> Any:
+    """What Shepherd would store of the lines: each asked about alone, values that do not stand in it dropped.
+
+    None when an answer is no JSON.
+    """
+    system, (_, request) = messages[0], messages[1]
+    all_learned: dict[str, Any] = {"facts": {}, "context": []}
+    for line in request.split("\n"):
+        parsed = parse(runner.reply([system, ("user", line)], as_json=True))
+        if parsed is None:
+            return None
+        said = line.casefold()
+        facts = {key: value for key, value in parsed["facts"].items() if value.casefold() in said}
+        all_learned["facts"] |= facts
+        all_learned["context"] += [pair for pair in parsed["context"] if pair["a"].casefold() in said]
+    return all_learned
 
 
 def parse(reply: str) -> Any:
@@ -255,13 +283,16 @@ def parity(path: Path, checkpoint: Path) -> dict[str, float]:
 def markdown(results: dict[str, Result]) -> str:
     """The table with bars; a missed bar is marked."""
     rows = ["| job | known wordings | held-out wordings | bar |", "|---|---|---|---|"]
-    for job, bar in BARS.items():
+    for job, title in TITLES.items():
         figures = [results[job]["known"], results[job]["held_out"]]
+        bar = BARS.get(job, (0, 0))
         cells = [
             f"{figure:.1f} %" + ("" if figure >= least else " **missed**")
             for figure, least in zip(figures, bar, strict=True)
         ]
-        rows.append(f"| {TITLES[job]} | {cells[0]} | {cells[1]} | {bar[0]} / {bar[1]} |")
+        rows.append(
+            f"| {title} | {cells[0]} | {cells[1]} | {f'{bar[0]} / {bar[1]}' if job in BARS else ''} |"
+        )
     return "\n".join(rows)
 
 

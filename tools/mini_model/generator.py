@@ -32,7 +32,7 @@ JOBS = {
     "facts": 12, "context": 26, "nothing": 16, "history": 24, "extract": 36, "extract_nothing": 4,
     "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
 }  # fmt: skip
-EVALUATED_JOBS = tuple(job for job in JOBS if job not in ("repeat", "everything"))
+EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
 HELD_OUT_WORDINGS = 8  # one in so many
 VERBS = values.listed("prefer use like want own need love choose recommend")
 
@@ -631,8 +631,11 @@ def everything(random: Random, split: Split) -> list[Message]:
 def extraction(random: Random, split: Split, job: str) -> list[Message]:
     """The extraction prompt, one to four lines of the user, and the JSON that keeps what they tell."""
     # Shepherd asks the small model about one line at a time: most of its training is that.
-    count = 1 if not split.plain and random.random() < 0.6 else upto(random, 4, split)
-    telling = set(random.sample(range(count), random.randint(1, count))) if job == "extract" else set()
+    single = job != "extract_lines" and (split.plain or random.random() < 0.6)
+    count = 1 if single else upto(random, 4, split)
+    telling = (
+        set(random.sample(range(count), random.randint(1, count))) if job != "extract_nothing" else set()
+    )
     known: list[Item] = []
     lines = []
     for number in range(count):
@@ -674,7 +677,7 @@ def conversation(random: Random, job: str, split: Split = TRAINING) -> list[Mess
                 return answered(random, job, split)
             if job == "history":
                 return history(random, split)
-            if job in ("extract", "extract_nothing"):
+            if job.startswith("extract"):
                 return extraction(random, split, job)
             if job in ("acknowledge", "small_talk"):
                 return spoken(random, split, job)

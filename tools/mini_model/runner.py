@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import runpy
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import llama_cpp
 import numpy as np
-from generator import Message
+from generator import ROOT, Message
 from llama_cpp import Llama, LlamaGrammar
 
 __all__ = ["Runner"]
 
-EXTRACTION_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "facts": {"type": "object", "additionalProperties": {"type": "string"}},
-        "context": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"q": {"type": "string"}, "a": {"type": "string"}},
-                "required": ["q", "a"],
-            },
-        },
-    },
-    "required": ["facts", "context"],
-}
+# As Shepherd asks: under its own grammar.
+GRAMMAR: str = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "grammar.py"))["ANSWER_GRAMMAR"]
 MOST_TOKENS = 400
 
 
@@ -67,9 +54,7 @@ class Runner:
 
     def reply(self, messages: Sequence[Message], *, as_json: bool = False) -> str:
         """The most likely reply, token by token; under the grammar of extraction if asked for."""
-        grammar = (
-            LlamaGrammar.from_json_schema(json.dumps(EXTRACTION_SCHEMA), verbose=False) if as_json else None
-        )
+        grammar = LlamaGrammar.from_string(GRAMMAR, verbose=False) if as_json else None
         said: list[int] = []
         for token in self.llama.generate(
             self.prompt(messages), top_k=1, temp=0.0, repeat_penalty=1.0, grammar=grammar

@@ -1,4 +1,4 @@
-"""The answer to an extraction call: its JSON schema, its grammar, and how what came is read."""
+"""The answer to an extraction call: its JSON schema, and how what came is read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ModelError
+from shepherd.extraction.grammar import LONGEST_KEY, LONGEST_VALUE
 
-__all__ = ["ANSWER_GRAMMAR", "ANSWER_SCHEMA", "Extracted", "UnusableAnswerError", "parse_answer"]
+__all__ = ["ANSWER_SCHEMA", "Extracted", "UnusableAnswerError", "parse_answer"]
 
 _TEXT = {"type": "string"}
 ANSWER_SCHEMA: dict[str, Any] = {
@@ -31,17 +32,6 @@ ANSWER_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 
-# The same, with the blanks of json.dumps, which is how the small model was taught to write it. The bounds
-# keep a model that repeats itself from filling the whole answer.
-ANSWER_GRAMMAR = r"""
-root   ::= "{\"facts\": {" (fact (", " fact){0,31})? "}, \"context\": [" (item (", " item){0,31})? "]}"
-fact   ::= string ": " string
-item   ::= "{\"q\": " string ", \"a\": " string "}"
-string ::= "\"" char+ "\""
-char   ::= [^"\\\x00-\x1F\x7F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})
-"""
-
-_LONGEST_KEY, _LONGEST_VALUE = 64, 1000
 _THOUGHTS = ("<think>", "</think>")
 # The request's own example, said back.
 _EXAMPLE_FACT, _EXAMPLE_ITEM = ("key", "value"), ("question", "answer")
@@ -106,7 +96,7 @@ def _take_facts(extracted: Extracted, facts: object) -> None:
         return
     for name, value in facts.items():
         key, text = "_".join(str(name).split()), _text(value)
-        if not key or not text or len(key) > _LONGEST_KEY or (key, text) == _EXAMPLE_FACT:
+        if not key or not text or len(key) > LONGEST_KEY or (key, text) == _EXAMPLE_FACT:
             extracted.dropped += 1
         else:
             extracted.facts[key] = text
@@ -131,4 +121,4 @@ def _text(value: object) -> str:
     if isinstance(value, (int, float)):
         return json.dumps(value) if math.isfinite(value) else ""
     text = value.strip() if isinstance(value, str) else ""
-    return text if len(text) <= _LONGEST_VALUE else ""
+    return text if len(text) <= LONGEST_VALUE else ""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shepherd.errors import ModelLoadError
-from shepherd.extraction.answer import ANSWER_GRAMMAR, UnusableAnswerError
+from shepherd.extraction.answer import UnusableAnswerError
 from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.extraction.grammar import ANSWER_GRAMMAR
 from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
 from shepherd.types import Message, Sampling
 
