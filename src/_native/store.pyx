@@ -44,7 +44,8 @@ from recall cimport (
     shp_recall_reader_open,
     shp_recall_search,
 )
-from rescore cimport SHP_RESCORE_MAX_PERIODS, shp_rescore_default_weights, shp_rescore_key, shp_rescore_weights
+from rescore cimport shp_rescore_key
+from rescore_query cimport set_rescore_query
 from rows cimport shp_cell, shp_rows, shp_rows_bind, shp_rows_fill, shp_rows_free, shp_rows_run
 from sqlite3 cimport *
 
@@ -615,21 +616,6 @@ cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progr
             sqlite3_close_v2(target)
 
 
-cdef int _set_weights(shp_rescore_weights* out, weights) except -1:
-    cdef double[9] values
-    cdef int i
-    if len(weights) != 9:
-        raise ValueError(f"rank.Weights are nine numbers, not {len(weights)}")
-    for i in range(9):
-        values[i] = weights[i]
-        if not (isfinite(values[i]) and values[i] >= 0):
-            raise ValueError("weights are numbers from 0 on")
-    out.answer[0], out.answer[1], out.answer[2] = values[0], values[1], values[2]
-    out.next, out.second, out.session = values[3], values[4], values[5]
-    out.asking, out.label, out.period = values[6], values[7], values[8]
-    return 0
-
-
 # ---- recall ---------------------------------------------------------------------------------------------
 
 @cython.final
@@ -684,20 +670,11 @@ cdef class Recall:
         query.match_bytes = <int>len(match)
         query.n_phrases = <int>len(words)
         query.k, query.k1, query.b, query.min_relevance = k, k1, b, min_relevance
-        query.rescore.now, query.rescore.recency_floor = now, recency_floor
-        query.rescore.weights = shp_rescore_default_weights()
-        if weights is not None:
-            _set_weights(&query.rescore.weights, weights)
+        set_rescore_query(&query.rescore, now, recency_floor, periods, weights)
         query.rescore.n_labels = query.n_phrases
         for i, word in enumerate(words):
             encoded = (<str>word).encode("utf-8", "surrogatepass")
             query.rescore.labels[i] = shp_rescore_key(encoded, <size_t>len(encoded))
-        query.rescore.n_periods = 0
-        for first, end in periods:
-            if query.rescore.n_periods == SHP_RESCORE_MAX_PERIODS:
-                raise ValueError(f"at most {SHP_RESCORE_MAX_PERIODS} periods")
-            query.rescore.periods[query.rescore.n_periods] = [<int64_t>first, <int64_t>end]
-            query.rescore.n_periods += 1
         connection._enter()
         try:
             return self._search(connection, &query)
