@@ -6,7 +6,7 @@ Everything here runs inside the caller's transaction.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from shepherd._native.text import scoped
@@ -21,6 +21,7 @@ __all__ = [
     "FULL_TEXT",
     "TermIndex",
     "add",
+    "add_all",
     "content_hash",
     "count",
     "delete",
@@ -139,6 +140,12 @@ def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) ->
     )
     _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
     return memory_id, True
+
+
+def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+    """Stores memories; for each its id, and whether it is new."""
+    tenant = tenants.ensure(connection, user_id)
+    return [add(connection, user_id, tenant, memory) for memory in new]
 
 
 def _stored_before(connection: Connection, memory_id: int) -> discourse.Neighbour | None:
