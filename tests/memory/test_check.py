@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
 from shepherd.types import Message
-from tests.postgres import IN_A_FILE
+from tests.postgres import Server
 
 
 @pytest.fixture
@@ -32,10 +33,19 @@ def harm(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
+@pytest.fixture
+def damage(database: str, engine: str, request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Runs a statement on the database of `memory`, past the memory."""
+    if engine == "sqlite":
+        return lambda statement: harm(Path(database), statement)
+    server: Server = request.getfixturevalue("postgres_server")
+    schema = database.rpartition("schema=")[2]
+    return lambda statement: server.execute(statement, schema) and None
+
+
 OWN = "(SELECT min(id) + 3 FROM context)"
 
 
-@IN_A_FILE
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -48,15 +58,17 @@ OWN = "(SELECT min(id) + 3 FROM context)"
         (f"UPDATE context SET content_hash = 'x' WHERE id = {OWN}", "hash of another text"),
         (f"UPDATE context SET user_id = 'bob' WHERE id = {OWN}", "under another user's number"),
         (
-            "UPDATE context SET id = id + (50 << 40) WHERE user_message = 'of anna?'",
+            "UPDATE context SET id = id + 54975581388800 WHERE user_message = 'of anna?'",
             "under another user's number",
         ),
         ("UPDATE tenants SET next_sequence = 2", "a number for a memory that is in use"),
         ("INSERT INTO recalls VALUES(99, 1, 1)", "belong to no memory"),
     ],
 )
-def test_damage_is_found_and_mended(filled: Memory, path: Path, statement: str, problem: str) -> None:
-    harm(path, statement)
+def test_damage_is_found_and_mended(
+    filled: Memory, damage: Callable[[str], None], statement: str, problem: str
+) -> None:
+    damage(statement)
 
     found = filled.check()
     assert any(problem in text for text in found.problems), found.problems
@@ -73,9 +85,10 @@ def test_damage_is_found_and_mended(filled: Memory, path: Path, statement: str, 
     assert filled.store_memory("new", "one") is not None
 
 
-@IN_A_FILE
-def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(filled: Memory, path: Path) -> None:
-    harm(path, f"UPDATE context SET user_id = 'bob' WHERE id = {OWN}")
+def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(
+    filled: Memory, damage: Callable[[str], None]
+) -> None:
+    damage(f"UPDATE context SET user_id = 'bob' WHERE id = {OWN}")
 
     filled.check(repair=True)
 
@@ -84,10 +97,11 @@ def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(filled: Memory
     assert [r.question for r in filled.search("question 3", 1, "bob")] == ["question 3?"]
 
 
-@IN_A_FILE
-def test_text_that_another_row_has_already_is_kept_once(filled: Memory, path: Path) -> None:
+def test_text_that_another_row_has_already_is_kept_once(
+    filled: Memory, damage: Callable[[str], None]
+) -> None:
     same = "SET user_message = 'question 5?', assistant_response = 'answer number 5'"
-    harm(path, f"UPDATE context {same} WHERE id = {OWN}")
+    damage(f"UPDATE context {same} WHERE id = {OWN}")
 
     filled.check(repair=True)
 
@@ -95,34 +109,57 @@ def test_text_that_another_row_has_already_is_kept_once(filled: Memory, path: Pa
     assert filled.count_memories() == 21
 
 
-@settings(max_examples=10, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "DELETE FROM context WHERE id % 3 = 0",
-                "DELETE FROM context_fts WHERE rowid % 4 = 1",
-                "UPDATE context SET user_message = 'swapped' || id WHERE id % 5 = 2",
-                "UPDATE context SET user_id = 'bob' WHERE id % 6 = 3",
-                "UPDATE context SET content_hash = id WHERE id % 7 = 0",
-                "UPDATE tenants SET n = n + 1, next_sequence = 1",
-                "DELETE FROM tenants WHERE user_id = 'anna'",
-                "DELETE FROM sessions",
-                "DELETE FROM meta WHERE key = 'tokenizer_version'",
-            ]
-        ),
-        unique=True,
-    )
+HARMS = st.lists(
+    st.sampled_from(
+        [
+            "DELETE FROM context WHERE id % 3 = 0",
+            "DELETE FROM {index} WHERE {id} % 4 = 1",
+            "UPDATE context SET user_message = 'swapped' || id WHERE id % 5 = 2",
+            "UPDATE context SET user_id = 'bob' WHERE id % 6 = 3",
+            "UPDATE context SET content_hash = id WHERE id % 7 = 0",
+            "UPDATE tenants SET n = n + 1, next_sequence = 1",
+            "DELETE FROM tenants WHERE user_id = 'anna'",
+            "DELETE FROM sessions",
+            "DELETE FROM meta WHERE key = 'tokenizer_version'",
+        ]
+    ),
+    unique=True,
 )
-def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactory, harms: list[str]) -> None:
-    path = tmp_path_factory.mktemp("check") / "memory.db"
-    with Memory(path, user_id="steve") as memory:
+
+
+def assert_mended(database: str, damage: Callable[[str], object], harms: list[str]) -> None:
+    with Memory(database, user_id="steve") as memory:
         for user in ("steve", "anna"):
             for n in range(12):
                 memory.store_memory(f"question {n}?", f"answer number {n}", user)
-        harm(path, *harms)
+        for statement in harms:
+            damage(statement)
 
         mended = memory.check(repair=True)
 
         assert mended.ok, mended
         assert memory.check().problems == ()
+
+
+@settings(max_examples=10, deadline=None)
+@given(HARMS)
+def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactory, harms: list[str]) -> None:
+    path = tmp_path_factory.mktemp("check") / "memory.db"
+
+    assert_mended(
+        str(path),
+        lambda statement: harm(path, statement),
+        [statement.format(index="context_fts", id="rowid") for statement in harms],
+    )
+
+
+@settings(max_examples=10, deadline=None)
+@given(HARMS)
+def test_any_mixture_of_damage_is_mended_on_a_server(postgres_server: Server, harms: list[str]) -> None:
+    schema = postgres_server.new_schema()
+
+    assert_mended(
+        postgres_server.url(schema),
+        lambda statement: postgres_server.execute(statement, schema),
+        [statement.format(index="context_terms", id="id") for statement in harms],
+    )

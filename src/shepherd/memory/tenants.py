@@ -6,8 +6,18 @@ Inside the caller's transaction.
 from __future__ import annotations
 
 from shepherd.memory.connection import Connection
+from shepherd.memory.records import MemoryStats
+from shepherd.memory.schema import memory_range
 
-__all__ = ["MEMORY_BYTES_SQL", "MESSAGE_BYTES_SQL", "ROW_BYTES", "add_message_bytes", "ensure", "find"]
+__all__ = [
+    "MEMORY_BYTES_SQL",
+    "MESSAGE_BYTES_SQL",
+    "ROW_BYTES",
+    "add_message_bytes",
+    "counts",
+    "ensure",
+    "find",
+]
 
 # What a row takes beside its text, in headers and indexes. Only the shares of users depend on it.
 ROW_BYTES = 256
@@ -38,4 +48,29 @@ def add_message_bytes(connection: Connection, user_id: str, size: int) -> None:
     """Counts what the user's conversations take."""
     connection.execute(
         "UPDATE tenants SET message_bytes = message_bytes + ? WHERE user_id = ?", (size, user_id)
+    )
+
+
+def counts(connection: Connection, user_id: str) -> MemoryStats:
+    """What a user has; the sizes of the whole are the engine's to fill in."""
+    number = find(connection, user_id)
+    first, last = memory_range(number) if number is not None else (0, -1)
+    [(n, pinned, oldest, newest)] = connection.execute(
+        "SELECT count(*), coalesce(sum(pinned), 0), coalesce(min(timestamp), 0),"
+        " coalesce(max(timestamp), 0) FROM context WHERE id BETWEEN ? AND ?",
+        (first, last),
+    )
+    [(n_facts,)] = connection.execute("SELECT count(*) FROM facts WHERE user_id = ?", (user_id,))
+    [(n_sessions,)] = connection.execute(
+        "SELECT count(*) FROM sessions s WHERE user_id = ?"
+        " AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)",
+        (user_id,),
+    )
+    return MemoryStats(
+        memories=n,
+        pinned=pinned,
+        facts=n_facts,
+        sessions=n_sessions,
+        oldest_timestamp=oldest,
+        newest_timestamp=newest,
     )
