@@ -137,6 +137,29 @@ def test_a_job_that_another_worker_took_over_is_not_finished_by_the_first(memory
     assert memory.get_fact("name") == "Second"
 
 
+def test_an_open_job_that_nobody_adds_to_any_more_is_anybodys(memory, clock):
+    session = say(memory, "one")
+    clock[0] += 80_000
+    say(memory, "two", session=session)
+    clock[0] += 80_000
+    assert memory.extraction.claim("other") is None
+    assert memory.extraction.due_in() == 6_400
+
+    clock[0] += 6_400
+    assert memory.extraction.claim("other").lines == ("one", "two")
+    say(memory, "three", session=session)
+    assert [(job.state, job.lines) for job in memory.extraction.jobs()] == [
+        ("running", ("one", "two")),
+        ("open", ("three",)),
+    ]
+
+
+def test_taking_a_message_back_leaves_the_open_job_to_its_owner(memory):
+    memory.delete_last_turn(say(memory, "keep this", "take this back"))
+
+    assert memory.extraction.claim("other") is None
+
+
 def test_a_newer_value_wins_and_the_old_one_stays_in_the_history(memory, clock):
     memory.extraction.finish(due(memory, "I live in Ohio"), {"location": "Ohio"}, [])
     clock[0] += 10

@@ -38,6 +38,10 @@ _COLUMNS = (
 # Ended jobs that are kept, for the counts of /stats.
 _KEPT_DONE = 500
 _BLOCKS = ("[facts: ", "[context: ")
+# An open job is its owner's to release. One to which nothing was added for so long is anybody's: the owner
+# may have ended on a machine that nobody can ask. No idle timeout is longer.
+_OPEN_LEASE_S = 86_400
+_UNDER_WAY = "state IN ('open', 'waiting', 'running')"
 
 
 def add_line(
@@ -61,17 +65,18 @@ def add_line(
     )
     ids, lines = (json.loads(rows[0][1]), json.loads(rows[0][2])) if rows else ([], [])
     ids, lines = [*ids, message_id], [*lines, line]
-    state = "waiting" if len(ids) >= job.most_lines else "open"
+    state, due = ("waiting", 0) if len(ids) >= job.most_lines else ("open", now + _OPEN_LEASE_S)
     if rows:
         connection.execute(
-            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, told_at = ? WHERE id = ?",
-            (json.dumps(ids), _dump(lines), state, now, rows[0][0]),
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ?, told_at = ?"
+            " WHERE id = ?",
+            (json.dumps(ids), _dump(lines), state, due, now, rows[0][0]),
         )
         return
     connection.execute(
-        "INSERT INTO extraction_jobs(user_id, session_id, message_ids, lines, state, owner, told_at)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?)",
-        (user_id, session_id, json.dumps(ids), _dump(lines), state, job.owner, now),
+        "INSERT INTO extraction_jobs(user_id, session_id, message_ids, lines, state, next_try, owner,"
+        " told_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (user_id, session_id, json.dumps(ids), _dump(lines), state, due, job.owner, now),
     )
 
 
@@ -144,10 +149,10 @@ def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -
 def claim(
     connection: Connection, user_id: str, owner: str, *, now: float, lease_s: float
 ) -> ExtractionJob | None:
-    """The oldest job that is due, running for `owner` from now on; None when there is none."""
+    """The oldest job that is due or whose lease has ended, running for `owner` from now on; None: no such."""
     rows = connection.execute(
         "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1, next_try = ?"
-        " WHERE id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND state IN ('waiting', 'running')"
+        f" WHERE id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}"
         f" AND next_try <= ? ORDER BY id LIMIT 1) RETURNING {_COLUMNS}",
         (owner, now + lease_s, user_id, now),
     )
@@ -157,8 +162,7 @@ def claim(
 def next_try(connection: Connection, user_id: str) -> float | None:
     """When the next job is due; None when there is none."""
     rows = connection.execute(
-        "SELECT min(next_try) FROM extraction_jobs WHERE user_id = ? AND state IN ('waiting', 'running')",
-        (user_id,),
+        f"SELECT min(next_try) FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}", (user_id,)
     )
     return None if rows[0][0] is None else float(rows[0][0])
 
@@ -250,9 +254,10 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
             connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job.id,))
             continue
         state = "waiting" if job.state == "running" else job.state
+        due = job.next_try if job.state == "open" else 0
         connection.execute(
-            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = 0 WHERE id = ?",
-            (json.dumps([pair[0] for pair in kept]), _dump([pair[1] for pair in kept]), state, job.id),
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ? WHERE id = ?",
+            (json.dumps([pair[0] for pair in kept]), _dump([pair[1] for pair in kept]), state, due, job.id),
         )
 
 

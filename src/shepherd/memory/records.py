@@ -143,7 +143,8 @@ class OpenJob:
 class ExtractionJob:
     """What one user said, to be made facts and memories. Times are unix seconds.
 
-    open: still growing; waiting: due at `next_try`; running; dead: given up after `refusals`; done.
+    open: still growing; waiting: due; running; dead: given up after `refusals`; done. `next_try` is when a
+    waiting one is due, and when an open or running one counts as abandoned.
     `error` is the last failure, without user text.
     """
 

@@ -98,7 +98,7 @@ _TABLES = (
         created_at INTEGER NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
     # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
-    # that adds to an open job or runs it; next_try: when a waiting one is due, a running one abandoned. The
+    # that adds to an open job or runs it; next_try: when a waiting one is due, another one abandoned. The
     # key keeps a message from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
