@@ -278,6 +278,70 @@ def test_a_message_that_is_taken_back_is_not_extracted(memory, state):
         assert memory.extraction.claim("worker").lines == ("keep this",)
 
 
+def test_what_was_learned_from_a_message_goes_with_it(memory, clock):
+    memory.set_fact("location", "Ohio")
+    clock[0] += 10
+    session = say(memory, "I moved to Texas and use Helix")
+    memory.extraction.release(OWNER.owner)
+    job = memory.extraction.claim("worker")
+    helix = NewMemory("Which editor?", "Helix", job.told_at, "extraction")
+    memory.extraction.finish(job, {"location": "Texas", "editor": "Helix"}, [helix])
+
+    memory.delete_last_turn(session)
+
+    assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("location", "Ohio")]
+    assert memory.get_all_facts()[0].updated_at == clock[0] - 10
+    assert [change.value for change in memory.fact_history()] == ["Ohio"]
+    assert memory.search("editor") == []
+    assert memory.extraction.stats() == ExtractionStats()
+    assert memory.check().problems == ()
+
+
+def test_what_was_changed_since_it_was_learned_stays(memory, clock):
+    session = say(memory, "I moved to Texas, my dog is Rex, I use Helix")
+    memory.extraction.release(OWNER.owner)
+    job = memory.extraction.claim("worker")
+    new = [NewMemory(f"q{n}", "a", job.told_at, "extraction") for n in range(3)]
+    memory.extraction.finish(job, {"location": "Texas", "dog": "Rex"}, new)
+    clock[0] += 10
+    memory.set_fact("location", "Maine")
+    memory.clear_fact("dog")
+    edited, pinned, _ = [record.id for record in memory.list_memories()][::-1]
+    memory.edit_memory(edited, answer="other")
+    memory.pin_memory(pinned)
+
+    memory.delete_last_turn(session)
+
+    assert [fact.value for fact in memory.get_all_facts()] == ["Maine"]
+    assert sorted(record.question for record in memory.list_memories()) == ["q0", "q1"]
+
+
+def test_the_other_lines_of_a_job_that_is_taken_back_are_extracted_again(memory):
+    session = say(memory, "I am Steve", "I use Helix")
+    memory.extraction.release(OWNER.owner)
+    memory.extraction.finish(memory.extraction.claim("worker"), {"name": "Steve", "editor": "Helix"}, [])
+
+    memory.delete_last_turn(session)
+
+    assert memory.get_all_facts() == []
+    again = memory.extraction.claim("worker")
+    assert again.lines == ("I am Steve",)
+    assert memory.extraction.finish(again, {"name": "Steve"}, []) == (1, 0)
+    assert memory.extraction.stats() == ExtractionStats(done=1, facts=1)
+
+
+def test_an_imported_fact_has_its_value_of_before_again(memory, clock):
+    memory.import_memories([{"type": "fact", "key": "location", "value": "Ohio", "updated_at": 5}])
+    session = say(memory, "I moved to Texas")
+    memory.extraction.release(OWNER.owner)
+    memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Texas"}, [])
+    assert memory.get_fact("location") == "Texas"
+
+    memory.delete_last_turn(session)
+
+    assert memory.get_fact("location") == "Ohio"
+
+
 def test_a_job_goes_when_all_of_it_is_taken_back(memory):
     memory.delete_last_turn(say(memory, "take this back"))
 

@@ -20,10 +20,13 @@ __all__ = [
     "of_user",
     "rows_of_user",
     "set_value",
+    "take_back",
 ]
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
 _COLUMNS = "key, value, created_at, updated_at"
+# Of one key, the last first.
+_CHANGES = "FROM fact_history WHERE user_id = ? AND key = ? ORDER BY changed_at DESC, id DESC"
 
 FactRow = tuple[str, str, int, int]
 
@@ -81,34 +84,71 @@ def find(connection: Connection, user_id: str, key: str) -> Fact | None:
     return max(alike, key=lambda fact: fact.updated_at, default=None)
 
 
-def set_value(connection: Connection, user_id: str, key: str, value: str, *, source: str, now: int) -> None:
-    """Sets a fact. One whose key folds to the same is replaced under its own spelling: no two colours."""
+def set_value(
+    connection: Connection, user_id: str, key: str, value: str, *, source: str, now: int
+) -> int | None:
+    """Sets a fact; the number of the change, None when it had that value already.
+
+    One whose key folds to the same is replaced under its own spelling: no two colours.
+    """
     known = find(connection, user_id, key)
     if known is not None and known.value == value:
-        return
+        return None
+    if known is not None and _last_change(connection, user_id, known.key) is None:
+        # It came from elsewhere, without its history.
+        _remember(connection, user_id, FactChange(known.key, known.value, "import", known.updated_at))
     key = known.key if known else key
     _write(connection, user_id, Fact(key, value, now, now))
-    _remember(connection, user_id, FactChange(key, value, source, now))
+    return _remember(connection, user_id, FactChange(key, value, source, now))
 
 
-def learn(connection: Connection, user_id: str, key: str, value: str, *, source: str, told_at: int) -> bool:
-    """Sets a fact as of the time it was told; whether it did. What was set or cleared later stays so."""
+def learn(
+    connection: Connection, user_id: str, key: str, value: str, *, source: str, told_at: int
+) -> int | None:
+    """Sets a fact as of the time it was told; the number of the change.
+
+    None when it had that value, or was set or cleared later than that: it stays so.
+    """
     known = find(connection, user_id, key)
     if known is not None and (known.value == value or known.updated_at > told_at):
-        return False
+        return None
     if any(change.changed_at > told_at for change in history(connection, user_id, key)):
-        return False
-    set_value(connection, user_id, key, value, source=source, now=told_at)
-    return True
+        return None
+    return set_value(connection, user_id, key, value, source=source, now=told_at)
 
 
 def learn_all(
     connection: Connection, user_id: str, new: Mapping[str, str], *, source: str, told_at: int
-) -> int:
-    """Sets facts as of the time they were told; how many changed."""
-    return sum(
+) -> list[int]:
+    """Sets facts as of the time they were told; the numbers of the changes."""
+    changes = (
         learn(connection, user_id, key, value, source=source, told_at=told_at) for key, value in new.items()
     )
+    return [change for change in changes if change is not None]
+
+
+def take_back(connection: Connection, user_id: str, changes: Sequence[int]) -> None:
+    """Makes changes as if they had not been; one after which the fact was changed again stays."""
+    for change in reversed(changes):
+        rows = connection.execute(
+            "SELECT key FROM fact_history WHERE id = ? AND user_id = ?", (change, user_id)
+        )
+        if not rows or _last_change(connection, user_id, key := rows[0][0]) != change:
+            continue
+        connection.execute("DELETE FROM fact_history WHERE id = ?", (change,))
+        before = connection.execute(f"SELECT value, changed_at {_CHANGES} LIMIT 1", (user_id, key))
+        if before and before[0][0] is not None:
+            connection.execute(
+                "UPDATE facts SET value = ?, updated_at = ? WHERE user_id = ? AND key = ?",
+                (*before[0], user_id, key),
+            )
+        else:
+            connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
+
+
+def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
+    rows = connection.execute(f"SELECT id {_CHANGES} LIMIT 1", (user_id, key))
+    return rows[0][0] if rows else None
 
 
 def clear(connection: Connection, user_id: str, key: str, *, source: str, now: int) -> bool:
@@ -158,8 +198,10 @@ def _write(connection: Connection, user_id: str, fact: Fact) -> None:
     )
 
 
-def _remember(connection: Connection, user_id: str, change: FactChange) -> None:
-    connection.execute(
-        "INSERT INTO fact_history(user_id, key, value, source, changed_at) VALUES(?, ?, ?, ?, ?)",
+def _remember(connection: Connection, user_id: str, change: FactChange) -> int:
+    rows = connection.execute(
+        "INSERT INTO fact_history(user_id, key, value, source, changed_at) VALUES(?, ?, ?, ?, ?)"
+        " RETURNING id",
         (user_id, change.key, change.value, change.source, change.changed_at),
     )
+    return int(rows[0][0])

@@ -10,8 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from shepherd.memory import facts, memories
 from shepherd.memory.connection import Connection
+from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import ExtractionJob, ExtractionStats, OpenJob
+from shepherd.memory.schema import SEQUENCE_BITS
 
 __all__ = [
     "add_line",
@@ -28,6 +31,7 @@ __all__ = [
     "release",
     "retry",
     "stats",
+    "take_back",
     "trim",
     "withdraw",
 ]
@@ -122,13 +126,18 @@ def give_back(connection: Connection, user_id: str, owner: str, now: float) -> i
 
 
 def move(connection: Connection, from_user: str, user_id: str) -> None:
-    """Gives all jobs of a user to another. Nobody adds to them any more; what runs is due again."""
+    """Gives all jobs of a user to another. Nobody adds to them any more; what runs is due again.
+
+    What the done ones gave gets other numbers with its new owner, and can no longer be taken back.
+    """
     connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = 0"
         " WHERE user_id = ? AND state IN ('open', 'running')",
         (from_user,),
     )
-    connection.execute("UPDATE extraction_jobs SET user_id = ? WHERE user_id = ?", (user_id, from_user))
+    connection.execute(
+        "UPDATE extraction_jobs SET user_id = ?, given = '' WHERE user_id = ?", (user_id, from_user)
+    )
 
 
 def trim(connection: Connection, user_id: str, limit: int) -> int:
@@ -179,11 +188,22 @@ def end(connection: Connection, job: ExtractionJob) -> bool:
     return bool(ended)
 
 
-def count(connection: Connection, job: ExtractionJob, *, facts: int, memories: int, dropped: int) -> None:
-    """Writes down what a job gave."""
+def count(
+    connection: Connection,
+    job: ExtractionJob,
+    *,
+    changes: Sequence[int],
+    memory_ids: Sequence[int],
+    dropped: int,
+) -> None:
+    """Writes down what a job gave: changes of facts and new memories, so that it can be taken back."""
+    digests = [
+        connection.execute("SELECT content_hash FROM context WHERE id = ?", (memory_id,))[0][0]
+        for memory_id in memory_ids
+    ]
     connection.execute(
-        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ? WHERE id = ?",
-        (facts, memories, dropped, job.id),
+        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ? WHERE id = ?",
+        (len(changes), len(digests), dropped, json.dumps([list(changes), digests]), job.id),
     )
 
 
@@ -259,6 +279,54 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
             "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ? WHERE id = ?",
             (json.dumps([pair[0] for pair in kept]), _dump([pair[1] for pair in kept]), state, due, job.id),
         )
+
+
+def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], terms: TermIndex) -> None:
+    """Takes back what done jobs gave that had one of these messages; what was changed since stays.
+
+    Which line of a job a fact came from is not known: the other lines are extracted once more.
+    """
+    rows = connection.execute(
+        "SELECT id, session_id, message_ids, given FROM extraction_jobs"
+        " WHERE user_id = ? AND state = 'done' ORDER BY id DESC",
+        (user_id,),
+    )
+    for job_id, session_id, ids, given in rows:
+        kept = [message_id for message_id in json.loads(ids) if message_id not in message_ids]
+        if len(kept) == len(json.loads(ids)):
+            continue
+        changes, digests = json.loads(given) if given else ((), ())
+        facts.take_back(connection, user_id, changes)
+        _delete_unchanged(connection, user_id, digests, terms)
+        _extract_again(connection, job_id, session_id, kept)
+
+
+def _delete_unchanged(connection: Connection, user_id: str, digests: Sequence[str], terms: TermIndex) -> None:
+    for digest in digests:
+        rows = connection.execute(
+            "SELECT id FROM context WHERE user_id = ? AND content_hash = ? AND source = 'extraction'"
+            " AND pinned = 0",
+            (user_id, digest),
+        )
+        for (memory_id,) in rows:
+            memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
+
+
+def _extract_again(connection: Connection, job_id: int, session_id: str, message_ids: Sequence[int]) -> None:
+    """Makes a done job due again with the messages that are left of it; one without any goes."""
+    lines = {}
+    for message_id in message_ids:
+        rows = connection.execute("SELECT raw FROM messages WHERE id = ?", (message_id,))
+        if rows and (line := _without_echo(connection, session_id, rows[0][0])):
+            lines[message_id] = line
+    if not lines:
+        connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job_id,))
+        return
+    connection.execute(
+        "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = 'waiting', next_try = 0,"
+        " facts = 0, memories = 0, dropped = 0, given = '' WHERE id = ?",
+        (json.dumps(list(lines)), _dump(list(lines.values())), job_id),
+    )
 
 
 def _dump(lines: list[str]) -> str:

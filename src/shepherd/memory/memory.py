@@ -326,7 +326,10 @@ class Memory:
         return [] if user is None else self._store.list_sessions(user, max(limit, 0))
 
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
-        """Takes the newest user message and all after it out; how many messages that were."""
+        """Takes the newest user message and all after it out; how many messages that were.
+
+        Facts and memories that were learned from them go too, unless they have been changed since.
+        """
         user = self._user(user_id)
         return 0 if user is None else self._store.delete_last_turn(user, storable(session_id))
 

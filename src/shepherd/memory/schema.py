@@ -98,8 +98,9 @@ _TABLES = (
         created_at INTEGER NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
     # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
-    # that adds to an open job or runs it; next_try: when a waiting one is due, another one abandoned. The
-    # key keeps a message from being extracted twice.
+    # that adds to an open job or runs it; next_try: when a waiting one is due, another one abandoned.
+    # given: what a done one stored, as numbers in fact_history and content hashes of memories (JSON). The key
+    # keeps a message from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user_id TEXT NOT NULL,
@@ -116,6 +117,7 @@ _TABLES = (
         facts INTEGER NOT NULL DEFAULT 0,
         memories INTEGER NOT NULL DEFAULT 0,
         dropped INTEGER NOT NULL DEFAULT 0,
+        given TEXT NOT NULL DEFAULT '',
         UNIQUE(user_id, message_ids))""",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
 )

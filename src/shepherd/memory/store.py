@@ -283,14 +283,20 @@ class MemoryStore(ABC):
         return self._read(load)
 
     def delete_last_turn(self, user_id: str, session_id: str) -> int:
-        """Removes the newest user message and all after it, from jobs too; how many messages that were."""
+        """Removes the newest user message and all after it; how many messages that were.
+
+        From jobs too, and what was learned from them goes, unless it has been changed since.
+        """
 
         def delete(connection: Connection) -> int:
             removed = sessions.delete_last_turn(connection, user_id, session_id)
             jobs.withdraw(connection, user_id, removed)
+            jobs.take_back(connection, user_id, removed, self.terms)
             return len(removed)
 
-        return self._write(user_id, delete)
+        n_removed = self._write(user_id, delete)
+        self._follow(user_id)
+        return n_removed
 
     def clear_session(self, user_id: str, session_id: str) -> int:
         """Removes all its messages; how many that were."""
@@ -336,12 +342,13 @@ class MemoryStore(ABC):
         def finish(connection: Connection) -> tuple[int, int] | None:
             if not jobs.end(connection, job):
                 return None
-            n_facts = facts.learn_all(
+            changes = facts.learn_all(
                 connection, job.user_id, new_facts, source="extraction", told_at=job.told_at
             )
-            n_memories = sum(is_new for _, is_new in self._add(connection, job.user_id, new)) if new else 0
-            jobs.count(connection, job, facts=n_facts, memories=n_memories, dropped=dropped)
-            return n_facts, n_memories
+            stored = self._add(connection, job.user_id, new) if new else []
+            added = [memory_id for memory_id, is_new in stored if is_new]
+            jobs.count(connection, job, changes=changes, memory_ids=added, dropped=dropped)
+            return len(changes), len(added)
 
         size = sum(len(memory.question) + len(memory.answer) + tenants.ROW_BYTES for memory in new)
         return self._grow(job.user_id, finish, 2 * size + len(new_facts) * _SMALL_ROW_BYTES)

@@ -119,7 +119,8 @@ _STATEMENTS = (
         error TEXT NOT NULL DEFAULT '',
         facts INTEGER NOT NULL DEFAULT 0,
         memories INTEGER NOT NULL DEFAULT 0,
-        dropped INTEGER NOT NULL DEFAULT 0)""",
+        dropped INTEGER NOT NULL DEFAULT 0,
+        given TEXT NOT NULL DEFAULT '')""",
     # The digest: an entry of an index has 2,704 bytes at most, which a few hundred numbers are.
     "CREATE UNIQUE INDEX extraction_jobs_messages ON extraction_jobs(user_id, md5(message_ids))",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(user_id, state, next_try)",
