@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import corpus
+from shepherd.benchmark import corpus
 
 N_TURNS = 50
 N_MEMORIES = 2_000

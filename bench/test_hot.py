@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from bench import corpus
-from bench.corpus import NOW, Corpus
 from shepherd._native import text
 from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection, Recall
+from shepherd.benchmark import corpus
+from shepherd.benchmark.corpus import NOW, Corpus
 from shepherd.memory.schema import create_schema
 
 ROUNDS = 6

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -27,8 +26,9 @@ from typing import Any
 
 import pytest
 
-from bench import corpus
-from bench.corpus import NOW, Corpus
+from shepherd.benchmark import corpus
+from shepherd.benchmark.corpus import NOW, Corpus
+from shepherd.benchmark.stdlib_peer import Peer
 
 ROOT = Path(__file__).resolve().parent.parent
 N_MEMORIES = 100_000
@@ -110,7 +110,7 @@ class _Shepherd:
         from shepherd._native.store import SQLITE_VERSION, Connection, Recall
 
         self.seconds_to_store = _store(path, memories)
-        self.versions = f"SQLite {SQLITE_VERSION}"
+        self.version = f"SQLite {SQLITE_VERSION}"
         self.connection = Connection(path, read_only=True, cache_kib=65_536)
         self.recall = Recall()
         self.positions: dict[int, int] = {}
@@ -138,57 +138,7 @@ class _Shepherd:
         return sorted(self.positions[hit[0]] for hit in hits if hit[1] > 0.0)
 
 
-# ---- the peer
-
-
-class _Stdlib:
-    BEST = """
-        SELECT context.id, context.user_message, context.assistant_response, bm25(context_fts) AS score
-        FROM context_fts JOIN context ON context.id = context_fts.rowid
-        WHERE context_fts MATCH ? AND user_id = ? ORDER BY score LIMIT 3
-    """
-
-    def __init__(self, path: Path, memories: Corpus) -> None:
-        self.users = [memory.user for memory in memories.memories]
-        self.versions = f"stdlib sqlite3 {sqlite3.sqlite_version}"
-        self.connection = sqlite3.connect(path, isolation_level=None)
-        self.connection.executescript("""
-            PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;
-            CREATE TABLE context (id INTEGER PRIMARY KEY, user_message TEXT, assistant_response TEXT,
-                timestamp INTEGER, user_id TEXT);
-            CREATE INDEX context_user ON context (user_id);
-            CREATE VIRTUAL TABLE context_fts USING fts5 (user_message, assistant_response,
-                content = 'context', content_rowid = 'id', tokenize = 'porter unicode61');
-        """)
-        first = time.perf_counter()
-        for start in range(0, N_MEMORIES, BATCH):
-            part = list(enumerate(memories.memories[start : start + BATCH], start + 1))
-            self.connection.execute("BEGIN")
-            self.connection.executemany(
-                "INSERT INTO context VALUES (?, ?, ?, ?, ?)",
-                ((i, m.question, m.answer, m.timestamp, f"user{m.user}") for i, m in part),
-            )
-            self.connection.executemany(
-                "INSERT INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, ?)",
-                ((i, m.question, m.answer) for i, m in part),
-            )
-            self.connection.execute("COMMIT")
-        self.seconds_to_store = time.perf_counter() - first
-
-    def _parameters(self, user: int, keywords: list[str]) -> tuple[str, str]:
-        return " OR ".join(f'"{word}"' for word in keywords), f"user{user}"
-
-    def search(self, user: int, keywords: list[str]) -> list[int]:
-        rows = self.connection.execute(self.BEST, self._parameters(user, keywords)).fetchall()
-        return [row[0] for row in rows]
-
-    def matches(self, user: int, keywords: list[str]) -> list[int]:
-        query = "SELECT rowid FROM context_fts WHERE context_fts MATCH ? ORDER BY rowid"
-        rows = self.connection.execute(query, self._parameters(user, keywords)[:1]).fetchall()
-        return [row[0] for row in rows if self.users[row[0] - 1] == user]
-
-
-SIDES: dict[str, Any] = {"shepherd": _Shepherd, "stdlib sqlite3": _Stdlib}
+SIDES: dict[str, Any] = {"shepherd": _Shepherd, "stdlib sqlite3": Peer}
 
 
 # ---- one process per side, a line per question
@@ -198,7 +148,7 @@ def _serve(side: str, n_users: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         memories = corpus.build(N_MEMORIES, n_users)
         store = SIDES[side](Path(folder) / "memory.db", memories)
-        about = {"digest": memories.digest, "versions": store.versions, "store_s": store.seconds_to_store}
+        about = {"digest": memories.digest, "versions": store.version, "store_s": store.seconds_to_store}
         print(json.dumps(about), flush=True)
         for line in sys.stdin:
             what, user, keywords = json.loads(line)

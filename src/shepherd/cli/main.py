@@ -24,6 +24,7 @@ COMMANDS = {
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
+    "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
     "config": ("shepherd.cli.config", "show and change settings"),
     "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a memory of its own"),
     "doctor": ("shepherd.cli.doctor", "check the installation, the database, the model and the GPU"),

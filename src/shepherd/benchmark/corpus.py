@@ -1,4 +1,4 @@
-"""Synthetic memories and questions for the benches: the same on every machine, from one seed.
+"""Synthetic memories and questions for benches: the same on every machine, from one seed.
 
 Words follow Zipf and Mandelbrot, p(r) ~ 1 / (r + 2.7)^1.05, over a vocabulary of 100,000 invented words whose
 most frequent 120 are English stop words.  A memory has 20 to 60 tokens, three tenths of them the question;
@@ -9,10 +9,14 @@ a quarter of them replaced by other words.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
+
+__all__ = ["DAY", "NOW", "Corpus", "Memories", "Memory", "build"]
 
 NOW = 1_780_000_000
 DAY = 86_400
@@ -41,33 +45,80 @@ class Memory:
     answer_terms: tuple[str, ...]
 
 
+class Memories(Sequence[Memory]):
+    """Made of their tokens when they are asked for: 170 bytes each, where records would take 2 KB."""
+
+    def __init__(
+        self,
+        words: list[str],
+        tokens: npt.NDArray[np.int32],
+        starts: npt.NDArray[np.int64],
+        users: npt.NDArray[np.int64],
+        times: npt.NDArray[np.int64],
+    ) -> None:
+        self._words, self._tokens, self._starts, self._users, self._times = (
+            words,
+            tokens,
+            starts,
+            users,
+            times,
+        )
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    @overload
+    def __getitem__(self, at: int) -> Memory: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Memory]: ...
+
+    def __getitem__(self, at: int | slice) -> Memory | list[Memory]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        i = range(len(self))[at]
+        tokens = self._tokens[self._starts[i] : self._starts[i + 1]]
+        return _memory(self._words, int(self._users[i]), int(self._times[i]), tokens)
+
+    def user_of(self, at: int) -> int:
+        """Whose memory it is, without making it."""
+        return int(self._users[at])
+
+    def of_user(self, user: int) -> list[Memory]:
+        """That user's memories, oldest first."""
+        return [self[int(i)] for i in np.flatnonzero(self._users == user)]
+
+    def update(self, digest: Any) -> None:
+        """Adds everything that the memories are made of to a hash."""
+        for array in (self._tokens, self._starts, self._users, self._times):
+            digest.update(np.ascontiguousarray(array).astype("<i8").tobytes())
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Memories in the order of their times, questions as (user, keywords), and a hash over both."""
 
-    memories: list[Memory]
+    memories: Memories
     questions: list[tuple[int, tuple[str, ...]]]
     digest: str = field(repr=False)
 
 
 def build(n_memories: int, n_users: int, n_questions: int = 400, seed: int = 7) -> Corpus:
-    """About 3 s for 100,000 memories."""
+    """About 0.3 s for 100,000 memories."""
     rng = np.random.default_rng(seed)
     words = _vocabulary(rng)
     cumulative = np.cumsum(1.0 / (np.arange(len(words)) + 2.7) ** 1.05)
     cumulative /= cumulative[-1]
     lengths = rng.integers(20, 61, n_memories)
-    tokens = np.searchsorted(cumulative, rng.random(int(lengths.sum())))
+    tokens = np.searchsorted(cumulative, rng.random(int(lengths.sum()))).astype(np.int32)
     times = np.sort(rng.integers(NOW - 730 * DAY, NOW, n_memories))
     users = rng.integers(0, n_users, n_memories)
     starts = np.concatenate(([0], np.cumsum(lengths)))
-    memories = [
-        _memory(words, int(users[i]), int(times[i]), tokens[starts[i] : starts[i + 1]])
-        for i in range(n_memories)
-    ]
+    memories = Memories(words, tokens, starts, users, times)
     questions = _questions(rng, memories, words, cumulative, n_questions)
-    digest = hashlib.sha256(repr((memories, questions)).encode()).hexdigest()[:16]
-    return Corpus(memories, questions, digest)
+    digest = hashlib.sha256(repr((words, questions)).encode())
+    memories.update(digest)
+    return Corpus(memories, questions, digest.hexdigest()[:16])
 
 
 def _vocabulary(rng: np.random.Generator) -> list[str]:
@@ -82,7 +133,7 @@ def _vocabulary(rng: np.random.Generator) -> list[str]:
     return list(words)[:VOCABULARY_SIZE]
 
 
-def _memory(words: list[str], user: int, timestamp: int, tokens: npt.NDArray[np.int64]) -> Memory:
+def _memory(words: list[str], user: int, timestamp: int, tokens: npt.NDArray[np.int32]) -> Memory:
     n_question = len(tokens) * 3 // 10
     ids = tokens.tolist()
     n_stop = len(STOP_WORDS)
@@ -98,7 +149,7 @@ def _memory(words: list[str], user: int, timestamp: int, tokens: npt.NDArray[np.
 
 def _questions(
     rng: np.random.Generator,
-    memories: list[Memory],
+    memories: Memories,
     words: list[str],
     cumulative: npt.NDArray[np.float64],
     n_questions: int,

@@ -1,0 +1,400 @@
+"""One run: memories stored in a temporary database, the same questions asked of every tier and of the peer.
+
+Sides take turns of 50 questions, warm as while one talks to the memory; the first round warms up and does
+not count. Times are what the caller waits, the interpreter included.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shepherd._native.text import keywords as extract_keywords
+from shepherd.benchmark import corpus
+from shepherd.benchmark.corpus import NOW, Corpus
+from shepherd.benchmark.peer_process import PeerProcess
+from shepherd.errors import UsageError
+from shepherd.memory import Memory
+from shepherd.memory.database import Database
+from shepherd.memory.hot import HotRecall
+from shepherd.memory.records import NewMemory
+from shepherd.memory.sqlite import SQLiteStore
+
+__all__ = ["Line", "Report", "Timed", "measure"]
+
+# What is being done, how far it has come, of how much.
+Progress = Callable[[str, int, int], object]
+
+ROUNDS = 4
+TURN = 50
+N_QUESTIONS = 400
+N_FACTS = 8
+N_SINGLE = 2000
+MOST_MEMORIES = 20_000_000
+
+_BATCH = 500  # memories per transaction, as an import writes them
+_WRITES_PER_S = 500
+_WRITER, _IMPORTER = "writer", "importer"
+# More than any machine has: nothing is evicted while it is measured.
+_CACHE_MB = 1 << 18
+_KEYWORD_LOOPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Microseconds of one call, of `n` calls."""
+
+    p50_us: float
+    p99_us: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure: a time, or how many a second; `ratio` is the peer's median over this one's, 0 without."""
+
+    name: str
+    what: str
+    time: Timed | None = None
+    per_second: float = 0.0
+    ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was measured on which data. `load`: of the machine before it began, 0 where that is not known."""
+
+    memories: int
+    users: int
+    questions: int
+    data: str
+    peer: str
+    load: float
+    lines: tuple[Line, ...]
+
+
+def measure(
+    n_memories: int = 100_000,
+    n_users: int = 1,
+    *,
+    recency_floor: float = 0.9,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Takes about a minute for 100,000 memories, most of it the peer's; 4 KB of disk a memory for a while.
+
+    Raises UsageError for numbers that make no sense.
+    """
+    if not 1 <= n_users <= n_memories <= MOST_MEMORIES:
+        raise UsageError(
+            f"{n_memories} memories of {n_users} users",
+            hint=f"at least one memory a user, at most {MOST_MEMORIES:,} memories",
+        )
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    progress("making memories", 0, 0)
+    data = corpus.build(n_memories, n_users, min(N_QUESTIONS, 4 * n_memories))
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="shepherd-bench-"))
+        peer = stack.enter_context(PeerProcess(n_memories, n_users, len(data.questions)))
+        run = _Run(Path(folder, "memory.db"), data, recency_floor, progress)
+        bulk = run.store()
+        progress("waiting for the peer", 0, 0)
+        # Not earlier: both would store at the same time, on a machine that may have two cores.
+        about = peer.start()
+        lines = [*run.ranking(), *run.searches(peer if about.version else None)]
+        peer_us = next((one.time.p50_us for one in lines if one.name == "stdlib" and one.time), 0.0)
+        lines = [_with_ratio(one, peer_us) for one in lines]
+        lines += [*run.injections(), run.keywords(), Line("bulk", _BULK, per_second=bulk)]
+        if about.version:
+            lines.append(Line("stdlib-bulk", "the same, stdlib sqlite3", per_second=about.per_second))
+        lines += [run.single(), run.during_import()]
+    return Report(n_memories, n_users, len(data.questions), data.digest, about.version, load, tuple(lines))
+
+
+_BULK = "memories stored in bulk"
+
+
+def _with_ratio(line: Line, peer_us: float) -> Line:
+    if line.time is None or not peer_us or line.name == "stdlib":
+        return line
+    return Line(line.name, line.what, line.time, ratio=peer_us / line.time.p50_us)
+
+
+class _Run:
+    """The database of one run, and everything that is asked of it."""
+
+    def __init__(self, path: Path, data: Corpus, recency_floor: float, progress: Progress) -> None:
+        self._path = str(path)
+        self._data = data
+        self._floor = recency_floor
+        self._progress = progress
+        self._words = [extract_keywords(" ".join(words)) for _, words in data.questions]
+        self._asked = sorted({user for user, _ in data.questions})
+
+    # ---- storing
+
+    def store(self) -> float:
+        """Stores everything as an import does; memories a second, merging the index included."""
+        store = SQLiteStore(self._path, max_db_size="1000T", recall_cache_mb=0)
+        seconds, done, total = 0.0, 0, len(self._data.memories)
+        batches: dict[int, list[NewMemory]] = {}
+        try:
+            for memory in self._data.memories:
+                batch = batches.setdefault(memory.user, [])
+                batch.append(NewMemory(memory.question, memory.answer, memory.timestamp, "import"))
+                if len(batch) == _BATCH:
+                    seconds += _seconds(store.add_memories, _name(memory.user), batches.pop(memory.user))
+                    done += _BATCH
+                    self._progress("storing", done, total)
+            for user, batch in batches.items():
+                seconds += _seconds(store.add_memories, _name(user), batch)
+                done += len(batch)
+                self._progress("storing", done, total)
+            seconds += _seconds(store.settle)
+        finally:
+            store.close()
+        return total / seconds
+
+    # ---- reading
+
+    def ranking(self) -> list[Line]:
+        """Ids and scores of the best three, within a transaction: what the two tiers themselves take."""
+        database = Database(self._path, read_only=True)
+        hot = HotRecall(database, limit_bytes=_CACHE_MB << 20)
+        try:
+            with database.read() as connection:
+                tenants: Mapping[str, int] = dict(connection.execute("SELECT user_id, number FROM tenants"))
+                numbers = [tenants[_name(user)] for user, _ in self._data.questions]
+                for user in self._asked:
+                    hot.search(connection, tenants[_name(user)], ["a"], 1, NOW)
+            self._await("building hot indexes", lambda: hot.wait(0.2))
+            with database.read() as connection:
+
+                def ask(search: Callable[..., Any], floor: float) -> Callable[[int], object]:
+                    def one(i: int) -> object:
+                        return search(connection, numbers[i], self._words[i], 3, NOW, recency_floor=floor)
+
+                    return one
+
+                slow = database.recall.search
+                for i in range(min(20, len(numbers))):
+                    assert hot.is_hot(connection, numbers[i])
+                    assert ask(hot.search, self._floor)(i) == ask(slow, self._floor)(i)
+                times = self._in_turns(
+                    "ranking",
+                    {
+                        "hot": _alone(ask(hot.search, self._floor)),
+                        "hot-floor-0": _alone(ask(hot.search, 0.0)),
+                        "fts5": _alone(ask(slow, self._floor)),
+                    },
+                )
+        finally:
+            hot.close()
+            database.close()
+        return [
+            Line("hot", f"ranking, hot index, floor {self._floor:g}", times["hot"]),
+            Line("hot-floor-0", "ranking, hot index, floor 0", times["hot-floor-0"]),
+            Line("fts5", f"ranking, FTS5, floor {self._floor:g}", times["fts5"]),
+        ]
+
+    def searches(self, peer: PeerProcess | None) -> list[Line]:
+        """Whole searches: words of the question, ranking, rows, one read transaction."""
+        questions = [" ".join(words) for _, words in self._data.questions]
+        users = [_name(user) for user, _ in self._data.questions]
+        with self._hot_memory() as hot, self._memory(recall_cache_mb=0, read_only=True) as cold:
+
+            def ask(memory: Memory) -> Callable[[int], object]:
+                return lambda i: memory.search(questions[i], 3, users[i])
+
+            sides = {"search-hot": _alone(ask(hot)), "search-fts5": _alone(ask(cold))}
+            if peer is not None:
+                sides["stdlib"] = peer.ask
+            times = self._in_turns("searching", sides)
+        names = {
+            "search-hot": "search with its rows, hot index",
+            "search-fts5": "search with its rows, FTS5",
+            "stdlib": "the same, stdlib sqlite3: bm25() … LIMIT 3",
+        }
+        return [Line(name, names[name], times[name]) for name in sides]
+
+    def injections(self) -> list[Line]:
+        """From message to tail: facts and memories, alone and beside a thread that writes."""
+        messages = [" ".join(words) for _, words in self._data.questions]
+        users = [_name(user) for user, _ in self._data.questions]
+        with self._hot_memory() as memory:
+            for user in self._asked:
+                for number in range(N_FACTS):
+                    memory.set_fact(f"fact_{number}", f"value {number}", _name(user))
+
+            def ask(i: int) -> object:
+                return memory.recall(messages[i], users[i])
+
+            alone = self._in_turns("injecting", {"inject": _alone(ask)})["inject"]
+            with _beside(lambda stop: _write_steadily(memory, stop)):
+                busy = self._in_turns("injecting beside a writer", {"inject": _alone(ask)})["inject"]
+        return [
+            Line("inject", f"whole injection, {N_FACTS} facts, hot index", alone),
+            Line(
+                "inject-writer", f"the same beside a thread with {_WRITES_PER_S} transactions a second", busy
+            ),
+        ]
+
+    def keywords(self) -> Line:
+        """Of a message as long as people write them."""
+        texts = [f"what did i tell you about the {' '.join(words)}" for _, words in self._data.questions]
+        times = []
+        for text in texts:
+            began = time.perf_counter_ns()
+            for _ in range(_KEYWORD_LOOPS):
+                extract_keywords(text)
+            times.append((time.perf_counter_ns() - began) / 1e3 / _KEYWORD_LOOPS)
+        return Line("keywords", "keywords of a message", _timed(times))
+
+    # ---- writing
+
+    def single(self) -> Line:
+        """One acknowledged write after the other, into a memory whose index is hot."""
+        with self._hot_memory() as memory:
+            user = _name(self._asked[0])
+            memory.store_memory("is this the first", "it warms up", user)
+            times = []
+            for number in range(N_SINGLE):
+                self._progress("writing", number, N_SINGLE)
+                question, answer = f"what is entry {number} of the list", f"it is word{number} and some more"
+                began = time.perf_counter_ns()
+                memory.store_memory(question, answer, user, timestamp=NOW)
+                times.append((time.perf_counter_ns() - began) / 1e3)
+        return Line(
+            "single", "one write, acknowledged", _timed(times), per_second=1e6 * len(times) / sum(times)
+        )
+
+    def during_import(self) -> Line:
+        """Searches while a thread imports for somebody else."""
+        questions = [" ".join(words) for _, words in self._data.questions]
+        users = [_name(user) for user, _ in self._data.questions]
+        with (
+            self._hot_memory() as memory,
+            _beside(lambda stop: _import_steadily(memory, self._data, stop)),
+        ):
+            ask = _alone(lambda i: memory.search(questions[i], 3, users[i]))
+            time_ = self._in_turns("searching beside an import", {"import": ask})["import"]
+        return Line("search-import", "search with its rows, hot index, beside an import", time_)
+
+    # ---- what they share
+
+    def _memory(self, **options: Any) -> Memory:
+        return Memory(
+            self._path, recency_floor=self._floor, max_db_size="1000T", clock=lambda: float(NOW), **options
+        )
+
+    @contextmanager
+    def _hot_memory(self) -> Iterator[Memory]:
+        """With the index of everybody who asks in memory."""
+        with self._memory(recall_cache_mb=_CACHE_MB) as memory:
+            for user in self._asked:
+                memory.search("a question", 1, _name(user))
+            n_users = len(self._asked)
+            self._await("loading hot indexes", lambda: memory.stats(_name(0)).hot_users >= n_users)
+            yield memory
+
+    def _await(self, what: str, is_done: Callable[[], bool]) -> None:
+        self._progress(what, 0, 0)
+        deadline = time.monotonic() + 60 + len(self._data.memories) / 5_000
+        while not is_done():
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"{what}: not done after {60 + len(self._data.memories) // 5_000} s",
+                    hint="measure fewer memories, or while the machine is idle",
+                )
+            time.sleep(0.02)
+
+    def _in_turns(
+        self, what: str, sides: Mapping[str, Callable[[Sequence[int]], list[float]]]
+    ) -> dict[str, Timed]:
+        times: dict[str, list[float]] = {side: [] for side in sides}
+        n = len(self._data.questions)
+        for number in range(ROUNDS):
+            for start in range(0, n, TURN):
+                self._progress(what, number * n + start, ROUNDS * n)
+                for side in sorted(sides, reverse=(start // TURN + number) % 2 == 0):
+                    turn = sides[side](range(start, min(start + TURN, n)))
+                    times[side] += turn if number else []
+        return {side: _timed(each) for side, each in times.items()}
+
+
+def _alone(ask: Callable[[int], object]) -> Callable[[Sequence[int]], list[float]]:
+    """Times of one question after the other."""
+
+    def turn(numbers: Sequence[int]) -> list[float]:
+        times = []
+        for i in numbers:
+            began = time.perf_counter_ns()
+            ask(i)
+            times.append((time.perf_counter_ns() - began) / 1e3)
+        return times
+
+    return turn
+
+
+def _timed(times: list[float]) -> Timed:
+    ordered = sorted(times)
+    return Timed(ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100], len(ordered))
+
+
+def _seconds(work: Callable[..., object], *arguments: object) -> float:
+    began = time.perf_counter()
+    work(*arguments)
+    return time.perf_counter() - began
+
+
+def _name(user: int) -> str:
+    return f"user{user}"
+
+
+@contextmanager
+def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """`work` in a thread, until the block ends; its error, if it has one, is raised then."""
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            work(stop)
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="bench beside", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _write_steadily(memory: Memory, stop: threading.Event) -> None:
+    began, number = time.monotonic(), 0
+    while not stop.wait(max(0.0, began + number / _WRITES_PER_S - time.monotonic())):
+        memory.store_memory(f"line {number} of the log", f"it says {time.monotonic_ns()}", _WRITER)
+        number += 1
+
+
+def _import_steadily(memory: Memory, data: Corpus, stop: threading.Event) -> None:
+    while not stop.is_set():
+        memory.import_memories(_lines(data, stop), _IMPORTER)
+
+
+def _lines(data: Corpus, stop: threading.Event) -> Iterator[dict[str, Any]]:
+    for one in data.memories:
+        if stop.is_set():
+            return
+        # With the time in it, so that a second pass over the data is new as well.
+        yield {"question": f"{one.question} {time.monotonic_ns()}", "answer": one.answer}

@@ -1,0 +1,152 @@
+"""`shepherd bench`: how fast the memory is on this machine, with a database of its own."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
+from shepherd.cli.progress import amount
+from shepherd.cli.render import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shepherd.benchmark import Line, Report
+
+__all__ = ["build_parser", "execute"]
+
+_EXAMPLES = """\
+It stores generated memories in a temporary folder (TMPDIR names another), asks 400 questions of three to
+six words four times, and removes everything again. Your own memory is not touched. Python's own sqlite3
+does the same with the query that one would write, in a process beside it; `ratio` is its median over ours.
+
+examples:
+  shepherd bench                                    100,000 memories of one user, about a minute
+  shepherd bench --memories 1000000 --users 1000    a household that talks a lot
+  shepherd bench --json                             for a table over versions
+"""
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd bench`."""
+    parser = Parser(
+        prog="shepherd bench", description="Measure recall and storing on this machine.", epilog=_EXAMPLES
+    )
+    parser.add_argument("--memories", metavar="N", type=_count, default=100_000, help="how many (100000)")
+    parser.add_argument("--users", metavar="M", type=_count, default=1, help="of how many users (1)")
+    add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
+    add_common_options(parser)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Measure, and print what came out."""
+    from shepherd.benchmark import measure
+
+    with _bars(screen) as progress:
+        report = measure(
+            arguments.memories,
+            arguments.users,
+            recency_floor=loaded_settings(arguments).config.rag_recency_floor,
+            progress=progress,
+        )
+    if arguments.json:
+        screen.json(_as_json(report))
+    else:
+        _show(report, screen)
+    return 0
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ArgumentTypeError("expected a whole number of at least 1")
+    return value
+
+
+@contextmanager
+def _bars(screen: Screen) -> Iterator[Callable[[str, int, int], None]]:
+    """One bar after the other, each named after what is being done."""
+    with ExitStack() as stack:
+        shown = ""
+        bar: Callable[[int, int], None] = lambda done, total: None  # noqa: E731
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal shown, bar
+            if what != shown:
+                stack.close()
+                bar, shown = stack.enter_context(amount(screen, what)), what
+            bar(done, total)
+
+        yield show
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    return {
+        **_machine(),
+        "memories": report.memories,
+        "users": report.users,
+        "questions": report.questions,
+        "data": report.data,
+        "stdlib_sqlite": report.peer,
+        "load": report.load,
+        "measures": {line.name: _values(line) for line in report.lines},
+    }
+
+
+def _values(line: Line) -> dict[str, object]:
+    values: dict[str, object] = {"what": line.what}
+    if line.time is not None:
+        values |= {"p50_us": line.time.p50_us, "p99_us": line.time.p99_us, "calls": line.time.n}
+    if line.per_second:
+        values["per_second"] = line.per_second
+    if line.ratio:
+        values["ratio"] = line.ratio
+    return values
+
+
+def _machine() -> dict[str, object]:
+    import os
+    import platform
+
+    from shepherd import __version__
+    from shepherd._native.store import SQLITE_VERSION
+
+    return {
+        "shepherd": __version__,
+        "sqlite": SQLITE_VERSION,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count() or 1,
+    }
+
+
+def _show(report: Report, screen: Screen) -> None:
+    rows = [
+        [
+            line.what,
+            f"{line.time.p50_us:,.1f}" if line.time else "",
+            f"{line.time.p99_us:,.1f}" if line.time else "",
+            f"{line.per_second:,.0f}" if line.per_second else "",
+            f"{line.ratio:,.1f}" if line.ratio else "",
+        ]
+        for line in report.lines
+    ]
+    screen.table(["three best of the user's memories", "p50 µs", "p99 µs", "a second", "ratio"], rows)
+    machine = _machine()
+    peer = report.peer or "without FTS5"
+    screen.note(
+        f"{report.memories:,} memories, {report.users:,} users, data {report.data}; Python {machine['python']},"
+        f" SQLite {machine['sqlite']}, stdlib sqlite3 {peer}, {machine['machine']}, {machine['cpus']} CPUs"
+    )
+    if report.load > float(str(machine["cpus"])):
+        screen.warn(
+            f"the machine was busy (load {report.load:.1f} on {machine['cpus']} CPUs); p99 shows that",
+            "close what computes, and measure again",
+        )
