@@ -142,8 +142,8 @@ def _show(report: Report, screen: Screen) -> None:
     machine = _machine()
     peer = report.peer or "without FTS5"
     screen.note(
-        f"{report.memories:,} memories, {report.users:,} users, data {report.data}; Python {machine['python']},"
-        f" SQLite {machine['sqlite']}, stdlib sqlite3 {peer}, {machine['machine']}, {machine['cpus']} CPUs"
+        f"{report.memories:,} memories, {report.users:,} users, data {report.data};"
+        f" Python {machine['python']}, SQLite {machine['sqlite']}, stdlib sqlite3 {peer}, {machine['machine']}, {machine['cpus']} CPUs"
     )
     if report.load > float(str(machine["cpus"])):
         screen.warn(
