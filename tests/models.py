@@ -118,6 +118,36 @@ class Builder:
         self.matrix(block + "ffn_up.weight", n_embd, n_ff)
         self.matrix(block + "ffn_down.weight", n_ff, n_embd)
 
+    def norm(self, name: str, n: int) -> None:
+        self.vector(name + ".weight", n)
+        self.vector(name + ".bias", n, 0.0)
+
+    def word_piece(self) -> int:
+        """BERT's: the words of SENTENCES and single letters, beginnings with U+2581; how many tokens."""
+        words = sorted({word.strip(".,?!") for word in SENTENCES.split()})
+        letters = [chr(code) for code in range(33, 127)]
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        types = [_Kind.CONTROL, _Kind.UNKNOWN, *[_Kind.CONTROL] * 3]
+        pieces = [*("\u2581" + piece for piece in dict.fromkeys([*words, *letters])), *letters]
+        tokens += pieces
+        types += [_Kind.NORMAL] * len(pieces)
+        w = self.writer
+        w.add_tokenizer_model("bert")
+        w.add_tokenizer_pre("default")
+        w.add_token_list(tokens)
+        w.add_token_types(types)
+        w.add_token_type_count(2)
+        w.add_pad_token_id(0)
+        w.add_unk_token_id(1)
+        w.add_bos_token_id(2)
+        w.add_sep_token_id(3)
+        w.add_eos_token_id(3)
+        w.add_mask_token_id(4)
+        w.add_add_bos_token(True)
+        w.add_add_eos_token(True)
+        w.add_vocab_size(len(tokens))
+        return len(tokens)
+
     def bpe(
         self,
         *,
@@ -377,4 +407,50 @@ def qwen35(path: Path, *, n_ctx: int = 4096, template: str | None = CHATML) -> N
             build.vector(block + "ssm_norm.weight", state)
             build.matrix(block + "ssm_out.weight", inner, n_embd)
         build.feed_forward(block, n_embd, n_ff)
+    build.write()
+
+
+def bert(
+    path: Path,
+    *,
+    pooling: gguf.PoolingType | None = gguf.PoolingType.MEAN,
+    n_cls_out: int = 0,
+    n_ctx: int = 64,
+    name: str = "tiny-encoder",
+) -> None:
+    """An encoder with learned positions and WordPiece; with `n_cls_out`, a classification head on top."""
+    n_embd, n_layer, n_ff, n_head = 32, 2, 64, 4
+    build = Builder(path, "bert", name, 11)
+    w = build.writer
+    w.add_context_length(n_ctx)
+    w.add_embedding_length(n_embd)
+    w.add_block_count(n_layer)
+    w.add_feed_forward_length(n_ff)
+    w.add_head_count(n_head)
+    w.add_layer_norm_eps(1e-12)
+    w.add_causal_attention(False)
+    if pooling is not None:
+        w.add_pooling_type(pooling)
+    n_vocab = build.word_piece()
+    build.matrix("token_embd.weight", n_embd, n_vocab, 1.0)
+    build.matrix("token_types.weight", n_embd, 2, 0.1)
+    build.matrix("position_embd.weight", n_embd, n_ctx, 0.3)
+    build.norm("token_embd_norm", n_embd)
+    for i in range(n_layer):
+        block = f"blk.{i}."
+        for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            build.matrix(f"{block}{part}.weight", n_embd, n_embd, 2 * n_embd**-0.5)
+            build.vector(f"{block}{part}.bias", n_embd, 0.0)
+        build.norm(block + "attn_output_norm", n_embd)
+        build.matrix(block + "ffn_up.weight", n_embd, n_ff)
+        build.vector(block + "ffn_up.bias", n_ff, 0.0)
+        build.matrix(block + "ffn_down.weight", n_ff, n_embd)
+        build.vector(block + "ffn_down.bias", n_embd, 0.0)
+        build.norm(block + "layer_output_norm", n_embd)
+    if n_cls_out:
+        w.add_classifier_output_labels([f"label {i}" for i in range(n_cls_out)])
+        build.matrix("cls.weight", n_embd, n_embd)
+        build.vector("cls.bias", n_embd, 0.0)
+        build.matrix("cls.output.weight", n_embd, n_cls_out)
+        build.vector("cls.output.bias", n_cls_out, 0.0)
     build.write()

@@ -2,8 +2,8 @@
 
     python -m shepherd.benchmark.stdlib_peer N_MEMORIES N_USERS N_QUESTIONS
 
-stores the generated memories in a temporary file, says {"digest", "version", "per_second"}, and answers each line, a
-list of question numbers, with the microseconds that each of them took.
+stores the generated memories in a temporary file, says {"digest", "version", "per_second"}, and answers each
+line, a list of question numbers, with the microseconds that each of them took.
 
 In the same process as Shepherd's store it would be a second copy of SQLite. Where it was built without FTS5,
 `digest` is empty and `reason` says so.

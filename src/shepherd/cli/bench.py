@@ -141,9 +141,10 @@ def _show(report: Report, screen: Screen) -> None:
     screen.table(["three best of the user's memories", "p50 µs", "p99 µs", "a second", "ratio"], rows)
     machine = _machine()
     peer = report.peer or "without FTS5"
+    versions = f"Python {machine['python']}, SQLite {machine['sqlite']}, stdlib sqlite3 {peer}"
     screen.note(
         f"{report.memories:,} memories, {report.users:,} users, data {report.data};"
-        f" Python {machine['python']}, SQLite {machine['sqlite']}, stdlib sqlite3 {peer}, {machine['machine']}, {machine['cpus']} CPUs"
+        f" {versions}, {machine['machine']}, {machine['cpus']} CPUs"
     )
     if report.load > float(str(machine["cpus"])):
         screen.warn(

@@ -96,18 +96,22 @@ class Vocabulary:
         with self._open() as handle:
             return (self._c.llama_vocab_get_text(handle, token) or b"").decode("utf-8", "replace")
 
-    def tokenize(self, text: str, *, special: bool = False) -> array[int]:
-        """The ids of `text`, without BOS. With `special`, the text of a control token becomes that token."""
+    def tokenize(self, text: str, *, special: bool = False, framed: bool = False) -> array[int]:
+        """The ids of `text`, without BOS. With `special`, the text of a control token becomes that token.
+
+        With `framed`, between the tokens that the model was trained to find around a text: BOS and EOS, CLS
+        and SEP.
+        """
         data = text.encode("utf-8", "replace")
-        if not data:
+        if not data and not framed:
             return array("i")
         # No token is empty and SentencePiece may put one blank before: no more ids than bytes + 1.
         # Normalising tokenizers may exceed it; they answer with the number that they need.
-        capacity = len(data) + 2
+        capacity = len(data) + 4
         while True:
             out = (ctypes.c_int32 * capacity)()
             with self._open() as handle:
-                n = self._c.llama_tokenize(handle, data, len(data), out, capacity, False, special)
+                n = self._c.llama_tokenize(handle, data, len(data), out, capacity, framed, special)
             if n >= 0:
                 return array("i", ctypes.string_at(out, 4 * n))
             capacity = -n

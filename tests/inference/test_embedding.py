@@ -1,0 +1,219 @@
+"""Vectors and relevance by tiny real encoders: pooled as the file says, equal in batches and alone."""
+
+from __future__ import annotations
+
+import threading
+
+import gguf
+import numpy as np
+import pytest
+from llama_cpp import Llama
+
+from shepherd.errors import ModelFormatError, ModelLoadError, UsageError
+from shepherd.inference.embedding import Embedder, Reranker
+from tests import models
+
+TEXTS = [
+    "my dog is called rex",
+    "the quick brown fox jumps over the lazy dog",
+    "i live in texas",
+    "",
+    "hello world, this is a test of a very small model",
+    "Ω 東京 \x00 [SEP] [CLS]",
+]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoders")
+
+    def build(file, **options):
+        path = folder / f"{file}.gguf"
+        if not path.exists():
+            models.bert(path, **options)
+        return path
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def mean_model(build):
+    return build("mean")
+
+
+@pytest.fixture(scope="module")
+def rank_model(build):
+    return build("rank", pooling=gguf.PoolingType.RANK, n_cls_out=1)
+
+
+def test_vectors_have_length_one_and_the_width_of_the_model(mean_model):
+    with Embedder(mean_model) as embedder:
+        vectors = embedder.embed_documents(TEXTS)
+
+    assert vectors.shape == (len(TEXTS), embedder.dimension)
+    assert embedder.dimension == 32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+
+
+def test_a_batch_gives_what_each_text_gives_alone(mean_model):
+    with Embedder(mean_model) as embedder:
+        together = embedder.embed(TEXTS * 9)
+        alone = np.stack([embedder.embed([text])[0] for text in TEXTS] * 9)
+
+    # Matrix products of another size add up in another order: 2e-5 seen, 1e-3 with flash attention.
+    assert np.allclose(together, alone, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [
+        (gguf.PoolingType.MEAN, "mean"),
+        (gguf.PoolingType.CLS, "cls"),
+        (gguf.PoolingType.LAST, "last"),
+        (gguf.PoolingType.NONE, "mean"),
+        (None, "mean"),
+    ],
+)
+def test_tokens_are_pooled_as_the_file_says_and_an_encoders_as_their_mean(build, pooling, expected):
+    path = build(f"pooling-{pooling}", pooling=pooling)
+
+    with Embedder(path) as embedder:
+        found = embedder.embed(TEXTS[:1])[0]
+        tokens = embedder._model.vocabulary.tokenize(TEXTS[0], framed=True)
+        name = embedder.pooling
+    # The peer gives a row per token when nothing is pooled.
+    peer = Llama(str(path), embedding=True, pooling_type=0, n_ctx=64, verbose=False)
+    rows = np.asarray(peer.embed(TEXTS[0]))
+    peer.close()
+
+    assert name == expected
+    assert len(rows) == len(tokens)
+    row = {"mean": rows.mean(axis=0), "cls": rows[0], "last": rows[-1]}[expected]
+    assert np.allclose(found, row / np.linalg.norm(row), atol=1e-4)
+
+
+def test_a_causal_model_that_does_not_say_gives_its_last_token(tmp_path):
+    models.llama(tmp_path / "causal.gguf")
+
+    with Embedder(tmp_path / "causal.gguf") as embedder:
+        vectors = embedder.embed([*TEXTS, *TEXTS])
+        alone = embedder.embed(TEXTS[:1])
+
+    assert embedder.pooling == "last"
+    # A generative model of bytes frames nothing: no text, no token, no direction.
+    assert np.allclose(np.linalg.norm(vectors, axis=1), [1, 1, 1, 0, 1, 1] * 2, atol=1e-5)
+    assert np.allclose(vectors[0], alone[0], atol=1e-4)
+
+
+def test_text_beyond_the_models_positions_is_cut(mean_model):
+    with Embedder(mean_model) as embedder:
+        vectors = embedder.embed(["dog " * 10_000, "dog " * 62, "dog " * 61])
+
+    assert np.allclose(vectors[0], vectors[1], atol=1e-4)
+    assert not np.allclose(vectors[0], vectors[2], atol=1e-3)
+
+
+def test_text_that_spells_a_control_token_does_not_become_one(mean_model):
+    with Embedder(mean_model) as embedder:
+        ids = embedder._model.vocabulary.tokenize("[SEP]", framed=True)
+
+    assert ids[0] == 2
+    assert ids.count(3) == 1
+
+
+def test_question_and_document_get_the_prefixes_of_their_model(build):
+    path = build("nomic", name="nomic-embed-text-v1.5")
+
+    with Embedder(path) as embedder:
+        question, document = embedder.embed_query("dog"), embedder.embed_documents(["dog"])[0]
+        expected = embedder.embed(["search_query: dog", "search_document: dog"])
+
+    assert np.allclose(question, expected[0], atol=1e-4)
+    assert np.allclose(document, expected[1], atol=1e-4)
+    assert "nomic-embed-text-v1.5" in embedder.name
+
+
+def test_closed_model_says_so_and_closing_twice_is_fine(mean_model):
+    embedder = Embedder(mean_model)
+    embedder.close()
+    embedder.close()
+
+    with pytest.raises(UsageError, match="closed"):
+        embedder.embed(["dog"])
+
+
+def test_closing_waits_for_the_batch_of_another_thread(mean_model):
+    embedder = Embedder(mean_model)
+    outcomes = []
+
+    def work():
+        try:
+            while True:
+                outcomes.append(embedder.embed(TEXTS))
+        except UsageError:
+            return
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not outcomes:
+        pass
+    embedder.close()
+    thread.join()
+
+    assert all(np.allclose(outcomes[0], one, atol=1e-4) for one in outcomes)
+
+
+def test_damaged_file_and_wrong_kind_are_refused(mean_model, rank_model, tmp_path):
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(mean_model.read_bytes()[:2000])
+
+    with pytest.raises(ModelFormatError, match="more than the file has room for"):
+        Embedder(cut)
+    with pytest.raises(ModelLoadError, match="is a reranker"):
+        Embedder(rank_model)
+    with pytest.raises(ModelLoadError, match="no reranker"):
+        Reranker(mean_model)
+
+
+def test_reranker_scores_are_the_heads_and_do_not_depend_on_the_batch(rank_model):
+    query = "what is the name of the dog?"
+    with Reranker(rank_model) as reranker:
+        together = reranker.scores(query, TEXTS * 5)
+        alone = [reranker.scores(query, [text])[0] for text in TEXTS] * 5
+        nothing = reranker.scores(query, [])
+
+    assert np.allclose(together, alone, atol=1e-4)
+    assert len(set(np.round(together[:3], 4))) == 3
+    assert nothing == []
+
+
+def test_reranker_with_several_labels_reads_no_more_than_there_are(build):
+    path = build("labels", pooling=gguf.PoolingType.RANK, n_cls_out=3)
+
+    with Reranker(path) as reranker:
+        scores = reranker.scores("dog", TEXTS)
+
+    assert reranker._model.width == 3
+    assert np.isfinite(scores).all()
+
+
+def test_pair_is_framed_as_cross_encoders_know_it_and_cut_at_the_document(rank_model):
+    with Reranker(rank_model) as reranker:
+        vocabulary = reranker._model.vocabulary
+        pair = reranker._pair("dog", "texas")
+        long = reranker._pair("dog", "texas " * 500)
+        both_long = reranker._pair("dog " * 500, "texas " * 500)
+        scores = reranker.scores("dog " * 500, ["texas " * 500])
+
+    dog, texas = vocabulary_ids(vocabulary, "dog"), vocabulary_ids(vocabulary, "texas")
+    assert list(pair) == [2, *dog, 3, *texas, 3]
+    assert len(long) == len(both_long) == 64
+    assert list(long[:3]) == [2, *dog, 3]
+    assert long[-1] == both_long[-1] == 3
+    assert len(scores) == 1
+
+
+def vocabulary_ids(vocabulary, word):
+    # The vocabulary is gone with its model; the ids of a word are known from the file's own order.
+    words = sorted({one.strip(".,?!") for one in models.SENTENCES.split()})
+    return [5 + words.index(word)]
