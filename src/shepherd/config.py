@@ -100,6 +100,9 @@ class Config:
         False, "switch", "layers with a sliding window keep everything: more memory, any rewind is free"
     )
     threads: int = _setting(0, "whole number", "CPU threads; 0 lets llama.cpp choose", least=0, most=512)
+    model_trial: bool = _setting(
+        True, "switch", "load a model file that is new here in a process of its own first, which it may crash"
+    )
     system_prompt: str = _setting("", "text", "base instructions; empty takes the built-in ones")
 
     # How an answer is sampled.

@@ -22,7 +22,7 @@ from shepherd.errors import (
 )
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, Extractor, LocalExtractor, WorkerSettings
 from shepherd.extraction.local import WINDOW_TOKENS
-from shepherd.inference import Engine, EngineSettings
+from shepherd.inference import Engine, EngineSettings, trial
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
@@ -87,11 +87,7 @@ def opened_assistant(
         opened, is_writable = _memory_in_any_weather(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
-        loading(f"loading {path} …")
-        try:
-            engine = Engine(path, settings=_engine_settings(config))
-        finally:
-            loading("")
+        engine = _open_engine(config, path, loading=loading)
         stack.callback(engine.close)
         worker = None
         if opened is not None and is_writable and extracts(config, path):
@@ -148,7 +144,7 @@ def _extractor(config: Config, path: Path, engine: Engine) -> Extractor:
     def open_engine() -> Engine:
         if own == path:
             return engine.sibling(n_ctx=min(engine.window_tokens, WINDOW_TOKENS))
-        return Engine(own, settings=replace(_engine_settings(config), n_ctx=0), yields_to=engine)
+        return _open_engine(replace(config, n_ctx=0), own, yields_to=engine)
 
     return LocalExtractor(
         open_engine,
@@ -185,6 +181,22 @@ def _memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> 
     except StoreError as error:
         error.hint = "; ".join(filter(None, [error.hint, "--nomemory chats without it"]))
         raise
+
+
+def _open_engine(
+    config: Config,
+    path: Path,
+    *,
+    yields_to: Engine | None = None,
+    loading: Callable[[str], None] = lambda text: None,
+) -> Engine:
+    """The model at `path`, loaded; one from outside that was never loaded here is tried before."""
+    trial.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
+    loading(f"loading {path} …")
+    try:
+        return Engine(path, settings=_engine_settings(config), yields_to=yields_to)
+    finally:
+        loading("")
 
 
 def _engine_settings(config: Config) -> EngineSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["config_file", "data_dir", "default_database", "history_file", "state_dir"]
+__all__ = ["cache_dir", "config_file", "data_dir", "default_database", "history_file", "state_dir"]
 
 _APP = "shepherd"
 
@@ -31,6 +31,11 @@ def data_dir() -> Path:
 def state_dir() -> Path:
     """What may be lost without harm: `~/.local/state/shepherd`."""
     return _xdg("XDG_STATE_HOME", ".local/state") / _APP
+
+
+def cache_dir() -> Path:
+    """What can be made again: `~/.cache/shepherd`."""
+    return _xdg("XDG_CACHE_HOME", ".cache") / _APP
 
 
 def default_database() -> Path:

@@ -43,6 +43,8 @@ def new_home() -> Callable[[Path], Home]:
         }
         inherited.pop("NO_COLOR", None)
         own = {"HOME": str(path), "SHEPHERD_USER_ID": "steve", "PYTHONUTF8": "1", "TERM": "xterm"}
+        # Each home is new, and so would be each model: half a second a test. See test_trial.py.
+        own["SHEPHERD_MODEL_TRIAL"] = "false"
         return Home(path, {**inherited, **own})
 
     return make

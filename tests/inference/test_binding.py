@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from shepherd.inference import binding
+from shepherd.inference import binding, selftest
 
 
 def test_importing_the_engine_does_not_load_llama_cpp() -> None:
@@ -20,13 +21,19 @@ def test_importing_the_engine_does_not_load_llama_cpp() -> None:
 
 @pytest.mark.parametrize("version", ["0.3.36", "0.3.99", "0.3.40.dev1"])
 def test_tested_version_is_taken_without_a_word(version: str) -> None:
-    binding._check_version(version)
+    binding._check_version(version, Path("libllama"))
 
 
 @pytest.mark.parametrize("version", ["0.3.35", "0.4.0", "1.0"])
-def test_untested_version_warns(version: str) -> None:
+def test_untested_version_warns(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library = tmp_path / "libllama"
+    record = selftest._record(version, library)
+    record.parent.mkdir(parents=True)
+    record.touch()  # it has passed its self-test, see test_selftest.py
+
     with pytest.warns(RuntimeWarning, match="outside the tested range"):
-        binding._check_version(version)
+        binding._check_version(version, library)
 
 
 def test_missing_llama_cpp_is_an_error_that_says_what_to_install() -> None:

@@ -7,6 +7,7 @@ the loop in shepherd._native.engine takes plain function addresses from the same
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import logging
 import re
 import threading
@@ -14,12 +15,14 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
+from shepherd.inference import child, selftest
 
-__all__ = ["devices", "drain_log", "last_error", "llama"]
+__all__ = ["devices", "drain_log", "last_error", "llama", "version"]
 
 # The range whose structs and behaviour the tests have seen.
 TESTED_FROM, TESTED_BELOW = (0, 3, 36), (0, 4, 0)
@@ -43,7 +46,7 @@ def llama() -> Any:
         raise ModelLoadError(
             f"llama-cpp-python cannot be loaded: {error}", hint="pip install 'llama-cpp-python>=0.3.36,<0.4'"
         ) from error
-    _check_version(llama_cpp.__version__)
+    _check_version(llama_cpp.__version__, Path(declarations._lib._name))
     try:
         native.bind(
             declarations._lib,
@@ -61,14 +64,25 @@ def llama() -> Any:
     return declarations
 
 
-def _check_version(version: str) -> None:
+def version() -> str:
+    """The version of llama-cpp-python, without loading it; empty when it is not installed."""
+    try:
+        return importlib.metadata.version("llama-cpp-python")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _check_version(version: str, library: Path) -> None:
+    """Outside the tested range: warns, and tests this build once. ModelLoadError when it fails."""
     parts = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-    if not TESTED_FROM <= parts < TESTED_BELOW:
-        warnings.warn(
-            f"llama-cpp-python {version} is outside the tested range, 0.3.36 to below 0.4",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    if TESTED_FROM <= parts < TESTED_BELOW or child.is_child():
+        return
+    warnings.warn(
+        f"llama-cpp-python {version} is outside the tested range, 0.3.36 to below 0.4",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    selftest.require(version, library)
 
 
 def drain_log() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
 from shepherd.inference.binding import devices, last_error, llama
+from shepherd.inference.footprint import refuse_without_room, remedies
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.sampler import recommended_sampling
 from shepherd.inference.vocabulary import Vocabulary
@@ -188,7 +189,7 @@ class LoadedModel:
 
     def _loaded(self) -> _Weights:
         header = read_header(self.path)
-        model = self._load()
+        model = self._load(header)
         try:
             self._refuse_what_cannot_chat(model)
         except BaseException:
@@ -196,7 +197,7 @@ class LoadedModel:
             raise
         return _Weights(model, header)
 
-    def _load(self) -> Any:
+    def _load(self, header: GGUFHeader) -> Any:
         parameters = self._c.llama_model_default_params()
         parameters.n_gpu_layers = self._gpu_layers()
         model = self._c.llama_model_load_from_file(self.path.encode("utf-8", "surrogateescape"), parameters)
@@ -204,8 +205,8 @@ class LoadedModel:
         if not model:
             raise ModelLoadError(
                 f"model '{self.path}' cannot be loaded: {reason or 'llama.cpp gave no reason'}",
-                hint="if memory is short, take a smaller quantisation or set fewer gpu_layers; "
-                "if the architecture is unknown, upgrade llama-cpp-python",
+                hint="if the architecture is unknown, upgrade llama-cpp-python; if memory is short: "
+                + remedies(header, self.settings, self.settings.n_ctx or DEFAULT_WINDOW),
             )
         return model
 
@@ -254,13 +255,17 @@ class LoadedModel:
         )
         parameters.swa_full = settings.swa_full
         parameters.no_perf = False
+        assert self._weights is not None
+        header = self._weights.header
+        if self._gpu_layers() == 0:
+            refuse_without_room(header, settings, int(parameters.n_ctx), self.path)
         context = self._c.llama_init_from_model(self._model, parameters)
         reason = last_error()
         if not context:
             raise ModelLoadError(
                 f"no context of {self._window()} tokens for model '{self.path}': "
                 f"{reason or 'llama.cpp gave no reason'}",
-                hint=f"set a smaller n_ctx (now {self._window()}), kv_type q8_0, or fewer gpu_layers",
+                hint=remedies(header, settings, self._window()),
             )
         if not self._c.llama_get_memory(context):
             self._c.llama_free(context)

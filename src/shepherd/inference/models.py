@@ -14,6 +14,7 @@ from pathlib import Path
 
 import shepherd
 from shepherd.errors import ModelError, ModelFormatError, UsageError
+from shepherd.inference import trial
 from shepherd.inference.cache import Repository, repositories
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.hub import Hub, HubFile, Listing, Report
@@ -202,6 +203,7 @@ class ModelRegistry:
         repository.set_newest(listing.commit)
         model = self._find_from_hub(HubName(name.repo, file=chosen.files[0]))
         assert model is not None
+        trial.vouch(model.path)
         return model
 
     def require_removable(self, model: StoredModel) -> None:

@@ -1,0 +1,152 @@
+"""A module of this package run in a process of its own, for work that may end the process.
+
+What it is told: arguments on the command line. What it answers: its exit status, and on refusal one line of
+JSON on standard output. Where it stops in any other way, that is recognised and named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import shepherd
+from shepherd.errors import ShepherdError
+
+__all__ = ["Ending", "answer", "can_run", "is_child", "run"]
+
+Kind = Literal["good", "refused", "crashed", "killed", "hung", "broken"]
+
+_CHILD = "SHEPHERD_CHILD"
+_REFUSED = 3
+_LONGEST_LINE = 200
+# What llama.cpp and the C++ library write last before they abort.
+_TELLING = ("GGML_ASSERT", "what():", "error", "Error")
+# NTSTATUS of Windows: what a process that was ended by an exception exits with.
+_NTSTATUS_ERROR = 0xC0000000
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the process ended. `what`: the refusal, the last telling line, or the signal; empty when good.
+
+    killed: by SIGKILL, which on Linux is how the system takes memory back. broken: Python could not run it.
+    """
+
+    kind: Kind
+    what: str = ""
+    hint: str = ""
+
+
+def can_run() -> bool:
+    """Whether there is an interpreter to run the module with; frozen programs have none."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def is_child() -> bool:
+    """Whether this process was started by `run`."""
+    return _CHILD in os.environ
+
+
+def run(module: str, arguments: Sequence[str], *, limit_s: float) -> Ending:
+    """Runs `python -m module arguments` and says how it ended; after `limit_s` seconds it is killed."""
+    environment = {
+        **os.environ,
+        _CHILD: "1",
+        "GGML_NO_BACKTRACE": "1",  # else it looks for a debugger
+        "CUDA_VISIBLE_DEVICES": "-1",  # leave the GPU's memory to the real engine
+        "PYTHONFAULTHANDLER": "",
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            # -m puts the working directory in front of sys.path: this one holds nothing but this package.
+            cwd=Path(shepherd.__file__).parent.parent,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ending("hung", f"it had not ended after {limit_s:.0f} s")
+    except OSError as error:
+        return Ending("broken", str(error.strerror or error))
+    return _ending(done.returncode, done.stdout, done.stderr)
+
+
+def answer(work: Callable[[], None]) -> int:
+    """The child's side: does the work, gives the exit status, and prints the refusal if there is one."""
+    _expect_to_be_stopped()
+    try:
+        work()
+    except ShepherdError as error:
+        sys.stdout.write(json.dumps({"what": str(error), "hint": error.hint}) + "\n")
+        return _REFUSED
+    except MemoryError:
+        sys.stdout.write(json.dumps({"what": "memory ran out", "hint": ""}) + "\n")
+        return _REFUSED
+    return 0
+
+
+def _expect_to_be_stopped() -> None:
+    """No core dump; and where memory runs out, the system should end this process, not another."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError:  # not Linux
+        return
+
+
+def _ending(code: int, stdout: bytes, stderr: bytes) -> Ending:
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    if code == 0:
+        return Ending("good")
+    if code == _REFUSED and (refusal := _refusal(stdout)):
+        return Ending("refused", refusal.get("what", ""), refusal.get("hint", ""))
+    said = _last_telling(lines)
+    if code == -getattr(signal, "SIGKILL", 9):
+        return Ending("killed", "SIGKILL")
+    if code < 0:
+        return Ending("crashed", ": ".join(filter(None, [_signal(-code), said])))
+    if code >= _NTSTATUS_ERROR:
+        return Ending("crashed", ": ".join(filter(None, [f"exception {code:#x}", said])))
+    return Ending("broken", said or f"it exited with status {code}")
+
+
+def _refusal(stdout: bytes) -> dict[str, str]:
+    # What else was printed comes from libraries.
+    for line in reversed(stdout.decode("utf-8", "replace").splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return {key: str(value) for key, value in found.items()}
+    return {}
+
+
+def _last_telling(lines: Sequence[str]) -> str:
+    telling = [line.strip() for line in lines if any(word in line for word in _TELLING)]
+    line = telling[-1] if telling else ""
+    # An assertion begins with a path of the machine that compiled the library.
+    if (at := line.find("GGML_ASSERT")) > 0:
+        line = line[at:]
+    return line[:_LONGEST_LINE]
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,71 @@
+"""What a model needs is known before the system ends the process for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shepherd.errors import ModelLoadError
+from shepherd.inference import Engine, EngineSettings, read_header
+from shepherd.inference.footprint import available_bytes, cache_bytes, refuse_without_room, remedies
+from tests.inference.malformed import with_number
+
+ANY = EngineSettings()
+
+
+def test_cache_of_full_attention_is_layers_times_heads_times_window(plain_model: Path) -> None:
+    header = read_header(plain_model)
+
+    # 2 layers, 2 KV heads of 16 keys and 16 values
+    assert cache_bytes(header, 1000, "f32") == 2 * 2 * 32 * 1000 * 4
+    assert cache_bytes(header, 1000, "f16") == 2 * 2 * 32 * 1000 * 2
+    assert cache_bytes(header, 1000, "q8_0") == 2 * 2 * 32 * 1000 * 34 // 32
+
+
+@pytest.mark.parametrize("name", ["sliding", "recurrent", "hybrid"])
+def test_other_caches_are_not_guessed_at(model_file, name: str) -> None:
+    assert cache_bytes(read_header(model_file(name)), 1 << 20, "f16") == 0
+
+
+def test_damaged_numbers_are_no_size(plain_model: Path) -> None:
+    header = read_header(plain_model)
+    changed = {**header.metadata, "llama.attention.head_count": 0, "llama.block_count": "many"}
+
+    assert cache_bytes(replace(header, metadata=changed), 1000, "f16") == 0
+
+
+def test_window_that_memory_cannot_hold_is_refused_with_what_to_change(model_file) -> None:
+    available = available_bytes()
+    if available is None:
+        pytest.skip("this system does not say how much memory is available")
+    path = model_file("plain")
+    huge = 1 << 24
+    header = read_header(path)
+    header = replace(header, metadata={**header.metadata, "llama.block_count": 1 << 20})
+    assert cache_bytes(header, huge, "f32") > available
+
+    with pytest.raises(ModelLoadError, match=rf"no context of {huge} tokens.*KV cache takes .* GB") as caught:
+        refuse_without_room(header, EngineSettings(kv_type="f32"), huge, "m.gguf")
+
+    assert f"smaller n_ctx (now {huge}" in caught.value.hint
+    assert "kv_type q8_0 (saves" in caught.value.hint
+
+
+def test_remedies_name_what_is_not_done_yet(plain_model: Path) -> None:
+    header = read_header(plain_model)
+
+    assert "kv_type" in remedies(header, ANY, 8192)
+    assert "kv_type" not in remedies(header, EngineSettings(kv_type="q8_0"), 8192)
+    assert "n_ctx" not in remedies(header, ANY, 512)
+    assert "smaller quantisation" in remedies(None, ANY, 8192)
+
+
+def test_refused_model_says_what_to_change_about_memory(plain_model: Path, tmp_path: Path) -> None:
+    path = with_number(plain_model, "llama.embedding_length", 65, tmp_path / "bad.gguf")
+
+    with pytest.raises(ModelLoadError) as caught:
+        Engine(path)
+
+    assert "if memory is short: set a smaller n_ctx (now 8192" in caught.value.hint
