@@ -1,9 +1,12 @@
 """`shepherd demo`, as a newcomer sees it: two real processes, the built-in model, nothing prepared."""
 
+import io
 import json
 import sys
 
 import pexpect
+
+ASKED_FOR_CURSOR = "\x1b[6n"
 
 
 def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home):
@@ -28,11 +31,14 @@ def test_the_lines_are_typed_at_the_real_prompt_of_a_terminal(home):
         timeout=120,
     )
 
+    shown = io.StringIO()
+    child.logfile_read = shown
     child.expect_exact("empty memory")
     child.expect_exact("Nice to meet you, Steve.")
     child.expect_exact("was started anew")
     child.expect_exact("You prefer VS Code with vim keybindings.")
     child.expect(pexpect.EOF)
+    assert ASKED_FOR_CURSOR not in shown.getvalue()  # the answer would come as a line of the user's
     child.close()
     assert child.exitstatus == 0
     assert not home.database.exists()

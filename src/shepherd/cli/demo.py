@@ -76,6 +76,8 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
         "SHEPHERD_MEMORY_DATABASE": str(folder / "memory.db"),
         "SHEPHERD_USER_ID": _USER,
         "XDG_STATE_HOME": str(folder),
+        # The terminal is asked where its cursor is; its answer would not come from where the keys come.
+        "PROMPT_TOOLKIT_NO_CPR": "1",
     }
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SHEPHERD_")}
     command = [sys.executable, "-m", __name__, str(number), *options]
