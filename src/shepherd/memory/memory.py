@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from shepherd import paths
 from shepherd._native.text import keywords as extract_keywords
@@ -29,6 +29,7 @@ from shepherd.memory.records import (
     SessionSummary,
     Turn,
 )
+from shepherd.memory.repetition import FactWords, fact_words, without_repetitions
 from shepherd.memory.sqlite import SQLiteStore
 from shepherd.memory.store import MemoryStore
 from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Message, SearchResult
@@ -36,6 +37,18 @@ from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Messa
 __all__ = ["Memory"]
 
 _NOTHING = Injection()
+
+
+class _FactsBlock(NamedTuple):
+    """What is made of a user's facts for each message."""
+
+    facts: tuple[Fact, ...]
+    shown: tuple[Fact, ...]
+    text: str
+    words: FactWords
+
+
+_NO_FACTS = _FactsBlock((), (), "", ())
 _LARGEST_TIME = 1 << 40
 
 
@@ -71,7 +84,7 @@ class Memory:
         self.recency_floor = _share("recency_floor", recency_floor)
         self.max_results = max_results
         self._clock = clock
-        self._tails: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], str]] = {}
+        self._blocks: dict[str, _FactsBlock] = {}
         self._store: MemoryStore = _open_store(
             os.fspath(database),
             read_only=read_only,
@@ -98,7 +111,8 @@ class Memory:
     def recall(self, message: str, user_id: str | None = None, *, except_session: str = "") -> Injection:
         """What to append to `message`: all facts, and the memories over the threshold, as of one moment.
 
-        Memories made of `except_session` stay out: that conversation is in front of the model already.
+        Memories made of `except_session` stay out: that conversation is in front of the model already. So do
+        turns that say nothing but what one of the facts says.
         """
         user = self._user(user_id)
         if user is None:
@@ -116,10 +130,11 @@ class Memory:
             except_session=except_session,
             periods=named_periods(message, now) if mentions_time(keywords) else (),
         )
-        shown, block = self._facts_block(user, facts)
+        block = self._facts_block(user, facts)
+        results = without_repetitions(results, block.words)
         return Injection(
-            tail.render_tail(block, results),
-            shown,
+            tail.render_tail(block.text, results),
+            block.shown,
             tuple(results),
             tuple(keywords),
             (time.perf_counter() - began) * 1e6,
@@ -153,19 +168,17 @@ class Memory:
             periods=named_periods(query, now) if mentions_time(keywords) else (),
         )
 
-    def _facts_block(self, user: str, facts: tuple[Fact, ...]) -> tuple[tuple[Fact, ...], str]:
+    def _facts_block(self, user: str, facts: tuple[Fact, ...]) -> _FactsBlock:
         # The store hands out the same tuple until something changes: escaping is done once per change.
-        if not facts:
-            return (), ""
-        known = self._tails.get(user)
-        if known is not None and known[0] is facts:
-            return known[1], known[2]
+        known = self._blocks.get(user, _NO_FACTS)
+        if known.facts is facts or not facts:
+            return known if facts else _NO_FACTS
         shown = tuple(tail.shown_facts(facts))
-        block = tail.facts_block(shown)
-        if len(self._tails) >= 1024:
-            self._tails.clear()
-        self._tails[user] = (facts, shown, block)
-        return shown, block
+        block = _FactsBlock(facts, shown, tail.facts_block(shown), fact_words(shown))
+        if len(self._blocks) >= 1024:
+            self._blocks.clear()
+        self._blocks[user] = block
+        return block
 
     # ---- memories
 

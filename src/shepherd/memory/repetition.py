@@ -1,0 +1,45 @@
+"""Turns that only say what a fact beside them says already: `My name is Steve` next to `name=Steve`.
+
+Word for word: what has any other word, `My name is not Steve` or `I am Steve`, is no repetition. To leave out
+every turn that a fact was learned from would lose what else was said in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from shepherd.types import Fact, SearchResult
+
+__all__ = ["FactWords", "fact_words", "without_repetitions"]
+
+# The words of each fact's key and value.
+FactWords = Sequence[frozenset[str]]
+
+_WORD = re.compile(r"[^\W_]+")
+# What a statement has besides key and value. In other languages such turns stay, which only costs tokens.
+_EMPTY = frozenset(("a", "am", "an", "and", "are", "i", "is", "it", "m", "my", "our", "s", "the", "we"))
+# A longer text is never a repetition; it need not be compared with hundreds of facts.
+_MOST_CHARACTERS = 200
+
+
+def fact_words(facts: Iterable[Fact]) -> FactWords:
+    """What without_repetitions compares with; to be kept for as long as the facts stay the same."""
+    return [_words(fact.key) | _words(fact.value) for fact in facts]
+
+
+def without_repetitions(results: Iterable[SearchResult], facts: FactWords) -> list[SearchResult]:
+    """The results without turns in which the user said nothing but facts that are shown, too."""
+    return [result for result in results if result.source != "turn" or not _is_said(result.question, facts)]
+
+
+def _is_said(text: str, facts: FactWords) -> bool:
+    if len(text) > _MOST_CHARACTERS:
+        return False
+    words = _words(text)
+    said = frozenset[str]().union(*(fact for fact in facts if fact <= words))
+    return bool(said) and words - said <= _EMPTY
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
