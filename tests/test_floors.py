@@ -19,7 +19,7 @@ FLOORS = [
     {"assistant"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"memory", "knowledge", "inference"},
-    {"errors", "types", "paths", "config", "escaping", "secrets", "sizes"},
+    {"errors", "types", "paths", "config", "setting", "atomic_file", "escaping", "secrets", "sizes"},
     {"_native"},
 ]
 LEVEL = {room: len(FLOORS) - level for level, rooms in enumerate(FLOORS) for room in rooms}

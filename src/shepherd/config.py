@@ -10,17 +10,16 @@ import contextlib
 import json
 import math
 import os
-import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from shepherd.atomic_file import locked, write_atomically
 from shepherd.errors import ConfigError
 from shepherd.paths import config_file
-from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
+from shepherd.setting import Kind, Setting, shortened
 
 __all__ = [
     "SETTINGS",
@@ -34,19 +33,6 @@ __all__ = [
 ]
 
 Source = Literal["default", "file", "environment", "option"]
-Kind = Literal["text", "whole number", "number", "switch", "size"]
-
-_SHOWN_CHARS = 40
-_WORDS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
 
 
 def _setting(
@@ -247,82 +233,6 @@ class Config:
         return self.user_id or default_user_id()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One key of the table: how its value is read, checked and explained."""
-
-    key: str
-    kind: Kind
-    default: Any
-    help: str
-    least: float = -math.inf
-    most: float = math.inf
-    choices: tuple[str, ...] = ()
-    secret: bool = False
-
-    def shown(self, value: Any) -> Any:
-        """The value as it may be printed: that a secret is set, not what it is."""
-        return "(set)" if self.secret and value else _without_password(value)
-
-    @property
-    def environment(self) -> str:
-        """The name of the variable that overrides it."""
-        return f"SHEPHERD_{self.key.upper()}"
-
-    @property
-    def expected(self) -> str:
-        """What a value may be, in words: `a whole number from 0 to 100`."""
-        if self.kind == "switch":
-            return " or ".join(["true", "false", *self.choices])
-        if self.choices and self.kind != "text":
-            return f"a {self.kind}{_range(self.least, self.most)}, or {' or '.join(self.choices)}"
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
-        if self.kind == "size":
-            return "a size of at least 1M, such as 500M or 10G"
-        if self.kind == "text":
-            return "text"
-        return f"a {self.kind}{_range(self.least, self.most)}"
-
-    def parse(self, text: str) -> Any:
-        """The value that a person wrote as `text`; raises ValueError when it is none."""
-        if self.kind == "switch":
-            return self.check(_WORDS.get(text.strip().lower(), text.strip()))
-        if text.strip() in self.choices:
-            return text.strip()
-        if self.kind == "whole number":
-            return self.check(int(text.strip()))
-        if self.kind == "number":
-            return self.check(float(text.strip()))
-        return self.check(text)
-
-    def check(self, value: object) -> Any:
-        """`value` itself when its type and range are right, numbers as this key's type; else ValueError."""
-        if self.kind == "switch":
-            good = isinstance(value, bool) or value in self.choices
-        elif isinstance(value, str) and value in self.choices:
-            good = True
-        elif self.kind == "whole number":
-            good = type(value) is int and self.least <= value <= self.most
-        elif self.kind == "number":
-            # NaN fails every comparison, so it is out of every range.
-            good = type(value) in (int, float) and self.least <= value <= self.most  # type: ignore[operator]
-            value = float(value) if good else value  # type: ignore[arg-type]
-        else:
-            good = isinstance(value, str) and (not self.choices or value in self.choices)
-            good = good and (self.kind != "size" or _is_size(str(value)))
-        if not good:
-            raise ValueError(self.expected)
-        return value
-
-    def problem(self, value: object, where: str) -> ConfigError:
-        """The error that says that `value`, found in `where`, does not fit this key."""
-        return ConfigError(
-            f"{where}{': ' if where else ''}{self.key} is {_shown(value)}; expected {self.expected}",
-            hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
-        )
-
-
 SETTINGS: dict[str, Setting] = {
     f.name: Setting(key=f.name, default=f.default, **f.metadata) for f in fields(Config)
 }
@@ -414,12 +324,12 @@ class ConfigFile:
         target = Path(os.path.realpath(self.path))  # a link into a dotfiles folder stays a link
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _locked(target.parent):
+            with locked(target.parent):
                 document = self.read()
                 before = json.dumps(document)
                 yield document
                 if json.dumps(document) != before or not target.exists():
-                    _write_atomically(target, _serialised(document))
+                    write_atomically(target, _serialised(document))
         except OSError as error:
             raise ConfigError(
                 f"{self.path}: cannot be written: {error.strerror}; it is as it was before", hint=_ELSEWHERE
@@ -432,22 +342,7 @@ def known_setting(key: str) -> Setting:
         return SETTINGS[key]
     near = get_close_matches(key, SETTINGS, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else "shepherd config show lists all of them"
-    raise ConfigError(f"there is no setting {_shown(key)}", hint=hint)
-
-
-def _without_password(value: Any) -> Any:
-    """`value` as it may be shown: of an address such as postgresql://… the password is left out."""
-    if not isinstance(value, str) or "://" not in value:
-        return value
-    value = re.sub(r"(://[^/?#@:]*):[^/?#]*@", r"\1:***@", value)
-    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&#]*", r"\1***", value)
-
-
-def _is_size(text: str) -> bool:
-    try:
-        return parse_size(text, least=LEAST_DATABASE_BYTES) > 0
-    except ValueError:
-        return False
+    raise ConfigError(f"there is no setting {shortened(key)}", hint=hint)
 
 
 def default_user_id() -> str:
@@ -490,48 +385,6 @@ def _serialised(document: dict[str, Any]) -> bytes:
         return (json.dumps(document, indent=2) + "\n").encode("ascii")
 
 
-def _write_atomically(target: Path, data: bytes) -> None:
-    """All of `data` or nothing, whatever happens: a temporary file beside it, synced, then renamed."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # The rename itself is durable only when the folder is; not every file system can do it.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's advisory lock; a system without one goes without."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _checked(setting: Setting, value: object, where: str) -> Any:
     try:
         return setting.check(value)
@@ -545,27 +398,6 @@ def _parsed(setting: Setting, text: str, where: str = "") -> Any:
         return setting.parse(text)
     except ValueError:
         raise setting.problem(text, where) from None
-
-
-def _range(least: float, most: float) -> str:
-    if math.isinf(most):
-        return "" if math.isinf(least) else f" of at least {least:g}"
-    return f" from {_plain(least)} to {_plain(most)}"
-
-
-def _plain(number: float) -> str:
-    return str(int(number)) if number == int(number) else f"{number:g}"
-
-
-def _shown(value: object) -> str:
-    """A value as JSON, shortened for a message."""
-    text = json.dumps(value, ensure_ascii=True) if not isinstance(value, str) else f'"{ascii(value)[1:-1]}"'
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
-
-
-def _written(value: object) -> str:
-    """A value as one would type it after `config set`."""
-    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def _json_name(value: object) -> str:
