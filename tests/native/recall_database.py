@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.native.twin_rank import Document
 # Question words, answer words, timestamp; then, if given, thread, label, asks.
 Memory = tuple[Any, ...]
 
+NOW = 1_780_000_000
 SEQUENCE_BITS = 40
 SCHEMA = """
     CREATE TABLE tenants (number INTEGER PRIMARY KEY, user_id TEXT NOT NULL UNIQUE,
@@ -117,3 +119,20 @@ def document(
     asks: int = 0,
 ) -> Document:
     return Document(id, (*question, *answer), when, len(question) + len(answer), thread, label, asks)
+
+
+def documents_of(ids: list[int], stored: list[Any]) -> list[Document]:
+    return [document(id, *memory) for id, memory in zip(ids, stored, strict=True)]
+
+
+def zipf_memories(seed: int, n: int, n_words: int, longest: int = 12) -> list[Any]:
+    rng = random.Random(seed)
+    weights = [1 / (rank + 2) for rank in range(n_words)]
+    vocabulary = [f"w{i}" for i in range(n_words)]
+    stored = []
+    for i in range(n):
+        chosen = rng.choices(vocabulary, weights, k=rng.randrange(1, longest))
+        cut = rng.randrange(len(chosen) + 1)
+        when = NOW - (n - i) * 3600
+        stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), rng.randrange(3)))
+    return stored

@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from shepherd._native import text
 from shepherd._native.hot import HotIndex
 from tests.native import twin_rank
-from tests.native.test_recall_index import NOW, memories, options, queries, zipf_memories
+from tests.native.recall_database import NOW, zipf_memories
+from tests.native.test_recall_index import memories, options, queries
 from tests.native.twin_rank import Document
 
 Row = tuple[int, int, int, int, int, int, str, str]

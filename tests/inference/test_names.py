@@ -1,0 +1,116 @@
+"""Names of models: hf:user/repo:quant, files, quantisations, and which of many files a name means."""
+
+from __future__ import annotations
+
+import gguf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.errors import UsageError
+from shepherd.inference.names import (
+    FILE_TYPES,
+    HubName,
+    choose,
+    is_safe_path,
+    parse_hub_name,
+    quant_of,
+    variants,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("hf:u/r", HubName("u/r")),
+        ("hf:u/r:q4_k_m", HubName("u/r", quant="q4_k_m")),
+        ("hf:u/r/a.GGUF", HubName("u/r", file="a.GGUF")),
+        ("hf:u/r/d/a-00001-of-00002.gguf", HubName("u/r", file="d/a-00001-of-00002.gguf")),
+    ],
+)
+def test_a_name_has_a_repository_and_perhaps_a_quantisation_or_a_file(text, name):
+    assert parse_hub_name(text) == name
+    assert str(name) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("hf:", "hf:u", "hf:u/", "hf:/r", "hf:../r", "hf:u/..", "hf:u/a--b", "hf:u/r?x", "hf:u/r\n"),
+        *("hf:u/r:", "hf:u/r:q/4", "hf:u/r/", "hf:u/r/x.bin", "hf:u/r/../x.gguf", "hf:u/r/a\\b.gguf"),
+        "hf:u/" + "r" * 99,
+    ],
+)
+def test_a_malformed_name_says_what_was_expected(text):
+    with pytest.raises(UsageError, match="is no name of a model") as caught:
+        parse_hub_name(text)
+
+    assert "hf:user/repo:quant" in caught.value.hint
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_name_or_a_mistake_and_never_a_way_out(text):
+    try:
+        name = parse_hub_name("hf:" + text)
+    except UsageError:
+        return
+    assert ".." not in name.repo.split("/")
+    assert name.repo.count("/") == 1
+    assert not name.file or is_safe_path(name.file)
+
+
+@pytest.mark.parametrize(
+    ("file", "quant"),
+    [
+        ("m-q4_k_m.gguf", "Q4_K_M"),
+        ("M.Q5_K_S.gguf", "Q5_K_S"),
+        ("m-UD-IQ2_XXS.gguf", "UD-IQ2_XXS"),
+        ("m_fp16.gguf", "F16"),
+        ("m-fp16.gguf", "F16"),
+        ("m-BF16-00001-of-00002.gguf", "BF16"),
+        ("Q3_K_XL/m-Q3_K_XL-00001-of-00002.gguf", "Q3_K_XL"),
+        ("gpt-oss-20b-mxfp4.gguf", "MXFP4"),
+        ("qwen2.5-0.5b-instruct-q8_0.gguf", "Q8_0"),
+        ("model.gguf", ""),
+    ],
+)
+def test_the_quantisation_is_read_from_the_file_name(file, quant):
+    assert quant_of(file) == quant
+
+
+def test_file_types_are_those_of_llama_cpp():
+    theirs = {t.value: t.name.removeprefix("MOSTLY_").removeprefix("ALL_") for t in gguf.LlamaFileType}
+    del theirs[gguf.LlamaFileType.GUESSED.value]
+
+    assert {number: FILE_TYPES.get(number) for number in theirs} == theirs
+
+
+def test_projectors_and_importance_matrices_are_no_models():
+    files = ["mmproj-F16.gguf", "m-F16.gguf", "imatrix_unsloth.gguf", "m.imatrix.gguf", "x.safetensors"]
+
+    assert [variant.files for variant in variants(files)] == [("m-F16.gguf",)]
+
+
+MANY = (
+    "m-Q4_0.gguf",
+    "m-Q4_K_M.gguf",
+    "m-UD-Q4_K_XL.gguf",
+    "m-BF16-00001-of-00002.gguf",
+    "m-BF16-00002-of-00002.gguf",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("hf:u/r", "m-Q4_K_M.gguf"),
+        ("hf:u/r:q4_0", "m-Q4_0.gguf"),
+        ("hf:u/r:Q4_K_XL", "m-UD-Q4_K_XL.gguf"),
+        ("hf:u/r:ud-q4_k_xl", "m-UD-Q4_K_XL.gguf"),
+        ("hf:u/r:bf16", "m-BF16-00001-of-00002.gguf"),
+        ("hf:u/r/M-BF16-00002-OF-00002.gguf", "m-BF16-00001-of-00002.gguf"),
+        ("hf:u/r/m-q4_0.gguf", "m-Q4_0.gguf"),
+    ],
+)
+def test_a_name_chooses_one_model_of_many(name, first):
+    assert choose(parse_hub_name(name), variants(MANY)).files[0] == first
