@@ -8,7 +8,9 @@ from __future__ import annotations
 __all__ = ["ANSWER_GRAMMAR", "LONGEST_KEY", "LONGEST_QUESTION", "LONGEST_VALUE"]
 
 # In characters. They keep a model that repeats itself from filling the whole answer.
-LONGEST_KEY, LONGEST_QUESTION, LONGEST_VALUE = 64, 200, 1000
+LONGEST_KEY = 64
+LONGEST_QUESTION = 200
+LONGEST_VALUE = 1000
 
 ANSWER_GRAMMAR = rf"""
 root     ::= "{{\"facts\": {{" facts? "}}, \"context\": [" items? "]}}"
