@@ -10,20 +10,14 @@ from collections.abc import Sequence
 from shepherd._native.store import Connection
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.records import Periods
+from shepherd.memory.results import COLUMNS, Hit, Row, best_results
 from shepherd.types import SearchResult
 
 __all__ = ["best"]
 
-_Row = tuple[int, str, str, int, int, str, str]
-
-_DAY_S = 86_400.0
 # Parameters of one statement; more results are fetched in several.
 _MOST_IDS = 32
-_ROWS = [
-    "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
-    f" WHERE id IN ({', '.join('?' * n)})"
-    for n in range(_MOST_IDS + 1)
-]
+_ROWS = [f"SELECT {COLUMNS} FROM context WHERE id IN ({', '.join('?' * n)})" for n in range(_MOST_IDS + 1)]
 
 
 def best(
@@ -43,9 +37,9 @@ def best(
 
     `periods`: times that the question names, which count for memories of those times.
     """
-    asked = limit
-    while True:
-        hits = recall.search(
+
+    def find(asked: int) -> list[Hit]:
+        return recall.search(
             connection,
             tenant,
             keywords,
@@ -55,39 +49,17 @@ def best(
             min_relevance=min_relevance,
             periods=periods,
         )
-        rows = _rows(connection, [hit[0] for hit in hits]) if hits else {}
-        # An entry of the index without its row, in a damaged file, is not there: `check` finds and mends it.
-        results = [
-            _result(row, score, relevance, now)
-            for memory_id, _, score, relevance in hits
-            if (row := rows.get(memory_id)) is not None and (not except_session or row[6] != except_session)
-        ]
-        if len(results) >= limit or len(hits) < asked:
-            return results[:limit]
-        # What is withheld is the little that this session told, so this is seldom more than one more round.
-        asked *= 4
+
+    def fetch(ids: list[int]) -> dict[int, Row]:
+        return _rows(connection, ids)
+
+    return best_results(find, fetch, limit=limit, now=now, except_session=except_session)
 
 
-def _result(row: _Row, score: float, relevance: float, now: float) -> SearchResult:
-    memory_id, question, answer, timestamp, pinned, source, _ = row
-    age_days = (now - timestamp) / _DAY_S
-    return SearchResult(
-        memory_id,
-        question,
-        answer,
-        timestamp,
-        score,
-        relevance,
-        age_days if age_days > 0 else 0.0,
-        pinned != 0,
-        source,
-    )
-
-
-def _rows(connection: Connection, ids: list[int]) -> dict[int, _Row]:
+def _rows(connection: Connection, ids: list[int]) -> dict[int, Row]:
     if len(ids) <= _MOST_IDS:
         return {row[0]: row for row in connection.execute(_ROWS[len(ids)], ids)}
-    rows: dict[int, _Row] = {}
+    rows: dict[int, Row] = {}
     for start in range(0, len(ids), _MOST_IDS):
         rows |= _rows(connection, ids[start : start + _MOST_IDS])
     return rows

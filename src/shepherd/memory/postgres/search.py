@@ -16,6 +16,7 @@ from shepherd._native import rank
 from shepherd._native.text import match_expression
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.records import Periods
+from shepherd.memory.results import COLUMNS, Hit, Row, best_results
 from shepherd.memory.schema import memory_range
 from shepherd.types import SearchResult
 
@@ -41,10 +42,7 @@ _POSTINGS = (
     "  FROM context_terms WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
     " GROUP BY k.place ORDER BY k.place"
 )
-_ROWS = (
-    "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
-    " WHERE id = ANY(?::bigint[])"
-)
+_ROWS = f"SELECT {COLUMNS} FROM context WHERE id = ANY(?::bigint[])"
 _AROUND = "SELECT id, timestamp, thread, label, asks FROM context WHERE id = ANY(?::bigint[]) ORDER BY id"
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
@@ -100,22 +98,17 @@ def best(
         return []
     scored = _score(lists, *users[0], now=now, floor=recency_floor)
     labels = [rank.key(word) for word in words]
-    asked = limit
-    while True:
+
+    def find(asked: int) -> list[Hit]:
         # As many candidates as are asked for: what they lend each other depends on it, on both engines.
-        hits = _rescore(
+        return _rescore(
             connection, scored, labels, periods, asked, now=now, floor=recency_floor, least=min_relevance
         )
-        rows = {row[0]: row for row in connection.execute(_ROWS, ([hit[0] for hit in hits],))}
-        results = [
-            _result(row, score, relevance, now)
-            for memory_id, score, relevance in hits
-            if (row := rows.get(memory_id)) is not None and (not except_session or row[6] != except_session)
-        ]
-        if len(results) >= limit or len(hits) < asked:
-            return results[:limit]
-        # What is withheld is the little that this session told, so this is seldom more than one more round.
-        asked *= 4
+
+    def fetch(ids: list[int]) -> dict[int, Row]:
+        return {row[0]: row for row in connection.execute(_ROWS, (ids,))}
+
+    return best_results(find, fetch, limit=limit, now=now, except_session=except_session)
 
 
 def _postings(connection: Connection, tenant: int, words: list[str]) -> list[_Postings]:
@@ -168,8 +161,8 @@ def _rescore(
     now: float,
     floor: float,
     least: float,
-) -> list[tuple[int, float, float]]:
-    """(id, score, relevance) of the best, what the conversation around them adds included."""
+) -> list[Hit]:
+    """The best, what the conversation around them adds included."""
     candidates = set(scored.ids[scored.order[: max(asked, rank.CANDIDATES)]].tolist())
     within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
     first, last = memory_range(scored.tenant)
@@ -180,7 +173,7 @@ def _rescore(
         for (memory_id, timestamp, thread, label, asks), bm25 in zip(rows, bm25s, strict=True)
     ]
     lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
-    hits: list[tuple[int, float, float]] = []
+    hits: list[Hit] = []
     rescored = rank.rescore(around, now=now, recency_floor=floor, labels=labels, periods=periods)
     for sequence, bm25, evidence, score in rescored:
         mean = 0.5 * (bm25 + evidence)
@@ -188,7 +181,7 @@ def _rescore(
             continue
         relevance = rank.relevance(mean, scored.idf_sum, scored.n_docs)
         if relevance >= least:
-            hits.append((first + sequence, score, relevance))
+            hits.append((first + sequence, bm25, score, relevance))
         if len(hits) == asked:
             break
     return hits
@@ -220,21 +213,3 @@ def _sums(
         places = np.searchsorted(ids, postings.ids)
         sums[places] += idf * postings.tf * (_K1 + 1.0) / (postings.tf + norms[places])
     return sums
-
-
-def _result(
-    row: tuple[int, str, str, int, int, str, str], score: float, relevance: float, now: float
-) -> SearchResult:
-    memory_id, question, answer, timestamp, pinned, source, _ = row
-    age_days = (now - timestamp) / _DAY_S
-    return SearchResult(
-        memory_id,
-        question,
-        answer,
-        timestamp,
-        score,
-        relevance,
-        age_days if age_days > 0 else 0.0,
-        pinned != 0,
-        source,
-    )
