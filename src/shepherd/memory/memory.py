@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
-from shepherd import paths
 from shepherd._native.text import keywords as extract_keywords
-from shepherd.errors import StoreError, UsageError
+from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import audit, tail, transfer
+from shepherd.memory.engines import open_store
 from shepherd.memory.importers import Source
 from shepherd.memory.importers.shepherd import read as read_lines
 from shepherd.memory.periods import mentions_time, named_periods
@@ -29,26 +29,14 @@ from shepherd.memory.records import (
     SessionSummary,
     Turn,
 )
-from shepherd.memory.repetition import FactWords, fact_words, without_repetitions
-from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.repetition import without_repetitions
 from shepherd.memory.store import MemoryStore
+from shepherd.memory.tail import FactsBlocks
 from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Message, SearchResult
 
 __all__ = ["Memory"]
 
 _NOTHING = Injection()
-
-
-class _FactsBlock(NamedTuple):
-    """What is made of a user's facts for each message."""
-
-    facts: tuple[Fact, ...]
-    shown: tuple[Fact, ...]
-    text: str
-    words: FactWords
-
-
-_NO_FACTS = _FactsBlock((), (), "", ())
 _LARGEST_TIME = 1 << 40
 
 
@@ -84,8 +72,8 @@ class Memory:
         self.recency_floor = _share("recency_floor", recency_floor)
         self.max_results = max_results
         self._clock = clock
-        self._blocks: dict[str, _FactsBlock] = {}
-        self._store: MemoryStore = _open_store(
+        self._facts_blocks = FactsBlocks()
+        self._store: MemoryStore = open_store(
             os.fspath(database),
             read_only=read_only,
             max_db_size=max_db_size,
@@ -130,7 +118,7 @@ class Memory:
             except_session=except_session,
             periods=named_periods(message, now) if mentions_time(keywords) else (),
         )
-        block = self._facts_block(user, facts)
+        block = self._facts_blocks.of(user, facts)
         results = without_repetitions(results, block.words)
         return Injection(
             tail.render_tail(block.text, results),
@@ -167,18 +155,6 @@ class Memory:
             min_relevance=_share("threshold", threshold),
             periods=named_periods(query, now) if mentions_time(keywords) else (),
         )
-
-    def _facts_block(self, user: str, facts: tuple[Fact, ...]) -> _FactsBlock:
-        # The store hands out the same tuple until something changes: escaping is done once per change.
-        known = self._blocks.get(user, _NO_FACTS)
-        if known.facts is facts or not facts:
-            return known if facts else _NO_FACTS
-        shown = tuple(tail.shown_facts(facts))
-        block = _FactsBlock(facts, shown, tail.facts_block(shown), fact_words(shown))
-        if len(self._blocks) >= 1024:
-            self._blocks.clear()
-        self._blocks[user] = block
-        return block
 
     # ---- memories
 
@@ -441,37 +417,6 @@ class Memory:
         if not abs(moment) < _LARGEST_TIME:
             raise UsageError("timestamp: not a time in unix seconds")
         return int(moment)
-
-
-def _open_store(
-    database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
-) -> MemoryStore:
-    if database.startswith(("postgresql://", "postgres://")):
-        return _open_postgres(
-            database, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
-        )
-    if database.startswith(":memory:"):
-        raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
-    return SQLiteStore(
-        database or str(paths.default_database()),
-        read_only=read_only,
-        max_db_size=max_db_size,
-        recall_cache_mb=recall_cache_mb,
-        busy_timeout_s=busy_timeout_s,
-    )
-
-
-def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
-    # Not at the top: a memory in a file needs neither psycopg nor the 50 ms that it takes.
-    try:
-        from shepherd.memory.postgres import PostgresStore
-    except ImportError as error:
-        raise StoreError(
-            f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
-            hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq-dev on Debian, libpq-devel on"
-            " Fedora); pip install 'psycopg[binary]' needs neither",
-        ) from None
-    return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)
 
 
 def _keywords(text: str) -> list[str]:

@@ -14,11 +14,13 @@ next ", " (a comma in a value stays a comma), and its first `=` ends the key.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from shepherd.escaping import escape_fact_key, escape_fact_value, escape_text
+from shepherd.memory.repetition import FactWords, fact_words
 from shepherd.types import Fact, SearchResult
 
-__all__ = ["facts_block", "render_tail", "shown_facts"]
+__all__ = ["FactsBlock", "FactsBlocks", "facts_block", "render_tail", "shown_facts"]
 
 # Characters after escaping. A chat with three results and a handful of facts then stays below about 1,500
 # tokens, which a window of 4,096 still has room for.
@@ -27,6 +29,43 @@ MAX_VALUE = 400
 MAX_QUESTION = 400
 MAX_ANSWER = 1200
 MAX_FACTS = 4000
+
+# Blocks of so many users are kept.
+_MOST_USERS = 1024
+
+
+class FactsBlock(NamedTuple):
+    """What is made of a user's facts for every message: those that are shown, and how."""
+
+    facts: tuple[Fact, ...]
+    shown: tuple[Fact, ...]
+    text: str
+    words: FactWords
+
+
+_NO_FACTS = FactsBlock((), (), "", ())
+
+
+class FactsBlocks:
+    """The block of each user, made once per change of the facts."""
+
+    # By identity: a store hands out the same tuple until something changes.
+    def __init__(self) -> None:
+        self._blocks: dict[str, FactsBlock] = {}
+
+    def of(self, user_id: str, facts: tuple[Fact, ...]) -> FactsBlock:
+        """The block of these facts of the user's."""
+        if not facts:
+            return _NO_FACTS
+        known = self._blocks.get(user_id)
+        if known is not None and known.facts is facts:
+            return known
+        shown = tuple(shown_facts(facts))
+        block = FactsBlock(facts, shown, facts_block(shown), fact_words(shown))
+        if len(self._blocks) >= _MOST_USERS:
+            self._blocks.clear()
+        self._blocks[user_id] = block
+        return block
 
 
 def render_tail(facts: str, results: Sequence[SearchResult]) -> str:

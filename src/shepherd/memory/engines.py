@@ -1,0 +1,42 @@
+"""Which engine serves a database, by its name."""
+
+from __future__ import annotations
+
+from shepherd import paths
+from shepherd.errors import StoreError, UsageError
+from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.store import MemoryStore
+
+__all__ = ["open_store"]
+
+
+def open_store(
+    database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
+) -> MemoryStore:
+    """The store that `database` names: a path, or postgresql://…; empty is the default place."""
+    if database.startswith(("postgresql://", "postgres://")):
+        return _open_postgres(
+            database, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
+        )
+    if database.startswith(":memory:"):
+        raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
+    return SQLiteStore(
+        database or str(paths.default_database()),
+        read_only=read_only,
+        max_db_size=max_db_size,
+        recall_cache_mb=recall_cache_mb,
+        busy_timeout_s=busy_timeout_s,
+    )
+
+
+def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
+    # Not at the top: a memory in a file needs neither psycopg nor the 50 ms that it takes.
+    try:
+        from shepherd.memory.postgres import PostgresStore
+    except ImportError as error:
+        raise StoreError(
+            f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
+            hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq-dev on Debian, libpq-devel on"
+            " Fedora); pip install 'psycopg[binary]' needs neither",
+        ) from None
+    return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)
