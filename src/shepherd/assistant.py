@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +19,7 @@ from shepherd.config import Config
 from shepherd.context import (
     SystemPrompt,
     assemble,
+    evict,
     inject,
     render_system,
     strip_tails,
@@ -45,6 +46,8 @@ _SMALL_TALK = (
 _FILLER = frozenset().union(*({word, stem(word)} for word in (*STOP_WORDS, *_SMALL_TALK)))
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 _END_OF_THOUGHTS = "</think>"
+# About what a template writes around a message.
+_FRAME_TOKENS = 8
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 
 
@@ -94,9 +97,11 @@ class Exchange:
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn on its way; becomes an Exchange when it ends well."""
+    """A turn on its way; becomes an Exchange when it ends well. `history` is what goes before its message."""
 
     message: Message
+    history: list[Message] = field(default_factory=list)
+    evicted: list[Exchange] = field(default_factory=list)
     injection: Injection = field(default_factory=Injection)
     warnings: list[Warned] = field(default_factory=list)
     private: bool = False
@@ -107,7 +112,8 @@ class Assistant:
 
     One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
     what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
-    says is queued for it, in the transaction that stores the message.
+    says is queued for it, in the transaction that stores the message. `on_evicted` is told, after the turn,
+    of the messages that left the window, oldest first.
     """
 
     def __init__(
@@ -119,6 +125,7 @@ class Assistant:
         user_id: str = "",
         writes_memory: bool = True,
         extraction: ExtractionWorker | None = None,
+        on_evicted: Callable[[Sequence[Message]], None] | None = None,
     ) -> None:
         self.engine = engine
         self.memory = memory
@@ -129,7 +136,9 @@ class Assistant:
         self.extraction = extraction if self._writes_memory else None
         self.session_id: str | None = None
         self.last: Finished | None = None
+        self._on_evicted = on_evicted
         self._exchanges: list[Exchange] = []
+        self._has_evicted = False
         self._system = self._render_system()
         self._turn_lock = threading.Lock()
         self._cancelled = threading.Event()
@@ -147,7 +156,7 @@ class Assistant:
 
     @property
     def history(self) -> list[Message]:
-        """The messages so far, without the system prompt."""
+        """The messages that the model still sees, without the system prompt."""
         return [message for exchange in self._exchanges for message in (exchange.user, exchange.answer)]
 
     def ask(self, text: str) -> Iterator[Event]:
@@ -191,6 +200,7 @@ class Assistant:
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored one stay."""
         self._exchanges.clear()
+        self._has_evicted = False
         self._release_extraction()
         self.session_id = None
         self.last = None
@@ -210,10 +220,11 @@ class Assistant:
         return len(self._exchanges)
 
     def _run(self, turn: _Turn) -> Iterator[Event]:
-        history = self.history
-        strip_tails(tails_to_strip(history, self.config.injection_retention, self.engine.window_tokens))
-        self._recall(turn, history)
-        with self._generate(turn, history) as generation:
+        turn.history = self.history
+        strip_tails(tails_to_strip(turn.history, self.config.injection_retention, self.engine.window_tokens))
+        self._recall(turn)
+        self._make_room(turn)
+        with self._generate(turn) as generation:
             self._generation = generation
             if self._cancelled.is_set():
                 generation.cancel()
@@ -221,24 +232,29 @@ class Assistant:
             yield from _drain(turn.warnings)
             for piece in generation:
                 yield Delta(piece)
-            exchange = self._record(turn, history, generation)
+            exchange = self._record(turn, generation)
         stats = _with_recall(generation.stats, turn.injection.recall_us / 1000)
+        stats = replace(stats, evicted_turns=len(turn.evicted))
         self.last = Finished(generation.text, stats, turn.injection)
         if exchange is not None:
             self._store(turn, exchange, archive=stats.finish_reason != "cancelled")
+            self._let_go(turn)
         turn.warnings.extend(Warned(text) for text in stats.warnings)
         yield from _drain(turn.warnings)
         yield self.last
 
-    def _recall(self, turn: _Turn, history: list[Message]) -> None:
+    def _recall(self, turn: _Turn) -> None:
+        # What left the window is no longer in front of the model, and may be recalled.
+        since = self._exchanges[0].user.created_at if self._has_evicted and self._exchanges else 0
         injection = self._attempt(
             turn,
             "recall",
             lambda: inject(
-                [*history, turn.message],
+                [*turn.history, turn.message],
                 memory=self.memory,
                 user_id=self.user_id,
                 session_id=self.session_id or "",
+                session_since=since,
                 enabled=self.config.injection_enabled and not turn.private,
             ),
         )
@@ -246,44 +262,86 @@ class Assistant:
         if turn.injection:
             _log.debug("[prompt+context] %s", turn.message.sent)
 
-    def _generate(self, turn: _Turn, history: list[Message]) -> Generation:
-        """Start the answer; where the window is too small, memory gives way before the turn is refused."""
-        try:
-            return self._begin(turn, history)
-        except ContextOverflowError:
-            if self.config.injection_retention == "keep" or not strip_tails(
-                tails_to_strip(history, "strip", self.engine.window_tokens)
-            ):
-                return self._generate_without_tail(turn, history)
-        try:
-            return self._begin(turn, history)
-        except ContextOverflowError:
-            return self._generate_without_tail(turn, history)
+    def _make_room(self, turn: _Turn, prompt_tokens: int = 0) -> None:
+        """Let the oldest turns go when the window is full; old tails first, since the prefix moves anyway.
 
-    def _generate_without_tail(self, turn: _Turn, history: list[Message]) -> Generation:
-        had_tail = bool(turn.injection)
-        turn.message.sent, turn.message.injected, turn.injection = turn.message.raw, None, Injection()
-        generation = self._begin(turn, history)
-        if had_tail:
+        `prompt_tokens`: what the engine found, where our counts were less.
+        """
+        if self.config.injection_retention != "keep" and self._leaving(turn, prompt_tokens):
+            strip_tails(tails_to_strip(turn.history, "strip", self.engine.window_tokens))
+        leaving = self._leaving(turn, prompt_tokens)
+        gone = {id(turn.history[i - 1]) for i in leaving}  # the first is the system prompt
+        turn.history = [message for message in turn.history if id(message) not in gone]
+        turn.evicted += [exchange for exchange in self._exchanges if id(exchange.user) in gone]
+
+    def _leaving(self, turn: _Turn, prompt_tokens: int) -> list[int]:
+        messages = assemble(self._system, turn.history, turn.message)
+
+        def leaving(counts: list[int]) -> list[int]:
+            window, longest = self.engine.window_tokens, self.config.max_tokens
+            return evict(messages, counts, window_tokens=window, max_tokens=longest)
+
+        # No token is empty: most turns need no counting.
+        at_most = [m.tokens or len(m.sent.encode("utf-8", "replace")) + _FRAME_TOKENS for m in messages]
+        if not prompt_tokens and not leaving(at_most):
+            return []
+        counts = [message.tokens or self._count(message.sent) for message in messages]
+        total = sum(counts)
+        if 0 < total < prompt_tokens:
+            counts = [-(-count * prompt_tokens // total) for count in counts]
+        return leaving(counts)
+
+    def _count(self, text: str) -> int:
+        """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""
+        window = self.engine.window_tokens
+        if len(text) >= window * self.engine.model.vocabulary.longest_bytes:
+            return window
+        return self.engine.count_tokens(text) + _FRAME_TOKENS
+
+    def _generate(self, turn: _Turn) -> Generation:
+        """Start the answer; where the window is too small, much gives way before the turn is refused."""
+        ways: tuple[Callable[[_Turn, ContextOverflowError], None], ...]
+        ways = (self._strip_old_tails, self._evict_more, self._evict_more, self._drop_tail)
+        for give_way in ways:
+            try:
+                return self._begin(turn)
+            except ContextOverflowError as error:
+                give_way(turn, error)
+        return self._begin(turn)
+
+    def _strip_old_tails(self, turn: _Turn, _: ContextOverflowError) -> None:
+        if self.config.injection_retention != "keep":
+            strip_tails(tails_to_strip(turn.history, "strip", self.engine.window_tokens))
+
+    def _evict_more(self, turn: _Turn, error: ContextOverflowError) -> None:
+        self._make_room(turn, error.prompt_tokens)
+
+    def _drop_tail(self, turn: _Turn, _: ContextOverflowError) -> None:
+        if turn.injection:
+            turn.message.sent, turn.message.injected, turn.injection = turn.message.raw, None, Injection()
             turn.warnings.append(
                 Warned("the window has no room for memory in this turn", "/clear starts afresh")
             )
-        return generation
 
-    def _begin(self, turn: _Turn, history: list[Message]) -> Generation:
+    def _begin(self, turn: _Turn) -> Generation:
         return self.engine.generate(
-            assemble(self._system, history, turn.message),
+            assemble(self._system, turn.history, turn.message),
             sampling=_sampling(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
         )
 
-    def _record(self, turn: _Turn, history: list[Message], generation: Generation) -> Exchange | None:
+    def _record(self, turn: _Turn, generation: Generation) -> Exchange | None:
         """Make the turn part of the conversation, unless it was cancelled before the answer's first piece."""
         if not generation.text and generation.stats.finish_reason == "cancelled":
             return None
         counts = generation.prompt_tokens_per_message[1:]  # the first is the system prompt
-        for message, tokens in zip([*history, turn.message], counts, strict=True):
+        for message, tokens in zip([*turn.history, turn.message], counts, strict=True):
             message.tokens = tokens
+        if turn.evicted:
+            gone = {id(exchange) for exchange in turn.evicted}
+            self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
+            self._has_evicted = True
+        turn.message.created_at = int(time.time())
         answer = Message("assistant", generation.text, token_ids=tuple(generation.token_ids))
         answer.tokens = len(answer.token_ids)
         exchange = Exchange(turn.message, answer)
@@ -296,12 +354,34 @@ class Assistant:
             return
         self._attempt(turn, "keeping this turn", lambda: self._write(exchange, archive=archive))
 
+    def _let_go(self, turn: _Turn) -> None:
+        """What left the window is kept in memory, whatever it said, and may be recalled from now on."""
+        if not turn.evicted:
+            return
+        kept = [exchange for exchange in turn.evicted if self._may_archive(exchange)]
+        self._attempt(turn, "keeping what left the window", lambda: self._archive_all(kept))
+        what = "exchange" if len(turn.evicted) == 1 else f"{len(turn.evicted)} exchanges"
+        where = "kept in memory" if len(kept) == len(turn.evicted) else "no longer part of this conversation"
+        turn.warnings.append(Warned(f"the window was full: the oldest {what} left it, {where}"))
+        on_evicted = self._on_evicted
+        if on_evicted is not None:
+            left = [message for exchange in turn.evicted for message in (exchange.user, exchange.answer)]
+            self._attempt(turn, "summing up what left the window", lambda: on_evicted(left))
+
+    def _may_archive(self, exchange: Exchange) -> bool:
+        # A private exchange, or one that could not be written, is in no session.
+        return self._writes_memory and exchange.in_session and self.config.archive_turns
+
+    def _archive_all(self, exchanges: Sequence[Exchange]) -> None:
+        for exchange in exchanges:
+            self._archive(exchange, exchange.user.created_at or int(time.time()))
+
     def _write(self, exchange: Exchange, *, archive: bool) -> None:
         self._store_in_session(exchange)
         if self.extraction is not None and self.session_id:
             self.extraction.told(self.session_id)
         if archive and self.config.archive_turns and is_statement(exchange.user.raw):
-            exchange.memory_id = self._archive(exchange)
+            exchange.memory_id = self._archive(exchange, int(time.time()))
 
     def _store_in_session(self, exchange: Exchange) -> None:
         assert self.memory is not None
@@ -320,15 +400,14 @@ class Assistant:
             except ShepherdError as error:  # it stays in the database, and is released at the next occasion
                 _log.info("extraction: %s", error)
 
-    def _archive(self, exchange: Exchange) -> int | None:
+    def _archive(self, exchange: Exchange, told_at: int) -> int | None:
         """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
         assert self.memory is not None
-        now = int(time.time())
         answer = exchange.answer.raw.rpartition(_END_OF_THOUGHTS)[2].strip()
-        told = Turn(exchange.user.raw, answer, now, self.session_id or "")
+        told = Turn(exchange.user.raw, answer, told_at, self.session_id or "")
         memory_id = self.memory.archive_turn(told, self.user_id)
         record = None if memory_id is None else self.memory.get_memory(memory_id, self.user_id)
-        return memory_id if record is not None and record.timestamp == now else None
+        return memory_id if record is not None and record.timestamp == told_at else None
 
     def _attempt(self, turn: _Turn, what: str, action: Callable[[], _T]) -> _T | None:
         """The result of something that the answer does not depend on; a failure becomes a warning."""

@@ -84,7 +84,7 @@ class Message:
     `raw` is what its author wrote, byte for byte; `sent` is what the model saw (`raw` and the tail);
     `injected` holds the tail's parts. History, summaries and extraction read `raw`.
     `token_ids` are the ids the engine sampled, for an answer of its own: re-tokenising text loses the prefix.
-    `tokens` is the length of `sent` in tokens, 0 while unknown.
+    `tokens` is the length of `sent` in tokens, 0 while unknown; `created_at` is in unix seconds, 0 likewise.
     """
 
     role: Role
@@ -94,6 +94,7 @@ class Message:
     token_ids: tuple[int, ...] = ()
     tokens: int = 0
     id: int = 0
+    created_at: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         if not self.sent:
@@ -121,7 +122,8 @@ class TurnStats:
     """What one turn cost. Token counts come from the engine; times are in milliseconds.
 
     prompt_tokens = reused_tokens + decoded_tokens: all of the prompt, the part the KV cache already held,
-    and the part that was read for this turn. generated_tokens is the answer.
+    and the part that was read for this turn. generated_tokens is the answer. evicted_turns: the oldest ones,
+    that left the window for this turn.
     """
 
     prompt_tokens: int = 0
@@ -129,6 +131,7 @@ class TurnStats:
     decoded_tokens: int = 0
     generated_tokens: int = 0
     window_tokens: int = 0
+    evicted_turns: int = 0
     recall_ms: float = 0.0
     prefill_ms: float = 0.0
     ttft_ms: float = 0.0

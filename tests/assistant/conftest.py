@@ -53,6 +53,7 @@ def new_assistant(engine, memory) -> Callable[..., Assistant]:
             "user_id": "steve",
             "writes_memory": True,
             "extraction": None,
+            "on_evicted": None,
         }
         parts |= {name: options.pop(name) for name in parts.keys() & options.keys()}
         return Assistant(config=Config(temperature=0.0, **options), **parts)

@@ -72,7 +72,8 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
         f"answer  {counted(stats.generated_tokens, 'token')} generated, "
         f"{stats.tokens_per_second:.1f} tokens/s, ended by {_ENDINGS[stats.finish_reason]}"
     )
-    screen.print(f"window  {counted(stats.window_tokens, 'token')}, {share:.0f} % used")
+    left = f"; {counted(stats.evicted_turns, 'old turn')} left it" if stats.evicted_turns else ""
+    screen.print(f"window  {counted(stats.window_tokens, 'token')}, {share:.0f} % used{left}")
     screen.print(
         f"times   recall {duration(stats.recall_ms)}, prefill {duration(stats.prefill_ms)}, "
         f"first token {duration(stats.ttft_ms)}, total {duration(stats.total_ms)}"

@@ -5,6 +5,7 @@ It knows messages and token counts; it knows neither SQL nor token ids.
 
 from __future__ import annotations
 
+from shepherd.context.eviction import evict
 from shepherd.context.injection import inject
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
@@ -13,6 +14,7 @@ __all__ = [
     "Retention",
     "SystemPrompt",
     "assemble",
+    "evict",
     "inject",
     "render_system",
     "strip_tails",

@@ -21,13 +21,15 @@ def inject(
     memory: Memory | None,
     user_id: str,
     session_id: str = "",
+    session_since: int = 0,
     enabled: bool = True,
 ) -> Injection:
     """Recall for the last message and append the tail to what the model sees of it; gives the injection back.
 
     Nothing happens when injection is off, there is no memory, the last message is not the user's, the user is
     nobody in particular, or nothing is remembered: the message is then untouched. `raw` never changes.
-    What was remembered in the running session, `session_id`, is not recalled: its history holds it already.
+    What the running session, `session_id`, told since `session_since` (unix seconds) is not recalled: its
+    history holds it already.
     Raises StoreError when the memory fails; the message is untouched then, too.
     """
     if not enabled or memory is None or user_id in ANONYMOUS_USERS:
@@ -35,7 +37,7 @@ def inject(
     if not messages or messages[-1].role != "user":
         return _NOTHING
     message = messages[-1]
-    injection = memory.recall(message.raw, user_id, except_session=session_id)
+    injection = memory.recall(message.raw, user_id, except_session=session_id, except_since=session_since)
     if injection:
         message.sent = message.raw + injection.tail
         message.injected = injection

@@ -96,11 +96,19 @@ class Memory:
 
     # ---- for a message
 
-    def recall(self, message: str, user_id: str | None = None, *, except_session: str = "") -> Injection:
+    def recall(
+        self,
+        message: str,
+        user_id: str | None = None,
+        *,
+        except_session: str = "",
+        except_since: int = 0,
+    ) -> Injection:
         """What to append to `message`: all facts, and the memories over the threshold, as of one moment.
 
-        Memories made of `except_session` stay out: that conversation is in front of the model already. So do
-        turns that say nothing but what one of the facts says.
+        Memories made of `except_session` stay out, or those from `except_since` (unix seconds) on: that part
+        of the conversation is in front of the model already. So do turns that say nothing but what one of the
+        facts says.
         """
         user = self._user(user_id)
         if user is None:
@@ -116,6 +124,7 @@ class Memory:
             recency_floor=self.recency_floor,
             min_relevance=self.relevance_threshold,
             except_session=except_session,
+            except_since=except_since,
             periods=named_periods(message, now) if mentions_time(keywords) else (),
         )
         block = self._facts_blocks.of(user, facts)

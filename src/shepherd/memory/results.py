@@ -24,8 +24,9 @@ def best_results(
     limit: int,
     now: float,
     except_session: str,
+    except_since: int,
 ) -> list[SearchResult]:
-    """Results of the first `limit` hits that are not of `except_session`.
+    """Results of the first `limit` hits that are not of `except_session` from `except_since` on.
 
     `find` gives so many hits, best first, and fewer only if there are no more; `fetch` the rows of ids. A hit
     without its row, in a damaged database, is not there: `check` finds and mends it.
@@ -37,7 +38,8 @@ def best_results(
         results = [
             _result(row, score, relevance, now)
             for memory_id, _, score, relevance in hits
-            if (row := rows.get(memory_id)) is not None and (not except_session or row[6] != except_session)
+            if (row := rows.get(memory_id)) is not None
+            and not (except_session and row[6] == except_session and row[3] >= except_since)
         ]
         if len(results) >= limit or len(hits) < asked:
             return results[:limit]

@@ -31,9 +31,11 @@ def best(
     recency_floor: float,
     min_relevance: float,
     except_session: str = "",
+    except_since: int = 0,
     periods: Periods = (),
 ) -> list[SearchResult]:
-    """The best memories of a tenant, best first, ties to the one stored last; none of `except_session`.
+    """The best memories of a tenant, best first, ties to the one stored last; none that
+    `except_session` has told from `except_since` on.
 
     `periods`: times that the question names, which count for memories of those times.
     """
@@ -53,7 +55,9 @@ def best(
     def fetch(ids: list[int]) -> dict[int, Row]:
         return _rows(connection, ids)
 
-    return best_results(find, fetch, limit=limit, now=now, except_session=except_session)
+    return best_results(
+        find, fetch, limit=limit, now=now, except_session=except_session, except_since=except_since
+    )
 
 
 def _rows(connection: Connection, ids: list[int]) -> dict[int, Row]:

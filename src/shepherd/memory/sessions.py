@@ -78,7 +78,7 @@ def append(connection: Connection, user_id: str, session_id: str, message: Messa
 def load(connection: Connection, user_id: str, session_id: str) -> list[Message]:
     """The messages of a conversation of this user, oldest first."""
     rows = connection.execute(
-        "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens"
+        "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens, m.created_at"
         " FROM messages m JOIN sessions s ON s.id = m.session_id"
         " WHERE m.session_id = ? AND s.user_id = ? ORDER BY m.id",
         (session_id, user_id),
@@ -130,8 +130,8 @@ def _dump(injection: Injection | None) -> str | None:
     return json.dumps(asdict(injection), separators=(",", ":"))
 
 
-def _message(row: tuple[int, Any, str, str | None, str | None, bytes | None, int]) -> Message:
-    message_id, role, raw, sent, injected, token_ids, tokens = row
+def _message(row: tuple[int, Any, str, str | None, str | None, bytes | None, int, int]) -> Message:
+    message_id, role, raw, sent, injected, token_ids, tokens, created_at = row
     return Message(
         role=role,
         raw=raw,
@@ -140,6 +140,7 @@ def _message(row: tuple[int, Any, str, str | None, str | None, bytes | None, int
         token_ids=struct.unpack(f"<{len(token_ids) // 4}i", token_ids) if token_ids else (),
         tokens=tokens,
         id=message_id,
+        created_at=created_at,
     )
 
 

@@ -77,6 +77,7 @@ class SQLiteStore(MemoryStore):
         recency_floor: float,
         min_relevance: float,
         except_session: str,
+        except_since: int = 0,
         periods: Periods = (),
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
@@ -95,6 +96,7 @@ class SQLiteStore(MemoryStore):
                     recency_floor=recency_floor,
                     min_relevance=min_relevance,
                     except_session=except_session,
+                    except_since=except_since,
                     periods=periods,
                 )
         if tenant is not None:

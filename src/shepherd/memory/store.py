@@ -81,6 +81,7 @@ class MemoryStore(ABC):
         recency_floor: float,
         min_relevance: float,
         except_session: str,
+        except_since: int = 0,
         periods: Periods = (),
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""

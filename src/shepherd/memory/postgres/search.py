@@ -88,9 +88,10 @@ def best(
     recency_floor: float,
     min_relevance: float,
     except_session: str = "",
+    except_since: int = 0,
     periods: Periods = (),
 ) -> list[SearchResult]:
-    """The best memories of a user, best first, ties to the one stored last; none of `except_session`."""
+    """The best memories of a user, as memory.search.best."""
     users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
     words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
     lists = _postings(connection, users[0][0], words) if users else []
@@ -108,7 +109,9 @@ def best(
     def fetch(ids: list[int]) -> dict[int, Row]:
         return {row[0]: row for row in connection.execute(_ROWS, (ids,))}
 
-    return best_results(find, fetch, limit=limit, now=now, except_session=except_session)
+    return best_results(
+        find, fetch, limit=limit, now=now, except_session=except_session, except_since=except_since
+    )
 
 
 def _postings(connection: Connection, tenant: int, words: list[str]) -> list[_Postings]:
