@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -56,6 +57,12 @@ def scripted_model(model_file: Callable[[str], Path]) -> Path:
 def endless_model(model_file: Callable[[str], Path]) -> Path:
     """A tiny model that goes on until it is stopped."""
     return model_file("endless")
+
+
+def pytest_configure() -> None:
+    # A shell starts what it runs in the background with SIGINT ignored, and programs started here inherit it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # ---- PostgreSQL

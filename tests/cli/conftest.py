@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+# macOS has none, and a real full disk needs a mount.
+NEEDS_DEV_FULL = pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="this system has no /dev/full: a full disk was NOT tested"
+)
+
 
 @dataclass
 class Home:

@@ -10,6 +10,7 @@ import pytest
 
 from shepherd.cli.main import COMMANDS, main, parser_of
 from shepherd.cli.slash import COMMANDS as SLASH_COMMANDS
+from tests.cli.conftest import NEEDS_DEV_FULL
 
 
 def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -154,6 +155,7 @@ def test_a_closed_stdout_is_no_crash(home):
     assert "Traceback" not in done.stderr
 
 
+@NEEDS_DEV_FULL
 def test_a_full_device_behind_stdout_is_a_failure_and_no_crash(home):
     done = subprocess.run(
         f"{sys.executable} -m shepherd config show --explain > /dev/full",

@@ -175,13 +175,12 @@ def test_an_interrupt_ends_with_130_and_the_next_pull_goes_on(model, hub, enviro
         stderr=subprocess.PIPE,
         env=environment,
         encoding="utf-8",
-        # A shell starts what it runs in the background with SIGINT ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  the child has one thread
     )
-    received = wait_for_partial(home)
+    wait_for_partial(home)
 
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=60)
+    received = partial_size(home)
     hub.release()
     hub.requests.clear()
     done = model("pull", NAME)
@@ -193,15 +192,17 @@ def test_an_interrupt_ends_with_130_and_the_next_pull_goes_on(model, hub, enviro
     assert Path(done.stdout.removesuffix("\n")).read_bytes() == model_bytes
 
 
-def wait_for_partial(home) -> int:
-    """The size of the unfinished download once it has stopped growing."""
-    before = -1
-    while True:
-        sizes = [path.stat().st_size for path in home.path.rglob("*.incomplete")]
-        if sizes and sizes[0] == before > 0:
-            return before
-        before = sizes[0] if sizes else -1
-        time.sleep(0.3)
+def partial_size(home) -> int:
+    """How much of the unfinished download is there."""
+    return max((path.stat().st_size for path in home.path.rglob("*.incomplete")), default=0)
+
+
+def wait_for_partial(home) -> None:
+    """Waits until some of the download has come."""
+    deadline = time.monotonic() + 60
+    while not partial_size(home):
+        assert time.monotonic() < deadline, "nothing came"
+        time.sleep(0.02)
 
 
 def test_a_hub_that_falls_silent_is_asked_again(model, hub):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 
-import pytest
+from tests.cli.conftest import NEEDS_DEV_FULL
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 
@@ -172,7 +171,7 @@ def test_a_locked_database_costs_a_warning_and_not_the_answer(shepherd, model, h
     assert str(home.database) in done.stderr
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@NEEDS_DEV_FULL
 def test_a_full_disk_behind_stdout_is_a_failure(home, model):
     done = subprocess.run(
         f"{sys.executable} -m shepherd -m {model} -e hello > /dev/full",
