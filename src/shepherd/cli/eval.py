@@ -55,7 +55,9 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         return 0
     results = read_run(arguments.file) if is_run(arguments.file) else _run(arguments, screen)
     if not results:
-        raise UsageError(f"{arguments.file}: a run without questions")
+        raise UsageError(
+            f"{arguments.file}: a run without questions", hint="name a run or a corpus that has some"
+        )
     if arguments.output is not None:
         write_run(arguments.output, results)
     report = _report(results)

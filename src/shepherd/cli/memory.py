@@ -35,9 +35,10 @@ def build_parser() -> Parser:
 
     search = add_action(actions, "search", "what would be recalled, with scores")
     search.add_argument("query", nargs="+", metavar="WORDS", help="what to look for")
-    add_limit = search.add_argument
-    add_limit("--limit", type=int, default=10, metavar="N", help="how many (10)")
-    add_limit("--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)")
+    search.add_argument("--limit", type=int, default=10, metavar="N", help="how many (10)")
+    search.add_argument(
+        "--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)"
+    )
 
     show = add_action(actions, "show", "one memory in full")
     show.add_argument("id", type=int, metavar="ID", help="its number, as list shows it")
@@ -322,7 +323,7 @@ def _new_file(path: str) -> Any:
     except FileExistsError:
         raise UsageError(f"{path}: exists already", hint="name a new file") from None
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
 
 
 def _first(ids: tuple[int, ...]) -> str:

@@ -79,7 +79,7 @@ def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be read") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8", hint=_FORMS) from error
     if text.lstrip().startswith("["):

@@ -178,7 +178,7 @@ def write_run(path: Path, results: Iterable[Answered]) -> None:
             for result in results:
                 file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
 
 
 def is_run(path: Path) -> bool:
@@ -197,7 +197,7 @@ def read_run(path: Path) -> list[Answered]:
         with path.open(encoding="utf-8") as file:
             return [Answered(**json.loads(line)) for line in file if line.strip()]
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise UsageError(f"{path}: {error.strerror}", hint="name a run that --output wrote") from error
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"{path}: not a run of shepherd eval", hint="write one with shepherd eval FILE --output RUN.jsonl"

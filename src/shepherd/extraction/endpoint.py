@@ -23,6 +23,7 @@ _PATIENCE = 3  # times the timeout, for a whole answer
 _MAY_PASS = {408, 429}
 # What servers answer that do not know response_format.
 _BAD_REQUEST = {400, 422}
+_NO_CHAT = "memory_extraction_endpoint names a server with OpenAI's /v1/chat/completions"
 
 
 class RefusedError(ModelError):
@@ -104,7 +105,10 @@ class EndpointExtractor:
             # The client's own timeout begins anew with every byte.
             if not request.done.wait(_PATIENCE * self._timeout_s):
                 request.abandon()
-                raise UnavailableError(f"{self.url}: the answer does not end")
+                raise UnavailableError(
+                    f"{self.url}: the answer does not end within {_PATIENCE * self._timeout_s:g} s",
+                    hint="a smaller model of that server may be fast enough",
+                )
         finally:
             cancellation.attach(None)
         if request.abandoned:
@@ -168,7 +172,9 @@ class _Request:
         for piece in response.iter_bytes():
             body += piece
             if len(body) > _MOST_BYTES or self.abandoned:
-                raise UnusableAnswerError(f"{self._url}: the answer is longer than {_MOST_BYTES} bytes")
+                raise UnusableAnswerError(
+                    f"{self._url}: the answer is longer than {_MOST_BYTES} bytes", hint=_NO_CHAT
+                )
         return bytes(body)
 
 
@@ -193,9 +199,9 @@ def _content(response: _Response) -> str:
     try:
         content = json.loads(response.body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise UnusableAnswerError("the server's answer is no chat completion") from error
+        raise UnusableAnswerError("the server's answer is no chat completion", hint=_NO_CHAT) from error
     if not isinstance(content, str):
-        raise UnusableAnswerError("the server's answer has no text")
+        raise UnusableAnswerError("the server's answer has no text", hint=_NO_CHAT)
     return content
 
 

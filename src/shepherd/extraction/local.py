@@ -96,7 +96,10 @@ def _halves(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         return lines[: len(lines) // 2], lines[len(lines) // 2 :]
     text = lines[0]
     if len(text) < _LEAST_CHARACTERS:
-        raise UnusableAnswerError("the model's window is too small for the extraction request")
+        raise UnusableAnswerError(
+            "the model's window is too small for the extraction request",
+            hint="memory_extraction_model names another model",
+        )
     middle = len(text) // 2
     cut = text.find(" ", middle, middle + _LEAST_CHARACTERS)
     cut = cut if cut > 0 else middle

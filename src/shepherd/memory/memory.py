@@ -424,7 +424,9 @@ class Memory:
     def _time(self, timestamp: float | None) -> int:
         moment = self._clock() if timestamp is None else timestamp
         if not abs(moment) < _LARGEST_TIME:
-            raise UsageError("timestamp: not a time in unix seconds")
+            raise UsageError(
+                "timestamp: not a time in unix seconds", hint="give seconds since 1970, not milliseconds"
+            )
         return int(moment)
 
 
