@@ -29,6 +29,17 @@ def build_parser() -> Parser:
     )
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
 
+    _add_reading(actions)
+    _add_changing(actions)
+    _add_carrying(actions)
+    _add_upkeep(actions)
+    for action in actions.choices.values():
+        add_memory_options(action)
+        add_common_options(action)
+    return parser
+
+
+def _add_reading(actions: Any) -> None:
     listing = add_action(actions, "list", "the newest memories")
     listing.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
     listing.add_argument("--offset", type=int, default=0, metavar="N", help="how many newer ones to skip (0)")
@@ -43,6 +54,8 @@ def build_parser() -> Parser:
     show = add_action(actions, "show", "one memory in full")
     show.add_argument("id", type=int, metavar="ID", help="its number, as list shows it")
 
+
+def _add_changing(actions: Any) -> None:
     add = add_action(actions, "add", "remember something")
     add.add_argument("question", metavar="QUESTION", help="what it answers, or what was said")
     add.add_argument("answer", metavar="ANSWER", help="what to remember")
@@ -60,6 +73,8 @@ def build_parser() -> Parser:
     forget.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers")
     forget.add_argument("--question", metavar="TEXT", help="all memories of exactly this question")
 
+
+def _add_carrying(actions: Any) -> None:
     export = add_action(actions, "export", "write all memories and facts as JSON lines")
     export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
     importing = add_action(actions, "import", "read an export of Shepherd, ChatGPT, mem0, MCP memory or llm")
@@ -70,19 +85,15 @@ def build_parser() -> Parser:
     claim = add_action(actions, "claim", "take over what is stored under another id")
     claim.add_argument("--from", dest="from_user", default="local", metavar="USER", help="that id (local)")
 
-    stats = add_action(actions, "stats", "how much is stored")
+
+def _add_upkeep(actions: Any) -> None:
+    add_action(actions, "stats", "how much is stored")
     check = add_action(actions, "check", "check the database for damage")
     check.add_argument("--repair", action="store_true", help="rebuild what can be rebuilt")
     backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
-    audit = add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
-    jobs = add_jobs_action(actions)
-    carrying = (export, importing, claim)
-    every = (listing, search, show, add, edit, pin, forget, *carrying, stats, check, backup, audit, jobs)
-    for action in every:
-        add_memory_options(action)
-        add_common_options(action)
-    return parser
+    add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
+    add_jobs_action(actions)
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
