@@ -13,6 +13,17 @@ from tests import models
 from tests.postgres import NoServerError, Server
 
 SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")
+LEARNER_SCRIPT = (
+    '{"facts"',
+    ': {"name',
+    '": "Steve',
+    '"}, "context',
+    '": [{"q": "',
+    "Which editor?",
+    '", "a": "',
+    "Helix",
+    '"}]}',
+)
 
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "plain": models.llama,
@@ -24,6 +35,8 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "endless": partial(models.llama, ascii_only=True),
     # Says SCRIPT to everything.
     "scripted": partial(models.scripted, script=SCRIPT),
+    # Says as JSON, to everything, that the user is Steve and uses Helix.
+    "learner": partial(models.scripted, script=LEARNER_SCRIPT),
 }
 
 

@@ -8,27 +8,12 @@ import pytest
 
 from shepherd.extraction import ExtractionWorker, LocalExtractor, WorkerSettings
 from shepherd.inference import Engine, EngineSettings
-from tests import models
-
-SCRIPT = (
-    '{"facts"',
-    ': {"name',
-    '": "Steve',
-    '"}, "context',
-    '": [{"q": "',
-    "Which editor?",
-    '", "a": "',
-    "Helix",
-    '"}]}',
-)
 
 
 @pytest.fixture(scope="module")
-def learner(tmp_path_factory) -> Iterator[Engine]:
+def learner(model_file) -> Iterator[Engine]:
     """Says to everything that the user is Steve and uses Helix, as JSON."""
-    path = tmp_path_factory.mktemp("models") / "learner.gguf"
-    models.scripted(path, SCRIPT)
-    with Engine(path, settings=EngineSettings(n_threads=1, n_ctx=2048)) as engine:
+    with Engine(model_file("learner"), settings=EngineSettings(n_threads=1, n_ctx=2048)) as engine:
         yield engine
 
 

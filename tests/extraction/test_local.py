@@ -15,30 +15,16 @@ from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableE
 from shepherd.extraction.grammar import ANSWER_GRAMMAR
 from shepherd.inference import Engine
 from shepherd.types import Message, Sampling
-from tests import models
 from tests.inference.engines import exact_settings, run_to_end
 
-SCRIPT = (
-    '{"facts"',
-    ': {"name',
-    '": "Steve',
-    '"}, "context',
-    '": [{"q": "',
-    "Which editor?",
-    '", "a": "',
-    "Helix",
-    '"}]}',
-)
 LEARNED = {"facts": {"name": "Steve"}, "context": [{"q": "Which editor?", "a": "Helix"}]}
 HELLO = [Message("user", "hello")]
 
 
 @pytest.fixture(scope="module")
-def learner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learner(model_file: Callable[[str], Path]) -> Path:
     """A model that says LEARNED to everything."""
-    path = tmp_path_factory.mktemp("models") / "learner.gguf"
-    models.scripted(path, SCRIPT)
-    return path
+    return model_file("learner")
 
 
 @pytest.fixture
