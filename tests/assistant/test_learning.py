@@ -55,6 +55,20 @@ def test_what_is_told_is_known_in_the_next_turn(new_assistant, new_worker, learn
     assert [record.answer for record in memory.list_memories() if record.source == "extraction"] == ["Helix"]
 
 
+def test_what_was_learned_from_a_turn_is_undone_with_it(new_assistant, new_worker, learner, memory):
+    worker = new_worker(min_turns=1)
+    assistant = new_assistant(engine=learner, extraction=worker)
+    worker.start()
+    ask(assistant, "I am Steve and I use Helix")
+    assert worker.flush(60)
+    assert memory.get_fact("name") == "Steve"
+
+    assistant.undo()
+
+    assert memory.get_all_facts() == []
+    assert memory.list_memories() == []
+
+
 def test_only_the_users_words_are_queued_without_their_tail(new_assistant, new_worker, memory):
     memory.set_fact("name", "Steve")
     assistant = new_assistant(extraction=new_worker(min_turns=99))

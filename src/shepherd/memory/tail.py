@@ -43,7 +43,7 @@ class FactsBlock(NamedTuple):
     words: FactWords
 
 
-_NO_FACTS = FactsBlock((), (), "", ())
+_NO_FACTS = FactsBlock((), (), "", fact_words(()))
 
 
 class FactsBlocks:
