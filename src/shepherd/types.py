@@ -14,6 +14,7 @@ __all__ = [
     "Role",
     "Sampling",
     "SearchResult",
+    "ToolCall",
     "TurnStats",
 ]
 
@@ -77,6 +78,15 @@ class Injection:
         return bool(self.tail)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model wants to have called; `arguments` is the text of a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
 @dataclass(slots=True)
 class Message:
     """One message of a conversation.
@@ -84,6 +94,7 @@ class Message:
     `raw` is what its author wrote, byte for byte; `sent` is what the model saw (`raw` and the tail);
     `injected` holds the tail's parts. History, summaries and extraction read `raw`.
     `token_ids` are the ids the engine sampled, for an answer of its own: re-tokenising text loses the prefix.
+    `tool_calls` are an answer's; `tool_call_id` says whose result a message of role "tool" is.
     `tokens` is the length of `sent` in tokens, 0 while unknown; `created_at` is in unix seconds, 0 likewise.
     """
 
@@ -95,6 +106,8 @@ class Message:
     tokens: int = 0
     id: int = 0
     created_at: int = field(default=0, compare=False)
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
     def __post_init__(self) -> None:
         if not self.sent:

@@ -80,13 +80,22 @@ class ChatTemplate:
                 hint="use a GGUF with a working tokenizer.chat_template",
             ) from error
 
-    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool) -> str:
-        """The prompt's text. TemplateError with the template's own words when it refuses the messages."""
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
+        """The prompt's text. TemplateError with the template's own words when it refuses the messages.
+
+        `tools` in OpenAI's form; tools.py prepares them and the messages for a template.
+        """
         try:
             return self._template.render(
                 messages=[dict(message) for message in messages],
                 add_generation_prompt=add_generation_prompt,
-                tools=None,
+                tools=tools or None,
                 **self._variables,
             )
         except JinjaError as error:
@@ -102,6 +111,14 @@ def _raise_exception(message: str) -> None:
     raise JinjaError(message)
 
 
-def _to_json(value: Any, indent: int | None = None, ensure_ascii: bool = False, **_: Any) -> str:
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
     # Jinja's own tojson escapes for HTML; templates were written for this one.
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )

@@ -1,0 +1,425 @@
+"""What a model says, told apart while it comes: text, thoughts, tool calls.
+
+Each family of models marks them in its own way, known by what its chat template has in it. The markers come
+as text, so the stream must hold control tokens too. Nothing is lost: the `raw` of all events, joined, is the
+stream, and a call that cannot be read is text. What the events are does not depend on how the stream was cut.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import string
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from shepherd.inference import tool_calls
+from shepherd.inference.tool_calls import Call, JSONEnd
+from shepherd.types import ToolCall
+
+__all__ = ["Called", "Family", "ReplyEvent", "ReplyParser", "Said", "Thought", "family_of", "thinking_marks"]
+
+Family = Literal["hermes", "llama3", "mistral", "harmony", "deepseek", "functiongemma", "gemma", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A piece of the answer. `raw` is what the model wrote for it, markers included."""
+
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what the model thinks before it answers."""
+
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A whole tool call. Where several were written as one text, the first has it as its `raw`."""
+
+    call: ToolCall
+    raw: str
+
+
+ReplyEvent = Said | Thought | Called
+
+# What in a template tells the family; the first that fits.
+_FAMILIES: tuple[tuple[str, Family], ...] = (
+    ("<|channel|>", "harmony"),
+    ("<\uff5ctool\u2581call\u2581begin\uff5c>", "deepseek"),
+    ("[TOOL_CALLS]", "mistral"),
+    ("<start_function_call>", "functiongemma"),
+    ("<tool_call>", "hermes"),
+    ("<|python_tag|>", "llama3"),
+    ("<|start_header_id|>", "llama3"),
+    ("<start_of_turn>", "gemma"),
+)
+_THINKING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
+
+# Longer calls are text: what is held back has an end.
+_LONGEST_CALL = 1 << 20
+_LONGEST_HEAD = 512
+_ID_CHARACTERS = string.ascii_letters + string.digits
+_ID_LENGTH = 9  # Mistral's templates refuse any other
+_FIRST_KEYS = frozenset(
+    ("name", "type", "id", "function", "tool", "tool_call", "tool_calls", "call", "arguments", "parameters")
+)
+_FIRST_KEY = re.compile(r'[\s\[]*\{\s*"((?:[^"\\]|\\.)*)"')
+_NO_OBJECT = re.compile(r"[\s\[]*(?:[^\s\[{]|\{\s*[^\s\"])")
+_RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.:/-]+)")
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
+
+
+def family_of(template: str) -> Family:
+    """How a model with this chat template writes tool calls; plain JSON where nothing tells."""
+    return next((family for marker, family in _FAMILIES if marker in template), "json")
+
+
+def thinking_marks(template: str) -> tuple[str, str]:
+    """Begin and end of a thought; <think> where the template does not say."""
+    return next((marks for marks in _THINKING if marks[0] in template or marks[1] in template), _THINKING[0])
+
+
+def _new_id() -> str:
+    return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))
+
+
+# Where a call that begins a text ends: -1 when it is none, None when that is not known yet.
+_End = Callable[[str], int | None]
+_Read = Callable[[str], "list[Call] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One way to write calls: after `opener`, up to where `ends()` says; `read` gets what is between the two.
+
+    `closer` is taken off before, where there is one. A marker that calls nothing reads as [].
+    """
+
+    opener: str
+    ends: Callable[[], _End]
+    read: _Read
+    closer: str = ""
+
+
+class ReplyParser:
+    """Takes a stream of text and gives its events. One reply each; not thread-safe.
+
+    `family`: how calls are written, where that is not the template's own way (see ToolPrompt).
+    `prompt`: the rendered prompt, which may end inside a thought. `tools`: names of the tools that the model
+    was told of; without any, an answer in plain JSON is an answer. `new_id` makes the ids of calls.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        *,
+        family: Family | None = None,
+        prompt: str = "",
+        tools: Collection[str] = (),
+        new_id: Callable[[], str] = _new_id,
+    ) -> None:
+        self.family = family or family_of(template)
+        self._new_id = new_id
+        self._tools = frozenset(tools)
+        self._opens, self._closes = thinking_marks(template)
+        self._forms = _FORMS.get(self.family, ())
+        if self._tools and self.family in _FENCING:
+            self._forms += (_Form("```json\n", _until("```"), self._read_known, "```"),)
+        self._openers = [form.opener for form in self._forms]
+        self._buffer = ""
+        self._form: _Form | None = None
+        self._ends: _End = _never
+        self._channel, self._recipient = _last_channel(prompt), ""
+        # Blanks after a marker stand there for its sake.
+        self._swallows = False
+        self._state: Callable[[bool], list[ReplyEvent] | None] = self._start
+        if self.family == "harmony":
+            self._state = self._message
+        elif prompt.rstrip().endswith(self._opens):
+            self._state, self._swallows = self._thought, True
+
+    def feed(self, piece: str) -> list[ReplyEvent]:
+        """What can be said for certain after `piece`."""
+        self._buffer += piece
+        return self._drain(last=False)
+
+    def end(self) -> list[ReplyEvent]:
+        """What is left when the model has ended its turn, or was stopped."""
+        return self._drain(last=True)
+
+    def _drain(self, *, last: bool) -> list[ReplyEvent]:
+        events: list[ReplyEvent] = []
+        while self._buffer:
+            found = self._state(last)
+            if found is None:
+                break
+            events += found
+        return events
+
+    def _take(self, n: int) -> str:
+        taken, self._buffer = self._buffer[:n], self._buffer[n:]
+        return taken
+
+    # ---- states: each takes from the buffer or goes to another; None waits for more
+
+    def _start(self, last: bool) -> list[ReplyEvent] | None:
+        """Before the first word, where a thought or a bare JSON call may begin."""
+        body = self._buffer.lstrip()
+        blanks = len(self._buffer) - len(body)
+        if not last and (not body or (self._opens.startswith(body) and body != self._opens)):
+            return None
+        if body.startswith(self._opens):
+            self._state, self._swallows = self._thought, True
+            return [Thought("", self._take(blanks + len(self._opens)))]
+        if self._tools and self.family in _BARE and body.startswith(("{", "[")):
+            self._enter(_Form("", _json_call, self._read_known))
+        else:
+            self._state = self._text
+        return self._said(blanks, shown=not self._swallows) or []
+
+    def _thought(self, last: bool) -> list[ReplyEvent] | None:
+        if self._swallows and (blanks := self._blanks()):
+            return [Thought("", blanks)]
+        at = self._buffer.find(self._closes)
+        if at >= 0:
+            text = self._buffer[:at].rstrip()
+            self._state, self._swallows = self._start, True
+            return [Thought(text, self._take(at + len(self._closes)))]
+        safe = len(self._buffer) - _held(self._buffer, [self._closes])
+        safe = len(self._buffer[:safe].rstrip())
+        text = self._take(len(self._buffer) if last else safe)
+        return [Thought(text, text)] if text else None
+
+    def _text(self, last: bool) -> list[ReplyEvent] | None:
+        if self._swallows and (blanks := self._blanks()):
+            return [Said("", blanks)]
+        found = [(at, form) for form in self._forms if (at := self._buffer.find(form.opener)) >= 0]
+        if not found:
+            return self._said(len(self._buffer) - (0 if last else _held(self._buffer, self._openers)))
+        at, form = min(found, key=lambda pair: pair[0])
+        self._enter(form)
+        return self._said(at) or []
+
+    def _enter(self, form: _Form) -> None:
+        self._form, self._ends, self._state = form, form.ends(), self._call
+
+    def _call(self, last: bool) -> list[ReplyEvent] | None:
+        form = self._form
+        assert form is not None
+        begin = len(form.opener)
+        end = self._ends(self._buffer[begin:_LONGEST_CALL])
+        if end is None and len(self._buffer) < _LONGEST_CALL:
+            if not last:
+                return None
+            end = len(self._buffer) - begin  # the end of the turn ends the call too
+        self._state, self._form = self._text, None
+        body = "" if end is None or end < 0 else self._buffer[begin : begin + end]
+        calls = None if end is None or end < 0 else form.read(body.removesuffix(form.closer))
+        if calls is None:
+            # Only the marker is certain to be text: behind it a call may begin.
+            return self._said(begin or max(1, end or 0))
+        self._swallows = True
+        if not form.opener:
+            self._state = self._start
+        return self._called(calls, self._take(begin + len(body)))
+
+    def _called(self, calls: Sequence[Call], raw: str) -> list[ReplyEvent]:
+        if not calls:
+            return [Said("", raw)]
+        return [
+            Called(ToolCall(self._new_id(), name, arguments), "" if i else raw)
+            for i, (name, arguments) in enumerate(calls)
+        ]
+
+    def _said(self, n: int, *, shown: bool = True) -> list[ReplyEvent] | None:
+        text = self._take(n)
+        return [Said(text if shown else "", text)] if text else None
+
+    def _blanks(self) -> str:
+        """Blanks at the head of the buffer; without any, what comes next is no more swallowed."""
+        n = len(self._buffer) - len(self._buffer.lstrip())
+        self._swallows = n > 0
+        return self._take(n)
+
+    def _read_known(self, text: str) -> list[Call] | None:
+        """Calls without marks are calls only when they name tools that there are."""
+        calls = tool_calls.from_json(text)
+        return calls if calls and all(name in self._tools for name, _ in calls) else None
+
+    # ---- harmony: messages with heads
+
+    def _message(self, last: bool) -> list[ReplyEvent] | None:
+        """The content of a message, up to the head of the next."""
+        kind = Thought if self._channel == "analysis" else Said
+        found = [(at, mark) for mark in _MARKS if (at := self._buffer.find(mark)) >= 0]
+        if not found:
+            text = self._take(len(self._buffer) - (0 if last else _held(self._buffer, _MARKS)))
+            return [kind(text, text)] if text else None
+        at, mark = min(found)
+        if at:
+            text = self._take(at)
+            return [kind(text, text)]
+        if mark in _HEADS:
+            self._state = self._head
+            return []
+        self._channel = "final"  # a message without a head is one to the user
+        return [kind("", self._take(len(mark)))]
+
+    def _head(self, last: bool) -> list[ReplyEvent] | None:
+        at = self._buffer.find("<|message|>", 0, _LONGEST_HEAD)
+        if at < 0 and len(self._buffer) < _LONGEST_HEAD and not last:
+            return None
+        self._state = self._message
+        if at < 0:
+            return self._said(self._buffer.index("|>") + 2)
+        head = self._buffer[: at + len("<|message|>")]
+        channel, recipient = _CHANNEL.search(head), _RECIPIENT.search(head)
+        self._channel = channel[1] if channel else "final"
+        if recipient:
+            self._recipient, self._state = recipient[1], self._message_to_tool
+            return []
+        self._take(len(head))
+        return [Thought("", head) if self._channel == "analysis" else Said("", head)]
+
+    def _message_to_tool(self, last: bool) -> list[ReplyEvent] | None:
+        """The buffer begins with the head of a call."""
+        begin = self._buffer.index("<|message|>") + len("<|message|>")
+        found = [(at, m) for m in _CALL_ENDS if (at := self._buffer.find(m, begin, _LONGEST_CALL)) >= 0]
+        if not found and not last and len(self._buffer) < _LONGEST_CALL:
+            return None
+        at, mark = min(found) if found else (min(len(self._buffer), _LONGEST_CALL), "")
+        self._channel, self._state = "final", self._message
+        calls = tool_calls.from_named_json(self._recipient, self._buffer[begin:at])
+        raw = self._take(at if mark in _HEADS else at + len(mark))
+        return [Said(raw, raw)] if calls is None else self._called(calls, raw)
+
+
+_HEADS = ("<|start|>", "<|channel|>")
+_MARKS = (*_HEADS, "<|message|>", "<|end|>", "<|return|>", "<|call|>")
+_CALL_ENDS = (*_HEADS, "<|end|>", "<|return|>", "<|call|>")
+
+
+def _last_channel(prompt: str) -> str:
+    """The channel of the message that a harmony prompt ends in."""
+    if not prompt.endswith("<|message|>"):
+        return "final"
+    channels = _CHANNEL.findall(prompt)
+    return str(channels[-1]) if channels else "final"
+
+
+def _held(buffer: str, markers: Sequence[str]) -> int:
+    """How many characters at the end may be the beginning of a marker."""
+    longest = max((len(marker) for marker in markers), default=1) - 1
+    for n in range(min(longest, len(buffer)), 0, -1):
+        tail = buffer[-n:]
+        if any(marker.startswith(tail) for marker in markers):
+            return n
+    return 0
+
+
+# ---- where calls end
+
+
+def _until(closer: str) -> Callable[[], _End]:
+    def ends(text: str) -> int | None:
+        at = text.find(closer)
+        return None if at < 0 else at + len(closer)
+
+    return lambda: ends
+
+
+def _at_once() -> _End:
+    return lambda text: 0
+
+
+def _never(text: str) -> int | None:
+    return None
+
+
+def _json_call() -> _End:
+    """With the JSON value; a value whose first key is none of a call is an answer."""
+    scan = JSONEnd()
+
+    def ends(text: str) -> int | None:
+        first = _FIRST_KEY.match(text)
+        if _NO_OBJECT.match(text) or (first and first[1] not in _FIRST_KEYS):
+            return -1
+        return scan.find(text)
+
+    return ends
+
+
+def _bracketed() -> _End:
+    """Mistral: an array of calls, or a name and an object."""
+    scan = JSONEnd()
+
+    def ends(text: str) -> int | None:
+        body = text.lstrip()
+        blanks = len(text) - len(body)
+        if not body.startswith(("[{", "[ {", "[\n", "{")):
+            name = _NAMED.match(body)
+            if name is None:
+                return None if _BEGINS_NAME.fullmatch(body) or body in ("", "[", "[ ") else -1
+            blanks += name.end() - 1
+        at = scan.find(text[blanks:])
+        return None if at is None else blanks + at
+
+    return ends
+
+
+def _deepseek(text: str) -> list[Call] | None:
+    kind, separator, rest = text.partition(_DS_SEP)
+    if not separator:
+        return None
+    if kind.strip() != "function":
+        return tool_calls.from_named_json(kind, rest)
+    name, _, arguments = rest.partition("\n")
+    return tool_calls.from_named_json(name, arguments)
+
+
+def _tagged(text: str) -> list[Call] | None:
+    return tool_calls.from_json(text) or tool_calls.from_python(text)
+
+
+def _nothing(text: str) -> list[Call] | None:
+    return []
+
+
+_NAMED = re.compile(r"[\w.:/-]{1,128}(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*\{", re.ASCII)
+_BEGINS_NAME = re.compile(
+    r"[\w.:/-]{1,128}(?:\[[A-Z_]{0,7}\]?\w{0,64}(?:\[[A-Z]{0,4}\]?)?)?\s{0,8}", re.ASCII
+)
+_DS_BEGIN, _DS_END, _DS_SEP = (
+    "<\uff5ctool\u2581call\u2581begin\uff5c>",
+    "<\uff5ctool\u2581call\u2581end\uff5c>",
+    "<\uff5ctool\u2581sep\uff5c>",
+)
+_BARE = ("json", "llama3", "gemma")
+_FENCING = ("json", "gemma")
+_FORMS: dict[Family, tuple[_Form, ...]] = {
+    "hermes": (_Form("<tool_call>", _until("</tool_call>"), tool_calls.from_marked, "</tool_call>"),),
+    # Up to the end of the turn: calls apart by semicolons, or one in Python.
+    "llama3": (_Form("<|python_tag|>", lambda: _never, _tagged),),
+    "mistral": (_Form("[TOOL_CALLS]", _bracketed, tool_calls.from_bracketed),),
+    "deepseek": (
+        _Form("<\uff5ctool\u2581calls\u2581begin\uff5c>", _at_once, _nothing),
+        _Form(_DS_BEGIN, _until(_DS_END), _deepseek, _DS_END),
+        _Form("<\uff5ctool\u2581calls\u2581end\uff5c>", _at_once, _nothing),
+    ),
+    "functiongemma": (
+        _Form(
+            "<start_function_call>",
+            _until("<end_function_call>"),
+            tool_calls.from_functiongemma,
+            "<end_function_call>",
+        ),
+    ),
+    "gemma": (_Form("```tool_code\n", _until("```"), tool_calls.from_python, "```"),),
+}

@@ -1,0 +1,369 @@
+# ruff: noqa: RUF001 (DeepSeek writes its markers with a fullwidth bar)
+"""What a model says, told apart while it comes: text, thoughts, tool calls of every family."""
+
+from __future__ import annotations
+
+import json
+from itertools import count, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shepherd.inference.replies import Called, ReplyParser, Said, Thought, family_of
+
+TEMPLATES = {
+    "hermes": "{{ '<tool_call>' }} {{ '<think>' }}",
+    "llama3": "<|start_header_id|> <|python_tag|>",
+    "mistral": "[TOOL_CALLS] [THINK] [/THINK]",
+    "harmony": "<|start|> <|channel|>",
+    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜> </think>",
+    "functiongemma": "<start_function_call>",
+    "gemma": "<start_of_turn>",
+    "json": "{% for m in messages %}",
+}
+TOOLS = ("get_weather", "add")
+PARIS = '{"city": "Paris"}'
+
+
+def events_of(family: str, pieces, *, prompt: str = "", tools=TOOLS) -> list:
+    """The events of a stream, neighbours of one kind joined."""
+    ids = (f"id{n}" for n in count())
+    parser = ReplyParser(TEMPLATES[family], prompt=prompt, tools=tools, new_id=lambda: next(ids))
+    found = [event for piece in pieces for event in parser.feed(piece)] + parser.end()
+    joined: list = []
+    for event in found:
+        if joined and type(event) is type(joined[-1]) and not isinstance(event, Called):
+            last = joined.pop()
+            joined.append(type(event)(last.text + event.text, last.raw + event.raw))
+        else:
+            joined.append(event)
+    return joined
+
+
+def told(family: str, text: str, **options) -> tuple[str, str, list[tuple[str, dict]]]:
+    """Text, thought and calls of a reply."""
+    events = events_of(family, [text], **options)
+    assert "".join(event.raw for event in events) == text
+    said = "".join(event.text for event in events if isinstance(event, Said))
+    thought = "".join(event.text for event in events if isinstance(event, Thought))
+    calls = [(e.call.name, json.loads(e.call.arguments)) for e in events if isinstance(e, Called)]
+    return said, thought, calls
+
+
+WEATHER = [("get_weather", {"city": "Paris"})]
+BOTH = [*WEATHER, ("add", {"a": 1, "b": [2, 3]})]
+HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+CODER = (
+    "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>"
+)
+GLM = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
+ADD = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": [2, 3]}}</tool_call>'
+DS_OLD = (
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
+    + PARIS
+    + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
+DS_NEW = (
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+    + PARIS
+    + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
+HARMONY_CALL = (
+    "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" + PARIS + "<|call|>"
+)
+HARMONY = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" + HARMONY_CALL
+
+REPLIES = [
+    ("hermes", "Hello.", "Hello.", "", []),
+    ("hermes", "<think>\nHm.\n</think>\n\nHello.", "Hello.", "Hm.", []),
+    ("hermes", "<think>\n\n</think>\n\nHello.", "Hello.", "", []),
+    ("hermes", "Let me see.\n" + HERMES, "Let me see.\n", "", WEATHER),
+    ("hermes", HERMES + "\n" + ADD, "", "", BOTH),
+    ("hermes", "<think>Hm.</think>" + CODER, "", "Hm.", WEATHER),
+    ("hermes", GLM, "", "", WEATHER),
+    ("hermes", HERMES[:-12], "", "", WEATHER),  # the end of the turn ends the call
+    (
+        "hermes",
+        '<tool_call>{"name": "add", "arguments": "{\\"a\\": 1}"}</tool_call>',
+        "",
+        "",
+        [("add", {"a": 1})],
+    ),
+    ("hermes", "The tag <think> begins a thought.", "The tag <think> begins a thought.", "", []),
+    (
+        "llama3",
+        "<|python_tag|>" + '{"name": "get_weather", "parameters": {"city": "Paris"}}',
+        "",
+        "",
+        WEATHER,
+    ),
+    ("llama3", '{"name": "get_weather", "parameters": {"city": "Paris"}}', "", "", WEATHER),
+    (
+        "llama3",
+        '{"type": "function", "function": "get_weather", "parameters": {"city": "Paris"}}',
+        "",
+        "",
+        WEATHER,
+    ),
+    ("llama3", '<|python_tag|>get_weather.call(city="Paris")', "", "", WEATHER),
+    (
+        "llama3",
+        '<|python_tag|>{"name": "get_weather", "parameters": {"city": "Paris"}};'
+        ' {"name": "add", "parameters": {"a": 1, "b": [2, 3]}}',
+        "",
+        "",
+        BOTH,
+    ),
+    ("mistral", '[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}}]', "", "", WEATHER),
+    ("mistral", "[TOOL_CALLS]get_weather[ARGS]" + PARIS, "", "", WEATHER),
+    ("mistral", "[TOOL_CALLS]get_weather[CALL_ID]abc123def[ARGS]" + PARIS, "", "", WEATHER),
+    (
+        "mistral",
+        "[TOOL_CALLS]get_weather[ARGS]" + PARIS + '[TOOL_CALLS]add[ARGS]{"a": 1, "b": [2, 3]}',
+        "",
+        "",
+        BOTH,
+    ),
+    ("mistral", "[THINK]Hm.[/THINK]Hello.", "Hello.", "Hm.", []),
+    ("harmony", HARMONY, "", "Hm.", WEATHER),
+    (
+        "harmony",
+        "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>",
+        "Hello.",
+        "Hm.",
+        [],
+    ),
+    (
+        "harmony",
+        "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant" + HARMONY_CALL,
+        "I look.",
+        "",
+        WEATHER,
+    ),
+    (
+        "harmony",
+        "<|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>" + PARIS,
+        "",
+        "",
+        WEATHER,
+    ),
+    ("harmony", "Hello.", "Hello.", "", []),
+    ("deepseek", "I look." + DS_OLD, "I look.", "", WEATHER),
+    ("deepseek", "<think>Hm.</think>" + DS_NEW, "", "Hm.", WEATHER),
+    (
+        "functiongemma",
+        "<start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>",
+        "",
+        "",
+        WEATHER,
+    ),
+    (
+        "functiongemma",
+        "<start_function_call>call:add{a:1,b:2}<end_function_call>",
+        "",
+        "",
+        [("add", {"a": 1, "b": 2})],
+    ),
+    ("gemma", '```tool_code\nget_weather(city="Paris")\n```', "", "", WEATHER),
+    ("gemma", '```json\n{"name": "get_weather", "parameters": {"city": "Paris"}}\n```', "", "", WEATHER),
+    ("gemma", "```python\nprint(1)\n```", "```python\nprint(1)\n```", "", []),
+    ("json", '{"name": "get_weather", "arguments": {"city": "Paris"}}', "", "", WEATHER),
+    (
+        "json",
+        '{"tool_calls": [{"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}]}',
+        "",
+        "",
+        WEATHER,
+    ),
+    ("json", '[{"name": "get_weather", "arguments": {"city": "Paris"}}]\nDone.', "Done.", "", WEATHER),
+]
+
+
+@pytest.mark.parametrize(("family", "reply", "said", "thought", "calls"), REPLIES)
+def test_reply_is_told_apart(family: str, reply: str, said: str, thought: str, calls: list) -> None:
+    assert told(family, reply) == (said, thought, calls)
+
+
+@pytest.mark.parametrize(("family", "reply"), [(case[0], case[1]) for case in REPLIES])
+def test_reply_in_single_characters_is_the_same(family: str, reply: str) -> None:
+    assert events_of(family, reply) == events_of(family, [reply])
+
+
+MALFORMED = [
+    ("hermes", "<tool_call>not json</tool_call> and more"),
+    ("hermes", '<tool_call>{"name": "add"}</tool_call>'),
+    ("hermes", '<tool_call>{"name": "add", "arguments": [1]}</tool_call>'),
+    ("hermes", '<tool_call>{"name": "rm -rf /", "arguments": {}}</tool_call>'),
+    ("hermes", '<tool_call>{"name": "add", "arguments": {"a": NaN}}</tool_call>'),
+    ("hermes", '<tool_call>{"name": "add", "arguments": {"a": 1e999}}</tool_call>'),
+    ("hermes", '<tool_call>{"name": "add", "arguments": {"a": ' + "[" * 100_000),
+    ("hermes", '<tool_call>{"name": "add", "argum'),
+    ("hermes", "<function=add>"),
+    ("llama3", "<|python_tag|>import os; os.system('x')"),
+    ("llama3", "<|python_tag|>add(a=open('x'))"),
+    ("llama3", '{"name": "Bob", "age": 3}'),
+    ("llama3", '{"city": "Paris"}'),
+    ("mistral", "[TOOL_CALLS] are a marker"),
+    ("mistral", '[TOOL_CALLS][{"name": "add", "arguments": {"a": 1}'),
+    ("mistral", "[TOOL_CALLS]add[ARGS]{"),
+    ("harmony", "<|channel|>commentary to=functions.add<|message|>not json<|call|>"),
+    ("harmony", "<|channel|>" + "x" * 2000),
+    ("harmony", "<|channel|>final"),
+    ("deepseek", "<｜tool▁call▁begin｜>add<｜tool▁call▁end｜>"),
+    ("functiongemma", "<start_function_call>add<end_function_call>"),
+    ("gemma", "```tool_code\nimport os\n```"),
+    ("json", '{"name": "unknown", "arguments": {}}'),
+    ("json", "{}"),
+    ("json", "[1, 2]"),
+    ("json", "{ braces }"),
+]
+
+
+@pytest.mark.parametrize(("family", "reply"), MALFORMED)
+def test_malformed_call_is_text_and_never_lost(family: str, reply: str) -> None:
+    events = events_of(family, [reply])
+
+    assert not any(isinstance(event, Called) for event in events)
+    assert "".join(event.raw for event in events) == reply
+    assert "".join(event.text for event in events if isinstance(event, Said)) == reply
+
+
+@pytest.mark.parametrize("reply", ["<tool_call>bad" + HERMES, "<tool_call>bad</tool_call>" + HERMES])
+def test_call_behind_a_malformed_one_is_found(reply: str) -> None:
+    said, _, calls = told("hermes", reply)
+
+    assert calls == WEATHER
+    assert said.startswith("<tool_call>bad")
+
+
+def test_text_before_a_call_comes_at_once() -> None:
+    parser = ReplyParser(TEMPLATES["hermes"])
+
+    assert parser.feed("Let me look") == [Said("Let me look", "Let me look")]
+    assert parser.feed(" <tool_c") == [Said(" ", " ")]
+    assert parser.feed("ake>") == [Said("<tool_cake>", "<tool_cake>")]
+
+
+def test_prompt_that_ends_inside_a_thought_begins_with_one() -> None:
+    reply = "Hm.\n</think>\n\nHello."
+
+    assert told("deepseek", reply, prompt="<｜Assistant｜><think>\n") == ("Hello.", "Hm.", [])
+    assert told("deepseek", "Hm.", prompt="<think>\n") == ("", "Hm.", [])
+    assert told("hermes", "Hello.", prompt="<think>\n\n</think>\n\n") == ("Hello.", "", [])
+    assert told("harmony", "Hm.", prompt="<|channel|>analysis<|message|>") == ("", "Hm.", [])
+
+
+def test_answer_in_json_is_an_answer_when_there_are_no_tools() -> None:
+    reply = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
+
+    assert told("json", reply, tools=()) == (reply, "", [])
+    parser = ReplyParser(TEMPLATES["json"])
+    assert parser.feed('{"name": "ge') == [Said('{"name": "ge', '{"name": "ge')]
+
+
+def test_json_answer_is_not_held_back_when_its_first_key_is_none_of_a_call() -> None:
+    parser = ReplyParser(TEMPLATES["json"], tools=TOOLS)
+
+    assert parser.feed('{"city": ') != []
+
+
+def test_endless_call_becomes_text_in_the_end() -> None:
+    parser = ReplyParser(TEMPLATES["hermes"])
+    piece = "x" * 65_536
+
+    events = (
+        [event for _ in range(20) for event in parser.feed(piece)] if parser.feed("<tool_call>") == [] else []
+    )
+
+    assert sum(len(event.raw) for event in events) >= 1 << 20
+
+
+def test_ids_are_what_every_template_takes() -> None:
+    parser = ReplyParser(TEMPLATES["hermes"])
+    calls = [e.call for e in [*parser.feed(HERMES + ADD), *parser.end()] if isinstance(e, Called)]
+
+    assert len({call.id for call in calls}) == 2
+    assert all(len(call.id) == 9 and call.id.isalnum() for call in calls)
+
+
+@pytest.mark.parametrize("family", TEMPLATES)
+def test_family_is_known_by_its_template(family: str) -> None:
+    assert family_of(TEMPLATES[family]) == family
+
+
+FRAGMENTS = [
+    "<think>",
+    "</think>",
+    "[THINK]",
+    "[/THINK]",
+    "<tool_call>",
+    "</tool_call>",
+    "<|python_tag|>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]",
+    "<|channel|>",
+    "<|message|>",
+    "<|start|>",
+    "<|end|>",
+    "<|call|>",
+    "<|return|>",
+    "analysis",
+    "final",
+    "commentary to=functions.add ",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁end｜>",
+    "<start_function_call>",
+    "<end_function_call>",
+    "call:add{a:1}",
+    "```tool_code\n",
+    "```json\n",
+    "```",
+    "add(a=1)",
+    '{"name": "add", "arguments": {"a": 1}}',
+    '{"a": "}"}',
+    '{"name": "add", "argu',
+    "add",
+    " ",
+    "\n",
+    "Hello",
+    "<",
+    "{",
+    "[",
+    "}",
+    "]",
+    '"',
+    "é",
+    HERMES,
+    CODER,
+    GLM,
+    DS_NEW,
+]
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    family=st.sampled_from(sorted(TEMPLATES)),
+    parts=st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=14),
+    cuts=st.lists(st.integers(0, 400), max_size=12),
+    in_thought=st.booleans(),
+    tools=st.sampled_from([(), TOOLS]),
+)
+def test_any_split_gives_the_same_events_and_loses_nothing(family, parts, cuts, in_thought, tools) -> None:
+    text = "".join(parts)
+    prompt = "<think>\n" if in_thought else ""
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    pieces = [text[a:b] for a, b in pairwise(places)]
+
+    whole = events_of(family, [text], prompt=prompt, tools=tools)
+
+    assert "".join(event.raw for event in whole) == text
+    assert events_of(family, pieces, prompt=prompt, tools=tools) == whole
+    assert events_of(family, text, prompt=prompt, tools=tools) == whole
+    for event in whole:
+        if isinstance(event, Called):
+            assert isinstance(json.loads(event.call.arguments), dict)
