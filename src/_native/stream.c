@@ -39,6 +39,7 @@ typedef struct {
 struct shp_stream {
     shp_mutex mutex;
     shp_condition changed;
+    int n_holders; /* who frees it last; under the mutex */
     int cancelled; /* read without the mutex, through shp_flag_get */
     shp_ending ending;
     shp_counters counters;
@@ -73,11 +74,23 @@ shp_stream *shp_stream_new(void) {
         free(s);
         return NULL;
     }
+    s->n_holders = 1;
     return s;
+}
+
+void shp_stream_hold(shp_stream *s) {
+    shp_mutex_lock(&s->mutex);
+    s->n_holders++;
+    shp_mutex_unlock(&s->mutex);
 }
 
 void shp_stream_free(shp_stream *s) {
     if (!s)
+        return;
+    shp_mutex_lock(&s->mutex);
+    int is_held = --s->n_holders > 0;
+    shp_mutex_unlock(&s->mutex);
+    if (is_held)
         return;
     for (size_t i = 0; i < s->n_stops; i++) {
         free(s->stops[i].text);
@@ -342,86 +355,4 @@ int64_t shp_stream_text_length(shp_stream *s) {
     int64_t n = (int64_t)s->text_length;
     shp_mutex_unlock(&s->mutex);
     return n;
-}
-
-/* ---- the mailbox ---- */
-
-enum { BOX_IDLE, BOX_FILLING, BOX_POSTED, BOX_TAKEN };
-
-struct shp_mailbox {
-    shp_mutex mutex;
-    shp_condition changed;
-    int state, closed;
-};
-
-shp_mailbox *shp_mailbox_new(void) {
-    shp_mailbox *box = calloc(1, sizeof *box);
-    if (!box)
-        return NULL;
-    if (shp_mutex_init(&box->mutex) != 0) {
-        free(box);
-        return NULL;
-    }
-    if (shp_condition_init(&box->changed) != 0) {
-        shp_mutex_destroy(&box->mutex);
-        free(box);
-        return NULL;
-    }
-    return box;
-}
-
-void shp_mailbox_free(shp_mailbox *box) {
-    if (!box)
-        return;
-    shp_condition_destroy(&box->changed);
-    shp_mutex_destroy(&box->mutex);
-    free(box);
-}
-
-static void set_state(shp_mailbox *box, int state) {
-    shp_mutex_lock(&box->mutex);
-    box->state = state;
-    shp_condition_broadcast(&box->changed);
-    shp_mutex_unlock(&box->mutex);
-}
-
-int shp_mailbox_begin(shp_mailbox *box) {
-    shp_mutex_lock(&box->mutex);
-    int answer = box->closed ? -1 : box->state == BOX_IDLE;
-    if (answer == 1)
-        box->state = BOX_FILLING;
-    shp_mutex_unlock(&box->mutex);
-    return answer;
-}
-
-void shp_mailbox_post(shp_mailbox *box) { set_state(box, BOX_POSTED); }
-
-void shp_mailbox_done(shp_mailbox *box) { set_state(box, BOX_IDLE); }
-
-int shp_mailbox_take(shp_mailbox *box) {
-    shp_mutex_lock(&box->mutex);
-    while (box->state != BOX_POSTED && !box->closed)
-        shp_condition_wait_ms(&box->changed, &box->mutex, -1);
-    /* A command that came before the closing is still served: its reader waits for an ending. */
-    int taken = box->state == BOX_POSTED;
-    if (taken)
-        box->state = BOX_TAKEN;
-    shp_mutex_unlock(&box->mutex);
-    return taken;
-}
-
-void shp_mailbox_close(shp_mailbox *box) {
-    shp_mutex_lock(&box->mutex);
-    box->closed = 1;
-    shp_condition_broadcast(&box->changed);
-    shp_mutex_unlock(&box->mutex);
-}
-
-int shp_mailbox_wait_idle(shp_mailbox *box, int timeout_ms) {
-    shp_mutex_lock(&box->mutex);
-    if (box->state != BOX_IDLE)
-        shp_condition_wait_ms(&box->changed, &box->mutex, timeout_ms);
-    int idle = box->state == BOX_IDLE;
-    shp_mutex_unlock(&box->mutex);
-    return idle;
 }

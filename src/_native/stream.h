@@ -30,8 +30,9 @@ typedef struct {
 
 typedef struct shp_stream shp_stream;
 
-shp_stream *shp_stream_new(void);
-void shp_stream_free(shp_stream *stream);
+shp_stream *shp_stream_new(void);                  /* with one holder */
+void shp_stream_hold(shp_stream *stream);
+void shp_stream_free(shp_stream *stream);          /* one holder less; the last one frees it */
 shp_status shp_stream_add_stop(shp_stream *stream, const char *text, size_t length);
 
 /* Engine thread. */
@@ -47,18 +48,6 @@ size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
 shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);
 size_t shp_stream_tokens(shp_stream *stream, const int32_t **tokens, const int64_t **ends);
 int64_t shp_stream_text_length(shp_stream *stream);
-
-/* A box for one command to the engine thread: posted, taken, done, or closed for good. */
-typedef struct shp_mailbox shp_mailbox;
-
-shp_mailbox *shp_mailbox_new(void);
-void shp_mailbox_free(shp_mailbox *box);
-int shp_mailbox_begin(shp_mailbox *box);              /* 1: empty and ours to fill; 0: busy; -1: closed */
-void shp_mailbox_post(shp_mailbox *box);
-int shp_mailbox_take(shp_mailbox *box);               /* waits; 1: a command, 0: closed */
-void shp_mailbox_done(shp_mailbox *box);
-void shp_mailbox_close(shp_mailbox *box);
-int shp_mailbox_wait_idle(shp_mailbox *box, int timeout_ms);
 
 int64_t shp_now_ns(void);
 

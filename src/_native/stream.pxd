@@ -1,4 +1,4 @@
-# stream.h: the way of an answer's bytes and of one command between two threads. Nothing here takes the GIL.
+# stream.h: the way of an answer's bytes between two threads. Nothing here takes the GIL.
 from libc.stdint cimport int32_t, int64_t
 
 cdef extern from "stream.h" nogil:
@@ -25,8 +25,6 @@ cdef extern from "stream.h" nogil:
         int32_t code
     ctypedef struct shp_stream:
         pass
-    ctypedef struct shp_mailbox:
-        pass
 
     shp_stream *shp_stream_new() noexcept                                          # NULL: no memory
     void shp_stream_free(shp_stream *) noexcept
@@ -41,15 +39,6 @@ cdef extern from "stream.h" nogil:
     shp_ending shp_stream_ending(shp_stream *, shp_counters *) noexcept
     size_t shp_stream_tokens(shp_stream *, const int32_t **, const int64_t **) noexcept
     int64_t shp_stream_text_length(shp_stream *) noexcept
-
-    shp_mailbox *shp_mailbox_new() noexcept                                        # NULL: no memory
-    void shp_mailbox_free(shp_mailbox *) noexcept
-    int shp_mailbox_begin(shp_mailbox *) noexcept
-    void shp_mailbox_post(shp_mailbox *) noexcept
-    int shp_mailbox_take(shp_mailbox *) noexcept
-    void shp_mailbox_done(shp_mailbox *) noexcept
-    void shp_mailbox_close(shp_mailbox *) noexcept
-    int shp_mailbox_wait_idle(shp_mailbox *, int) noexcept
 
     int64_t shp_now_ns() noexcept
 

@@ -67,6 +67,10 @@ class MirrorMachine(RuleBasedStateMachine):
         return stream
 
     def _note(self, counters: dict[str, int], n_prompt: int) -> None:
+        if counters["prompt_tokens"] == 0:
+            # Cancelled before it began: the cache is as it was.
+            assert self.mirror == self.engine.decoder.mirror_ids
+            return
         self.mirror = self.engine.decoder.mirror_ids
         reused = counters["reused_tokens"]
         alone = self.alone[:reused] + [False] * (n_prompt - reused)
@@ -170,7 +174,8 @@ class MirrorMachine(RuleBasedStateMachine):
 
 
 def _counters(generation: Generation) -> dict[str, int]:
-    return {"reused_tokens": generation.stats.reused_tokens}
+    stats = generation.stats
+    return {"prompt_tokens": stats.prompt_tokens, "reused_tokens": stats.reused_tokens}
 
 
 @pytest.mark.parametrize(

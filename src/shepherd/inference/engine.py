@@ -14,7 +14,7 @@ from shepherd._native import engine as native
 from shepherd.errors import ContextOverflowError, UsageError
 from shepherd.inference.generation import Generation
 from shepherd.inference.grammar import GrammarCache
-from shepherd.inference.model import EngineSettings, LoadedModel, ModelInfo
+from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.transcript import Prompt, Transcript
@@ -27,10 +27,11 @@ _BACKGROUND_CHUNK = 128
 
 
 class Engine:
-    """A model ready to answer. One answer at a time; close() it, or leave its `with` block.
+    """A model ready to answer; close() it, or leave its `with` block.
 
     The prompt of each answer is compared with what the KV cache holds, and only the rest is decoded. Sampling
-    runs on a thread of its own, without Python.
+    runs on a thread of its own, without Python. One answer at a time, unless the settings have several slots:
+    then so many are made together, and more wait their turn.
 
         with Engine("model.gguf") as engine, engine.generate([Message("user", "Hello")]) as answer:
             for piece in answer:
@@ -70,6 +71,9 @@ class Engine:
                 n_window=self.model.window_tokens,
                 n_swa=self.model.info.n_swa,
                 n_chunk=self.settings.n_ubatch,
+                n_slots=self.settings.slots,
+                cache_bytes=self.settings.cache_ram_bytes,
+                edit=KV_EDITS[self.settings.kv_edit],
                 gate=self._gate,
                 yields_to=None if yields_to is None else yields_to._gate,
             )
@@ -125,7 +129,14 @@ class Engine:
         """
         self._check_open()
         chunk = min(self.settings.n_ubatch, _BACKGROUND_CHUNK)
-        settings = replace(self.settings, n_ctx=n_ctx or self.window_tokens, n_ubatch=chunk, n_batch=chunk)
+        settings = replace(
+            self.settings,
+            n_ctx=n_ctx or self.window_tokens,
+            n_ubatch=chunk,
+            n_batch=chunk,
+            slots=1,
+            cache_ram_bytes=self.settings.cache_ram_bytes // 4,
+        )
         return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
@@ -152,14 +163,16 @@ class Engine:
         max_tokens: int = 1024,
         stop: Sequence[str] = (),
         grammar: str = "",
+        background: bool = False,
     ) -> Generation:
         """Begin the answer to a conversation; with a `grammar` (GBNF), one that follows it.
 
         Such an answer is whole when it ends with finish_reason "stop", unless a stop string cut it.
         UsageError when the grammar is none.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
-        UsageError while another answer runs, TemplateError when the model's template refuses the messages.
-        An answer that meets the end of the window ends with finish_reason "length".
+        UsageError while another answer runs in the only slot, TemplateError when the template refuses the
+        messages. An answer that meets the end of the window ends with finish_reason "length". One in the
+        `background` pauses while others are made.
         """
         started = time.perf_counter()
         self._check_open()
@@ -173,6 +186,7 @@ class Engine:
                 max_tokens=max_tokens,
                 stop=stops,
                 grammar=grammar,
+                background=background,
                 started=started,
             )
 
@@ -184,6 +198,7 @@ class Engine:
         max_tokens: int = 1024,
         stop: Sequence[str] = (),
         grammar: str = "",
+        background: bool = False,
     ) -> Generation:
         """Like `generate`, below the chat: go on after these ids. No BOS is added."""
         started = time.perf_counter()
@@ -203,6 +218,7 @@ class Engine:
                 max_tokens=max_tokens,
                 stop=stop,
                 grammar=grammar,
+                background=background,
                 started=started,
             )
 
@@ -214,6 +230,7 @@ class Engine:
         max_tokens: int,
         stop: Sequence[str],
         grammar: str,
+        background: bool,
         started: float,
     ) -> Generation:
         if max_tokens < 0:
@@ -224,7 +241,8 @@ class Engine:
         if sampling.seed is None and self.settings.seed is not None:
             sampling = replace(sampling, seed=self.settings.seed)
         # Before anything is handed over: both may refuse.
-        sampler, grammar_sampler = self._samplers.address(sampling), self._grammars.address(grammar)
+        sampler = self._samplers.borrow(sampling)
+        rules = self._grammars.borrow(grammar) if grammar else None
         stream = native.Stream([text.encode("utf-8", "replace") for text in stop if text])
         generation = Generation(
             stream,
@@ -232,17 +250,24 @@ class Engine:
             prompt_tokens_per_message=prompt.tokens_per_message,
             window_tokens=self.window_tokens,
             started=started,
-            wait_idle=self.decoder.wait_idle,
         )
         self.decoder.submit(
             prompt.token_ids,
             stream,
-            sampler=sampler,
-            grammar=grammar_sampler,
+            sampler=sampler.address,
+            grammar=0 if rules is None else rules.address,
             max_tokens=max_tokens,
             penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
+            boundaries=prompt.boundaries,
+            background=background,
+            may_wait=True,
         )
-        self._current = weakref.ref(generation, lambda _: stream.cancel())
+        sampler.stream = stream
+        if rules is not None:
+            rules.stream = stream
+        # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
+        weakref.finalize(generation, stream.cancel).atexit = False
+        self._current = weakref.ref(generation)
         return generation
 
     def _check_open(self) -> None:
@@ -250,14 +275,12 @@ class Engine:
             raise UsageError("the engine is closed", hint="make a new one")
 
     def _check_idle(self) -> None:
-        current = self._current() if self._current is not None else None
+        current = self._current() if self._current is not None and self.settings.slots == 1 else None
         if current is not None and current.is_running:
             raise UsageError(
                 "another answer is still being generated",
                 hint="iterate it to its end, or close() it, before the next",
             )
-        # A generation that was dropped unfinished is cancelled; the engine ends it within a micro-batch.
-        self.decoder.wait_idle()
 
     def _check_length(self, n_bytes: int) -> None:
         # Tokenising 10 MB takes seconds; that it cannot fit is known without.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 
 from shepherd._native import engine as native
@@ -40,14 +40,12 @@ class Generation:
         prompt_tokens_per_message: tuple[int, ...],
         window_tokens: int,
         started: float,
-        wait_idle: Callable[[], object],
     ) -> None:
         self.prompt_tokens_per_message = prompt_tokens_per_message
         self._stream = stream
         self._vocabulary = vocabulary
         self._window_tokens = window_tokens
         self._started = started
-        self._wait_idle = wait_idle
         self._pieces: list[str] = []
         self._result: tuple[str, tuple[int, ...], TurnStats] | None = None
         self._first_s: float | None = None
@@ -124,8 +122,6 @@ class Generation:
     def _finish(self) -> None:
         if self._result is not None:
             return
-        # The stream ends a moment before the engine thread is free again.
-        self._wait_idle()
         text = "".join(self._pieces)
         self._result = (text, self._ids(text), self._measure())
         drain_log()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.inference.binding import last_error, llama
+from shepherd.inference.sampler import Lending
 
 __all__ = ["GrammarCache", "check_grammar", "schema_to_grammar"]
 
@@ -106,35 +106,15 @@ def _problem(line: int, what: str) -> UsageError:
     )
 
 
-class GrammarCache:
-    """Holds llama.cpp's sampler for the grammar used last; each answer resets it."""
+class GrammarCache(Lending[str]):
+    """llama.cpp's samplers for grammars. UsageError for what is no grammar."""
 
     def __init__(self, vocabulary_address: int) -> None:
-        self._c = llama()
+        super().__init__()
         self._vocabulary = vocabulary_address
-        self._text = ""
-        self._sampler: Any = None
 
-    def address(self, grammar: str) -> int:
-        """Of the sampler for `grammar`; 0 for "". The one before is freed: nothing may be sampling with it.
-
-        Raises UsageError when it is no grammar.
-        """
-        if not grammar:
-            return 0
-        if self._text != grammar:
-            self.close()
-            self._sampler = self._build(grammar)
-            self._text = grammar
-        return int(ctypes.cast(self._sampler, ctypes.c_void_p).value or 0)
-
-    def close(self) -> None:
-        """Free the sampler. May be called twice."""
-        sampler, self._sampler, self._text = self._sampler, None, ""
-        if sampler is not None:
-            self._c.llama_sampler_free(sampler)
-
-    def _build(self, grammar: str) -> Any:
+    def _build(self, key: str) -> Any:
+        grammar = key
         check_grammar(grammar)
         sampler = self._c.llama_sampler_init_grammar(
             self._vocabulary, grammar.encode("utf-8", "replace"), _ROOT

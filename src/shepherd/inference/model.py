@@ -30,6 +30,7 @@ _KINDS: dict[CacheKind, int] = {
 }
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _KV_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml_type
+KV_EDITS = {"exact": native.EXACT, "shift": native.SHIFT, "hole": native.HOLE}
 _BYTES_PER_THREAD = 16 << 20
 _NO_ROPE = -1
 
@@ -42,6 +43,11 @@ class EngineSettings:
     GPU. `seed` is for answers whose Sampling has none. `n_ubatch` is how many prompt tokens are decoded
     between two looks at the cancel flag. `swa_full`: layers with a sliding window keep everything, which
     takes the memory of full attention and lets any rewind reuse what stays.
+
+    `slots` conversations share the window, each with its own place in it. `cache_ram_bytes` bounds what is
+    kept outside the context: conversations that had to give up their slot, and checkpoints of caches that
+    cannot rewind. `kv_edit`: what a prompt that lacks a part of the middle does to the cache. "exact" decodes
+    again from there on; "shift" closes the gap and "hole" leaves it, both approximations.
     """
 
     n_ctx: int = 0
@@ -53,6 +59,9 @@ class EngineSettings:
     n_ubatch: int = 512
     swa_full: bool = False
     seed: int | None = None
+    slots: int = 1
+    cache_ram_bytes: int = 512 << 20
+    kv_edit: Literal["exact", "shift", "hole"] = "exact"
 
     def __post_init__(self) -> None:
         _in_range("n_ctx", self.n_ctx, 0, 1 << 24)
@@ -60,6 +69,10 @@ class EngineSettings:
         _in_range("n_threads", self.n_threads, 0, 512)
         _in_range("n_batch", self.n_batch, 1, 1 << 16)
         _in_range("n_ubatch", self.n_ubatch, 1, 1 << 16)
+        _in_range("slots", self.slots, 1, native.MOST_SLOTS)
+        _in_range("cache_ram_bytes", self.cache_ram_bytes, 0, 1 << 50)
+        if self.kv_edit not in KV_EDITS:
+            raise UsageError(f"kv_edit is {self.kv_edit!r}", hint="use exact, shift or hole")
         if self.flash_attention not in _FLASH_ATTENTION:
             raise UsageError(f"flash_attention is {self.flash_attention!r}", hint="use auto, on or off")
         if self.kv_type not in _KV_TYPES:
@@ -246,8 +259,10 @@ class LoadedModel:
         settings = self.settings
         parameters.n_ctx = self._window()
         parameters.n_ubatch = settings.n_ubatch
-        parameters.n_batch = max(settings.n_batch, settings.n_ubatch)
-        parameters.n_seq_max = 1
+        parameters.n_batch = max(settings.n_batch, settings.n_ubatch, settings.slots)
+        parameters.n_seq_max = settings.slots
+        # The cells belong to all sequences: a long conversation may take what the others leave.
+        parameters.kv_unified = True
         parameters.flash_attn_type = self._flash_attention()
         parameters.type_k = parameters.type_v = _KV_TYPES[settings.kv_type]
         parameters.n_threads = parameters.n_threads_batch = settings.n_threads or _default_threads(

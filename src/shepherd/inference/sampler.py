@@ -1,19 +1,20 @@
-"""Sampler chains of llama.cpp, made once per settings."""
+"""Sampler chains of llama.cpp, made once per settings and run."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from shepherd._native import engine as native
 from shepherd.errors import UsageError
 from shepherd.inference.binding import llama
 from shepherd.types import Sampling
 
-__all__ = ["SamplerCache", "check_sampling", "recommended_sampling"]
+__all__ = ["Lending", "Lent", "SamplerCache", "check_sampling", "recommended_sampling"]
 
 _RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED: each reset draws a new one
 
@@ -66,38 +67,75 @@ def recommended_sampling(metadata: Mapping[str, object]) -> Sampling:
     return sampling
 
 
-class SamplerCache:
-    """Holds the chain of the settings used last: they rarely change within a conversation.
+_Key = TypeVar("_Key", bound=Hashable)
+# Idle samplers that are kept for the next run of the same settings.
+_KEPT = 8
 
-    Order as in llama.cpp's own programs: penalties, top-k, top-p, min-p, temperature, then the draw. A chain
-    is reset before each answer, which also restores its seed.
+
+class Lent(Generic[_Key]):
+    """A sampler of llama.cpp, its borrower's until the stream that it samples into has ended."""
+
+    def __init__(self, key: _Key, sampler: Any) -> None:
+        self.key = key
+        self.sampler = sampler
+        self.address = int(ctypes.cast(sampler, ctypes.c_void_p).value or 0)
+        self.stream: native.Stream | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing samples with it."""
+        return self.stream is None or self.stream.ending != native.RUNNING
+
+
+class Lending(Generic[_Key]):
+    """Samplers by their settings: made on demand, lent to one run at a time, kept for the next.
+
+    For one thread at a time. llama.cpp's are reset before each answer, which also restores their seed.
     """
 
-    def __init__(self, n_vocab: int) -> None:
+    def __init__(self) -> None:
         self._c = llama()
-        self._n_vocab = n_vocab
-        self._key: Sampling | None = None
-        self._chain: Any = None
+        self._lent: list[Lent[_Key]] = []
         self.built = 0
 
-    def address(self, sampling: Sampling) -> int:
-        """Of the chain for `sampling`. The one before is freed, so nothing may be sampling with it."""
-        if self._key != sampling:
-            check_sampling(sampling)
-            self.close()
-            self._chain = self._build(sampling)
-            self._key = sampling
-            self.built += 1
-        return _address(self._chain)
+    def borrow(self, key: _Key) -> Lent[_Key]:
+        """One for these settings. Whoever samples with it sets its `stream`."""
+        for i, lent in enumerate(self._lent):
+            if lent.key == key and lent.is_idle:
+                # The ones used last stand at the end.
+                self._lent.append(self._lent.pop(i))
+                return lent
+        made = Lent(key, self._build(key))
+        self.built += 1
+        self._lent.append(made)
+        idle = [lent for lent in self._lent[:-1] if lent.is_idle]
+        for lent in idle[: max(0, len(idle) - _KEPT)]:
+            self._free(lent)
+        return made
 
     def close(self) -> None:
-        """Free the chain. May be called twice."""
-        chain, self._chain, self._key = self._chain, None, None
-        if chain is not None:
-            self._c.llama_sampler_free(chain)
+        """Free them all; nothing may be sampling any more. May be called twice."""
+        while self._lent:
+            self._free(self._lent[0])
 
-    def _build(self, sampling: Sampling) -> Any:
-        c = self._c
+    def _free(self, lent: Lent[_Key]) -> None:
+        self._lent.remove(lent)
+        self._c.llama_sampler_free(lent.sampler)
+
+    def _build(self, key: _Key) -> Any:
+        raise NotImplementedError
+
+
+class SamplerCache(Lending[Sampling]):
+    """Chains in llama.cpp's own order: penalties, top-k, top-p, min-p, temperature, the draw."""
+
+    def __init__(self, n_vocab: int) -> None:
+        super().__init__()
+        self._n_vocab = n_vocab
+
+    def _build(self, key: Sampling) -> Any:
+        check_sampling(key)
+        c, sampling = self._c, key
         parameters = c.llama_sampler_chain_default_params()
         parameters.no_perf = True
         chain = c.llama_sampler_chain_init(parameters)
@@ -122,7 +160,3 @@ class SamplerCache:
         for link in links:
             c.llama_sampler_chain_add(chain, link)
         return chain
-
-
-def _address(chain: Any) -> int:
-    return int(ctypes.cast(chain, ctypes.c_void_p).value or 0)

@@ -38,11 +38,16 @@ _CACHED_SKELETONS = 256
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Ids for the engine; how many each message has of them, the template's text around it included."""
+    """Ids for the engine; how many each message has of them, the template's text around it included.
+
+    `boundaries`: lengths at which later prompts may part from this one, ascending: the end of the system
+    prompt and that of the last message, before the template's invitation to answer.
+    """
 
     token_ids: array[int]
     tokens_per_message: tuple[int, ...]
     text: str
+    boundaries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,15 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Skeleton:
-    """The template's own text: `texts[i]`, then the content of part `slots[i]`, ..., at last `texts[-1]`."""
+    """The template's own text: `texts[i]`, then the content of part `slots[i]`, ..., at last `texts[-1]`.
+
+    `closing`: how much of that last text belongs to the last message; the rest asks for an answer. -1 is
+    unknown.
+    """
 
     texts: tuple[str, ...]
     slots: tuple[int, ...]
+    closing: int
 
 
 class Transcript:
@@ -95,7 +105,7 @@ class Transcript:
         else:
             self._assemble(builder, skeleton, contents, parts)
             counts = builder.counts
-        return Prompt(builder.with_bos(counts), tuple(counts), text)
+        return builder.prompt(counts, text)
 
     def _parts(self, messages: Sequence[Message]) -> list[_Part]:
         parts = [
@@ -135,7 +145,16 @@ class Transcript:
         for at, i in found:
             texts.append(text[start:at])
             start = at + len(marks[i])
-        return _Skeleton((*texts, text[start:]), tuple(i for _, i in found))
+        return _Skeleton(
+            (*texts, text[start:]), tuple(i for _, i in found), self._closing(messages, text, start)
+        )
+
+    def _closing(self, messages: list[dict[str, str]], text: str, start: int) -> int:
+        try:
+            uninvited = self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            return -1
+        return len(uninvited) - start if start <= len(uninvited) and text.startswith(uninvited) else -1
 
     def _assemble(
         self, builder: _Builder, skeleton: _Skeleton, contents: Sequence[str], parts: Sequence[_Part]
@@ -150,8 +169,10 @@ class Transcript:
                 builder.answer(answer.token_ids)
             else:
                 builder.template(before)
+                if slot > 0 and parts[slot - 1].role == "system":
+                    builder.bound()
                 builder.content(content)
-        builder.template(skeleton.texts[-1])
+        builder.template(skeleton.texts[-1], bound_at=skeleton.closing)
         builder.flush()
 
     def _generation_prompt(self, parts: Sequence[_Part], slot: int, before: str) -> str | None:
@@ -234,12 +255,19 @@ class _Builder:
         self._run_owner: int | None = None
         self._after_ids = False
         self._strip_next = False
+        self._boundaries: list[int] = []
 
-    def template(self, text: str) -> None:
+    def bound(self) -> None:
+        """A boundary behind the ids that nothing to come can change."""
+        if self.ids:
+            self._boundaries.append(len(self.ids))
+
+    def template(self, text: str, *, bound_at: int = -1) -> None:
+        """The template's text; a boundary before the control token that begins at `bound_at`, if one does."""
         start = 0
         for match in self._vocabulary.control_pattern.finditer(text):
             self._run.append(text[start : match.start()])
-            self._control(self._vocabulary.controls[match[0]])
+            self._control(self._vocabulary.controls[match[0]], is_bound=match.start() == bound_at)
             start = match.end()
         self._run.append(text[start:])
 
@@ -265,17 +293,21 @@ class _Builder:
         self._run_owner = None
         self._after_ids = self._strip_next = False
 
-    def with_bos(self, counts: list[int]) -> array[int]:
+    def prompt(self, counts: list[int], text: str) -> Prompt:
         """The ids, after one BOS if the model wants one: templates may have written it themselves."""
-        bos = self._vocabulary.bos
+        bos, boundaries = self._vocabulary.bos, self._boundaries
         if self._vocabulary.adds_bos and (not self.ids or self.ids[0] != bos):
             self.ids.insert(0, bos)
             counts[0] += 1
-        return self.ids
+            boundaries = [length + 1 for length in boundaries]
+        inner = sorted({length for length in boundaries if length < len(self.ids)})
+        return Prompt(self.ids, tuple(counts), text, tuple(inner))
 
-    def _control(self, token: int) -> None:
+    def _control(self, token: int, *, is_bound: bool) -> None:
         before, after = self._vocabulary.strips(token)
         self.flush(strip_end=before)
+        if is_bound:
+            self.bound()
         self._add(array("i", [token]))
         self._strip_next = after
 

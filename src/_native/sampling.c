@@ -1,0 +1,100 @@
+/* Sampling: the sampler's own choice is looked at alone; only when the grammar refuses it is the grammar applied to
+   the whole vocabulary, which at 150,000 tokens costs as much as many layers. */
+#include "sampling.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PIECE_BYTES = 256 }; /* longer pieces (runs of blanks) take a detour through malloc */
+
+int shp_sampling_reserve(shp_sampling *sampling, int32_t n_vocab) {
+    sampling->candidates = malloc((size_t)n_vocab * sizeof *sampling->candidates);
+    sampling->refused = malloc((size_t)n_vocab * sizeof *sampling->refused);
+    return sampling->candidates && sampling->refused;
+}
+
+void shp_sampling_free(shp_sampling *sampling) {
+    free(sampling->candidates);
+    free(sampling->refused);
+    sampling->candidates = NULL;
+    sampling->refused = NULL;
+}
+
+/* Reset the chain, which also restores its seed, and show it the tail of the prompt. */
+void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n) {
+    shp_api.sampler_reset(sampling->sampler);
+    if (sampling->grammar)
+        shp_api.sampler_reset(sampling->grammar);
+    for (int32_t i = 0; i < n; i++)
+        shp_api.sampler_accept(sampling->sampler, tail[i]);
+}
+
+/* A token as the sampler chooses it; when some were refused, of those that the grammar lets through. */
+static int32_t draw(shp_sampling *sampling, const shp_context *context, int32_t at, int32_t n_refused) {
+    const float *logits = shp_api.get_logits_ith(context->ctx, at);
+    shp_llama_token_data *all = sampling->candidates;
+    int32_t n = context->n_vocab, i;
+    for (i = 0; i < n; i++)
+        all[i] = (shp_llama_token_data){i, logits[i], 0};
+    shp_llama_token_data_array candidates = {all, (size_t)n, -1, false};
+    if (n_refused > 0) {
+        shp_api.sampler_apply(sampling->grammar, &candidates);
+        for (i = 0; i < n_refused; i++)
+            all[sampling->refused[i]].logit = -INFINITY;
+        for (i = 0; i < n && all[i].logit == -INFINITY; i++)
+            ;
+        if (i == n)
+            return SHP_NO_TOKEN;
+    }
+    shp_api.sampler_apply(sampling->sampler, &candidates);
+    if (candidates.selected < 0 || candidates.selected >= (int64_t)candidates.size)
+        return SHP_NO_TOKEN;
+    return candidates.data[candidates.selected].id;
+}
+
+/* Whether the grammar takes this token, and the text that the reader gets is the text that it saw. */
+static int fits(const shp_sampling *sampling, const shp_context *context, int32_t token, const shp_stream *out) {
+    shp_llama_token_data one = {token, 1, 0};
+    shp_llama_token_data_array alone = {&one, 1, -1, false};
+    char piece[PIECE_BYTES];
+    shp_api.sampler_apply(sampling->grammar, &alone);
+    if (one.logit == -INFINITY)
+        return 0;
+    if (shp_api.is_eog(context->vocab, token))
+        return 1;
+    /* Control tokens have a text for the grammar, and none for the reader. */
+    int32_t n = shp_api.token_to_piece(context->vocab, token, piece, PIECE_BYTES, 0, false);
+    return n < 0 || (n > 0 && shp_stream_fits(out, piece, (size_t)n));
+}
+
+/* The next token, known to the samplers; SHP_NO_TOKEN when the grammar has none. `at`: its logits' index. */
+int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
+    if (!sampling->grammar)
+        return shp_api.sampler_sample(sampling->sampler, context->ctx, at);
+    int32_t n_refused = 0, token = draw(sampling, context, at, 0);
+    while (token != SHP_NO_TOKEN && !fits(sampling, context, token, out)) {
+        sampling->refused[n_refused++] = token;
+        token = draw(sampling, context, at, n_refused);
+    }
+    if (token == SHP_NO_TOKEN)
+        return token;
+    /* An end is told to nobody: the grammar asserts that it is not asked twice. */
+    if (!shp_api.is_eog(context->vocab, token))
+        shp_api.sampler_accept(sampling->grammar, token);
+    shp_api.sampler_accept(sampling->sampler, token);
+    return token;
+}
+
+shp_status shp_sampling_write(const shp_context *context, shp_stream *out, int32_t token) {
+    char small[PIECE_BYTES];
+    int32_t n = shp_api.token_to_piece(context->vocab, token, small, PIECE_BYTES, 0, false);
+    if (n >= 0)
+        return shp_stream_write(out, token, small, (size_t)n);
+    char *large = malloc((size_t)-n);
+    if (!large)
+        return SHP_NO_MEMORY;
+    n = shp_api.token_to_piece(context->vocab, token, large, -n, 0, false);
+    shp_status status = shp_stream_write(out, token, large, n > 0 ? (size_t)n : 0);
+    free(large);
+    return status;
+}

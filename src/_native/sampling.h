@@ -1,0 +1,24 @@
+/* One token after the other from a sampler chain of llama.cpp, bound to a grammar or not. */
+#ifndef SHP_SAMPLING_H
+#define SHP_SAMPLING_H
+
+#include "sequence.h"
+#include "stream.h"
+
+enum { SHP_NO_TOKEN = -2 }; /* in place of an id: the grammar refuses every token of the vocabulary */
+
+typedef struct {
+    void *sampler; /* borrowed; may be NULL when nothing is sampled */
+    void *grammar; /* borrowed; NULL: every token may come */
+    shp_llama_token_data *candidates; /* n_vocab entries, with a grammar; owned, as the next */
+    int32_t *refused;                 /* n_vocab ids: tokens that do not fit here after all */
+} shp_sampling;
+
+int shp_sampling_reserve(shp_sampling *sampling, int32_t n_vocab); /* 0: no memory */
+void shp_sampling_free(shp_sampling *sampling);
+
+void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n);
+int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out);
+shp_status shp_sampling_write(const shp_context *context, shp_stream *out, int32_t token);
+
+#endif

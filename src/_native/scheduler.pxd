@@ -1,0 +1,118 @@
+# scheduler.h and what it stands on: slots, sequences, snapshots, and llama.cpp's functions. Nothing here takes the GIL.
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+
+from gate cimport shp_gate
+from stream cimport shp_counters, shp_stream
+
+cdef extern from "<stdbool.h>" nogil:
+    # C's own bool: a byte whose upper neighbours in a register mean nothing.
+    ctypedef bint c_bool "bool"
+
+cdef extern from "llama_api.h" nogil:
+    ctypedef struct shp_llama_batch:
+        int32_t n_tokens
+        int32_t *token
+        float *embd
+        int32_t *pos
+        int32_t *n_seq_id
+        int32_t **seq_id
+        int8_t *logits
+    ctypedef struct shp_llama_token_data:
+        int32_t id
+        float logit
+        float p
+    ctypedef struct shp_llama_token_data_array:
+        shp_llama_token_data *data
+        size_t size
+        int64_t selected
+        unsigned char sorted
+    ctypedef struct shp_llama:
+        float *(*get_logits_ith)(void *, int32_t) noexcept nogil
+        int32_t (*seq_pos_max)(void *, int32_t) noexcept nogil
+        int32_t (*vocab_n_tokens)(const void *) noexcept nogil
+        int (*vocab_get_attr)(const void *, int32_t) noexcept nogil
+        const char *(*vocab_get_text)(const void *, int32_t) noexcept nogil
+        void (*log_set)(void (*callback)(int, const char *, void *) noexcept nogil, void *) noexcept nogil
+    shp_llama shp_api                       # filled by bind()
+    enum: SHP_PLAIN
+    enum: SHP_SLIDING
+    enum: SHP_RECURRENT
+    enum: SHP_HYBRID
+    enum: SHP_STATE_WHOLE
+    enum: SHP_STATE_PARTIAL
+
+cdef extern from "sequence.h" nogil:
+    ctypedef struct shp_context:
+        void *ctx                           # borrowed, as the next two
+        void *memory
+        void *vocab
+        int kind
+        int32_t n_window                    # tokens
+        int32_t n_swa                       # tokens, or 0
+        int32_t n_vocab
+    ctypedef struct shp_sequence:
+        int32_t *ids
+        int32_t *positions
+        int32_t n
+    ctypedef enum shp_edit:
+        SHP_EDIT_EXACT
+        SHP_EDIT_SHIFT
+        SHP_EDIT_HOLE
+
+cdef extern from "snapshots.h" nogil:
+    ctypedef struct shp_snapshot:
+        int32_t *ids                        # n of them
+        int32_t n
+        uint8_t *data                       # size bytes
+        size_t size
+        uint32_t flags
+    ctypedef struct shp_snapshots:
+        shp_snapshot *items
+        size_t count
+        size_t bytes
+    int shp_snapshots_adopt(shp_snapshots *, const int32_t *, int32_t, const uint8_t *, size_t, uint32_t) noexcept
+
+cdef extern from "sampling.h" nogil:
+    ctypedef struct shp_sampling:
+        void *sampler                       # borrowed, as the next
+        void *grammar
+    int shp_sampling_reserve(shp_sampling *, int32_t) noexcept                      # 0: no memory
+
+cdef extern from "scheduler.h" nogil:
+    enum: SHP_CODE_NO_MEMORY
+    enum: SHP_CODE_NO_LOGITS
+    enum: SHP_CODE_NO_TOKEN
+    enum: SHP_MOST_BOUNDARIES
+    enum: SHP_MOST_SLOTS
+    ctypedef struct shp_job:
+        int32_t boundaries[8]
+        int32_t n_boundaries
+        int32_t max_tokens
+        int32_t n_penalty
+        shp_sampling sampling
+        int is_background
+    ctypedef struct shp_slot:
+        shp_sequence sequence
+        shp_job *job
+    ctypedef struct shp_scheduler:
+        pass
+    ctypedef struct shp_schedule:
+        int32_t n_slots
+        int32_t n_chunk
+        size_t snapshot_bytes
+        shp_edit edit
+        shp_gate *gate                      # borrowed, as the next; either may be NULL
+        shp_gate *before
+    shp_scheduler *shp_scheduler_new(const shp_context *, const shp_schedule *) noexcept    # NULL: no memory
+    void shp_scheduler_free(shp_scheduler *) noexcept
+    shp_job *shp_job_new(shp_stream *, const int32_t *, int32_t) noexcept                   # NULL: no memory
+    void shp_job_free(shp_job *) noexcept
+    int shp_scheduler_submit(shp_scheduler *, shp_job *, int) noexcept                      # 1, 0: full, -1: closed
+    void shp_scheduler_serve(shp_scheduler *) noexcept
+    void shp_scheduler_close(shp_scheduler *) noexcept
+    int shp_scheduler_wait_idle(shp_scheduler *, int) noexcept
+    void shp_scheduler_forget(shp_scheduler *) noexcept
+    int shp_scheduler_park(shp_scheduler *) noexcept
+    shp_slot *shp_scheduler_slot(shp_scheduler *, int32_t) noexcept
+    int32_t shp_scheduler_last(const shp_scheduler *) noexcept
+    shp_snapshots *shp_scheduler_snapshots(shp_scheduler *) noexcept
