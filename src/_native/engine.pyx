@@ -339,19 +339,19 @@ cdef class Decoder:
         return shp_scheduler_park(self.scheduler)
 
     def snapshots(self):
-        """What is kept beside the context: `(ids as int32 bytes, state, is_checkpoint)` of each."""
-        self._check_idle()
-        cdef shp_snapshots *store = shp_scheduler_snapshots(self.scheduler)
+        """What is kept beside the context, one at a time: `(ids as int32 bytes, state, is_checkpoint)`."""
         cdef shp_snapshot *item
-        cdef size_t i
-        found = []
-        for i in range(store.count):
-            item = &store.items[i]
-            found.append((
+        cdef size_t i = 0
+        while True:
+            self._check_idle()
+            if i >= shp_scheduler_snapshots(self.scheduler).count:
+                return
+            item = &shp_scheduler_snapshots(self.scheduler).items[i]
+            i += 1
+            yield (
                 (<char *>item.ids)[:item.n * sizeof(int32_t)], (<char *>item.data)[:item.size],
                 item.flags == SHP_STATE_PARTIAL,
-            ))
-        return found
+            )
 
     def adopt(self, const int32_t[::1] ids not None, const uint8_t[::1] state not None, bint is_checkpoint):
         """Keep what `snapshots` gave, of the same model and settings; False when there is no room."""

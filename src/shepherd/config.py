@@ -85,6 +85,24 @@ class Config:
     swa_full: bool = _setting(
         False, "switch", "layers with a sliding window keep everything: more memory, any rewind is free"
     )
+    cache_ram_mb: int = _setting(
+        512,
+        "whole number",
+        "RAM for conversations that gave up their place in the window, and for checkpoints; 0 keeps none",
+        least=0,
+        most=1 << 24,
+    )
+    session_cache: str = _setting(
+        "",
+        "text",
+        "file that keeps the engine's cache, so that a restarted chat reads nothing again; empty is off",
+    )
+    kv_edit: Literal["exact", "shift", "hole"] = _setting(
+        "exact",
+        "text",
+        "what leaves the window's middle: exact reads the rest again; shift and hole approximate that",
+        choices=("exact", "shift", "hole"),
+    )
     threads: int = _setting(0, "whole number", "CPU threads; 0 lets llama.cpp choose", least=0, most=512)
     model_trial: bool = _setting(
         True, "switch", "load a model file that is new here in a process of its own first, which it may crash"

@@ -14,6 +14,7 @@
     ├── ModelError                 exit 1   the model file or the engine
     │   ├── ModelFormatError                not a GGUF, or cut short
     │   ├── ModelLoadError                  llama.cpp refused it, or memory ran out
+    │   ├── SessionCacheError               the file of --session-cache: damaged, of another model
     │   └── TemplateError                   its chat template cannot be rendered
     └── InternalError              exit 1   our own bug; please report it
 
@@ -30,6 +31,7 @@ __all__ = [
     "ModelError",
     "ModelFormatError",
     "ModelLoadError",
+    "SessionCacheError",
     "ShepherdError",
     "StoreCorruptError",
     "StoreError",
@@ -109,6 +111,10 @@ class ModelFormatError(ModelError):
 
 class ModelLoadError(ModelError):
     """llama.cpp could not load the model or make a context for it."""
+
+
+class SessionCacheError(ModelError):
+    """A session cache cannot be used: damaged, of another model, or no such file at all."""
 
 
 class TemplateError(ModelError):

@@ -14,6 +14,7 @@ from shepherd.assistant import Assistant
 from shepherd.config import Config, load
 from shepherd.errors import (
     ConfigError,
+    SessionCacheError,
     StoreError,
     StoreFullError,
     StoreLockedError,
@@ -89,12 +90,28 @@ def opened_assistant(
             stack.callback(opened.close)
         engine = _open_engine(config, path, loading=loading)
         stack.callback(engine.close)
+        if config.session_cache:
+            stack.enter_context(_session(engine, Path(config.session_cache).expanduser(), warn))
         worker = None
         if opened is not None and is_writable and extracts(config, path):
             worker = stack.enter_context(_worked(opened, config, path, engine))
         yield Assistant(
             engine=engine, memory=opened, config=config, writes_memory=is_writable, extraction=worker
         )
+
+
+@contextmanager
+def _session(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> Iterator[None]:
+    """The engine's cache from this file, and back into it; whatever is wrong with it costs reading again."""
+    try:
+        engine.load_session(path)
+    except SessionCacheError as error:
+        warn(str(error), error.hint)
+    yield
+    try:
+        engine.save_session(path)
+    except SessionCacheError as error:
+        warn(str(error), error.hint)
 
 
 def extracts(config: Config, chat_model: Path) -> bool:
@@ -206,5 +223,7 @@ def _engine_settings(config: Config) -> EngineSettings:
         flash_attention=config.flash_attention,
         kv_type=config.kv_type,
         swa_full=config.swa_full,
+        cache_ram_bytes=config.cache_ram_mb << 20,
+        kv_edit=config.kv_edit,
         n_threads=config.threads,
     )

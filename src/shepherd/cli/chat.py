@@ -69,6 +69,7 @@ def build_parser() -> Parser:
     engine = parser.add_argument_group("the engine")
     for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
         add_setting_option(engine, option, key, "N")
+    add_setting_option(engine, "--session-cache", "session_cache", "PATH")
     return parser
 
 

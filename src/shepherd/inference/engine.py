@@ -9,6 +9,7 @@ import weakref
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from shepherd._native import engine as native
 from shepherd.errors import ContextOverflowError, UsageError
@@ -16,6 +17,7 @@ from shepherd.inference.generation import Generation
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
+from shepherd.inference.session import load_session, save_session
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.types import Message, Sampling
@@ -138,6 +140,27 @@ class Engine:
             cache_ram_bytes=self.settings.cache_ram_bytes // 4,
         )
         return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
+
+    def load_session(self, path: str | os.PathLike[str]) -> int:
+        """Take over the conversations that `save_session` wrote; how many. 0 when there is no such file.
+
+        Raises SessionCacheError when the file is damaged, of another model, or no such cache at all.
+        """
+        self._check_open()
+        with self._lock:
+            self.decoder.wait_idle()
+            return load_session(self.decoder, Path(path), self.model.state_identity())
+
+    def save_session(self, path: str | os.PathLike[str]) -> int:
+        """Write what the cache holds, so that a new process goes on without reading it again; how many talks.
+
+        What does not fit `cache_ram_bytes` is left out. Waits for answers that are still made. Raises
+        SessionCacheError when the disk refuses, or when the file is another program's.
+        """
+        self._check_open()
+        with self._lock:
+            self.decoder.wait_idle()
+            return save_session(self.decoder, Path(path), self.model.state_identity())
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
         """The ids of `text`; with `special`, control tokens written in it become those tokens."""

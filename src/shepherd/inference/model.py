@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import os
 import threading
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from shepherd.inference.binding import devices, last_error, llama
 from shepherd.inference.footprint import refuse_without_room, remedies
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.sampler import recommended_sampling
+from shepherd.inference.session import identity_of
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.types import Sampling
 
@@ -184,6 +186,13 @@ class LoadedModel:
     def native_kind(self) -> int:
         """The kind of cache, as the native engine names it."""
         return _KINDS[self.info.cache_kind]
+
+    def state_identity(self) -> bytes:
+        """A digest of all that shapes a saved state: the model, the cache's settings, llama.cpp's version."""
+        settings = self.settings
+        version = importlib.metadata.version("llama-cpp-python")
+        flash, kind = self._flash_attention(), self.info.cache_kind
+        return identity_of(self.path, version, settings.kv_type, flash, settings.swa_full, kind)
 
     def close(self) -> None:
         """Free the context, then the model. May be called twice; nothing may run in them any more."""
