@@ -29,6 +29,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "plain": models.llama,
     "spm": partial(models.llama, spm=True),
     "sliding": models.gemma3,
+    "windowed": models.olmo2,
     "recurrent": models.mamba,
     "hybrid": models.qwen35,
     # Says printable ASCII and never ends by itself.

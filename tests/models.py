@@ -334,6 +334,26 @@ def gemma3(path: Path, *, window: int = 64, n_ctx: int = 4096, template: str | N
     build.write()
 
 
+def olmo2(path: Path, *, window: int = 64, n_ctx: int = 4096, template: str | None = CHATML) -> None:
+    """A sliding window again, with SiLU: llama.cpp takes Gemma's GELU from a table of 16-bit floats."""
+    n_embd, n_layer, n_ff, n_head, head = 64, 4, 128, 4, 16
+    build = Builder(path, "olmo2", "tiny-windowed", 6)
+    build.shape(n_ctx=n_ctx, n_embd=n_embd, n_layer=n_layer, n_ff=n_ff, n_head=n_head, n_kv=n_head)
+    build.writer.add_sliding_window(window)
+    build.writer.add_rope_freq_base(10000.0)
+    vocab = build.bpe(template=template)
+    build.matrix("token_embd.weight", n_embd, len(vocab.tokens), 1.0)
+    build.matrix("output.weight", n_embd, len(vocab.tokens), 2 * n_embd**-0.5)
+    build.vector("output_norm.weight", n_embd)
+    for i in range(n_layer):
+        block = f"blk.{i}."
+        for norm in ("post_attention_norm", "attn_q_norm", "attn_k_norm", "post_ffw_norm"):
+            build.vector(f"{block}{norm}.weight", n_embd)
+        build.attention(block, n_embd, n_head=n_head, n_kv=n_head, head=head)
+        build.feed_forward(block, n_embd, n_ff)
+    build.write()
+
+
 def mamba(path: Path, *, n_ctx: int = 4096, template: str | None = CHATML) -> None:
     """A recurrent state instead of a KV cache."""
     n_embd, n_layer, conv, state, step_rank = 64, 2, 4, 8, 4

@@ -3,9 +3,10 @@
 To the bit, with flash attention off on one CPU thread: a prompt may be split anywhere. One thing matters:
 ggml adds up a batch of one token in another order than a larger one (a difference of about 1e-6). So the
 fresh context gets the same tokens one by one as the engine did, and the rest together. A sliding window is
-exact where it keeps everything (swa_full); its ring puts the same cells into another order, so there the
-logits, of about 7, may differ by 0.005: five hundred times less than when the window is lost, and ten times
-more than was seen.
+exact where it keeps everything (swa_full). Its ring puts the same cells into another order, and a sum in
+another order: 1e-4 is allowed, of logits of about 7. But llama.cpp takes the GELU of Gemma's layers from a
+table of 16-bit floats, where a difference of 1e-7 may choose the next entry: there 5e-4 was seen, and 5e-3 is
+allowed, a thousand times less than when the window is lost.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import time
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -32,7 +34,7 @@ from tests.inference.engines import KINDS, exact_settings, logits_after, read, r
 
 WINDOW = 512
 CHUNK = 64
-TOLERANCE = 5e-3
+TOLERANCE = {"sliding": 5e-3, "windowed": 1e-4}
 token_lists = st.lists(st.integers(0, 255), min_size=2, max_size=150)
 
 
@@ -41,12 +43,14 @@ class MirrorMachine(RuleBasedStateMachine):
 
     path: Path
     swa_full: bool
-    is_exact: bool
+    tolerance: float
 
     @initialize()
     def load(self) -> None:
         full = self.swa_full
-        self.engine = Engine(self.path, settings=exact_settings(n_ctx=WINDOW, n_ubatch=CHUNK, swa_full=full))
+        own = exact_settings(n_ctx=WINDOW, n_ubatch=CHUNK, swa_full=full)
+        # Nothing parked: how a token of a sequence that came back was once decoded is not written down here.
+        self.engine = Engine(self.path, settings=replace(own, cache_ram_bytes=0))
         self.reference = Engine(
             self.path, settings=exact_settings(n_ctx=WINDOW, n_ubatch=WINDOW, swa_full=full)
         )
@@ -149,11 +153,11 @@ class MirrorMachine(RuleBasedStateMachine):
         logits = self.engine.decoder.logits()
         assert logits is not None
         expected = self._replay()
-        if self.is_exact:
+        if self.tolerance == 0:
             assert logits == expected
         else:
             difference = np.abs(np.frombuffer(logits, np.float32) - np.frombuffer(expected, np.float32))
-            assert difference.max() < TOLERANCE
+            assert difference.max() < self.tolerance
 
     def _runs(self) -> list[tuple[bool, int]]:
         return [(alone, len(list(group))) for alone, group in groupby(self.alone)]
@@ -179,13 +183,13 @@ def _counters(generation: Generation) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "swa_full"), [*((kind, False) for kind in KINDS), ("sliding", True)], ids=str
+    ("kind", "swa_full"), [*((kind, False) for kind in (*KINDS, "windowed")), ("sliding", True)], ids=str
 )
 def test_any_sequence_of_operations_leaves_the_logits_of_a_fresh_context(
     kind: str, swa_full: bool, model_file: Callable[[str], Path]
 ) -> None:
-    is_exact = kind != "sliding" or swa_full
-    parameters = {"path": model_file(kind), "swa_full": swa_full, "is_exact": is_exact}
+    tolerance = 0 if swa_full else TOLERANCE.get(kind, 0)
+    parameters = {"path": model_file(kind), "swa_full": swa_full, "tolerance": tolerance}
     machine = type("Machine", (MirrorMachine,), parameters)
 
     run_state_machine_as_test(
