@@ -70,7 +70,7 @@ void shp_batch_build(shp_scheduler *s) {
    cannot rewind all they hold, and the others their turn. */
 bool shp_batch_is_interrupted(void *data) {
     shp_scheduler *s = data;
-    if (s->has_generating)
+    if (!s->is_decoding || s->has_generating)
         return false;
     if (s->before && shp_gate_is_taken(s->before))
         return true;
@@ -85,13 +85,16 @@ bool shp_batch_is_interrupted(void *data) {
 static void sample(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     int32_t at = slot->first + slot->n_batched - 1;
+    int64_t started = shp_now_ns();
     int32_t token = shp_sampling_next(&job->sampling, &s->context, at, job->out);
+    int64_t now = shp_now_ns();
+    s->model_ns += now - started;
     if (token == SHP_NO_TOKEN) {
         shp_job_end(s, slot, SHP_END_FAILED, SHP_CODE_NO_TOKEN);
         return;
     }
     if (job->counts.sampled_tokens == 0)
-        job->counts.first_token_ns = shp_now_ns() - job->started_ns;
+        job->counts.first_token_ns = now - job->started_ns;
     if (token < 0 || token >= s->context.n_vocab || shp_api.is_eog(s->context.vocab, token)) {
         shp_job_end(s, slot, SHP_END_STOP, 0);
         return;
@@ -114,8 +117,10 @@ static void begin_answer(shp_scheduler *s, shp_slot *slot) {
     shp_job_count_prompt(slot);
     slot->is_generating = 1;
     if (!job->is_resumed) {
+        int64_t started = shp_now_ns();
         shp_api.synchronize(s->context.ctx);
         job->prefilled_ns = shp_now_ns();
+        s->model_ns += job->prefilled_ns - started;
         job->counts.prefill_ns = job->prefilled_ns - job->started_ns;
     }
     if (job->max_tokens == 0)
@@ -235,7 +240,11 @@ static void recover(shp_scheduler *s, int32_t code) {
 }
 
 void shp_batch_decode(shp_scheduler *s) {
+    int64_t started = shp_now_ns();
+    s->is_decoding = 1;
     int32_t code = shp_api.decode(s->context.ctx, s->batch);
+    s->is_decoding = 0;
+    s->model_ns += shp_now_ns() - started;
     if (code == 0)
         after_batch(s);
     else if (code == 1)

@@ -105,6 +105,7 @@ void shp_job_finish(shp_scheduler *s, shp_job *job, shp_slot *slot, shp_ending e
     else
         job->counts.prefill_ns = now - job->started_ns;
     job->counts.total_ns = now - job->started_ns;
+    job->counts.model_ns = job->counts.prompt_tokens ? s->model_ns - job->model_before_ns : 0;
     job->counts.code = code;
     shp_mutex_lock(&s->mutex);
     if (slot) {

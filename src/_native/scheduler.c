@@ -119,6 +119,7 @@ static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     slot->is_generating = 0;
     if (job->is_resumed)
         return;
+    job->model_before_ns = s->model_ns;
     job->counts.prompt_tokens = job->n_prompt;
     job->counts.reused_tokens = slot->sequence.n;
     for (int32_t i = 0; i < job->n_boundaries && job->boundaries[i] <= slot->sequence.n; i++)

@@ -30,7 +30,7 @@ typedef struct shp_job {
 
     /* The engine thread's own. */
     shp_counters counts;
-    int64_t started_ns, prefilled_ns;
+    int64_t started_ns, prefilled_ns, model_before_ns;
     int32_t token;      /* sampled and not decoded yet, or -1 */
     int is_resumed;     /* it was put back into the queue after it had begun to answer */
 } shp_job;

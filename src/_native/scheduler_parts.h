@@ -21,6 +21,8 @@ struct shp_scheduler {
     int32_t limit;         /* prompt tokens of the next batch: halved while there is no room */
     int32_t turn;          /* the slot whose prompt goes first */
     int32_t last;
+    int64_t model_ns;      /* spent inside llama.cpp since the beginning */
+    int is_decoding;       /* our batch, and not what somebody else does with the context */
     int has_generating;    /* the batch has tokens of answers: it is not interrupted */
     int is_blocked;        /* a job was put back for lack of room: none is admitted until one ends */
     shp_gate *gate, *before;

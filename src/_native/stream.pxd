@@ -22,6 +22,7 @@ cdef extern from "stream.h" nogil:
         int64_t first_token_ns
         int64_t decode_ns
         int64_t total_ns
+        int64_t model_ns
         int32_t code
     ctypedef struct shp_stream:
         pass
