@@ -15,6 +15,7 @@ from shepherd.memory import audit, tail, transfer
 from shepherd.memory.engines import open_store
 from shepherd.memory.importers import Source
 from shepherd.memory.importers.shepherd import read as read_lines
+from shepherd.memory.ledger import LedgerNotes
 from shepherd.memory.periods import mentions_time, named_periods
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
@@ -80,6 +81,7 @@ class Memory:
             recall_cache_mb=recall_cache_mb,
             busy_timeout_s=busy_timeout_s,
         )
+        self.ledger = LedgerNotes(self._store, self._user, clock)
         self.extraction = ExtractionQueue(self._store, self._user, clock)
 
     def __enter__(self) -> Memory:

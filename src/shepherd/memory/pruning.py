@@ -3,9 +3,9 @@
 What counts is pages in use, not the file: a reader keeps the file from shrinking, and pruning that waits for
 that removes everything. Nothing is compacted here: a VACUUM needs the whole size again and stops writers.
 
-The user who holds most gives first, so that nobody's rows push out those of somebody who holds less: old
-conversations before memories, since what mattered in them has been stored as memories; never the latest
-conversation, never pinned memories, never facts.
+The user who holds most gives first, so that nobody's rows push out those of somebody who holds less: the
+ledger first, then old conversations before memories, since what mattered in them has been stored as memories;
+never the latest conversation, never pinned memories, never facts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from shepherd.memory import memories, sessions
+from shepherd.memory import ledger, memories, sessions
 from shepherd.memory.connection import Connection
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS
@@ -98,6 +98,8 @@ def remove_some(
 ) -> int | None:
     """Takes a little from the first holder; how many memories, None when there is nothing to take."""
     first = largest[0]
+    if ledger.clear(connection, first.user_id):
+        return 0
     if sessions.drop_oldest(connection, first.user_id):
         return 0
     lead = first.all_bytes - largest[1].all_bytes if len(largest) > 1 else first.all_bytes

@@ -97,6 +97,14 @@ _TABLES = (
         tokens INTEGER NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
+    # What was done to messages of clients that keep no state, see context/ledger.py; used_at: milliseconds.
+    """CREATE TABLE ledger(
+        user_id TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        note TEXT NOT NULL,
+        used_at INTEGER NOT NULL,
+        PRIMARY KEY(user_id, hash)) WITHOUT ROWID""",
+    "CREATE INDEX ledger_used ON ledger(user_id, used_at)",
     # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
     # that adds to an open job or runs it; next_try: when a waiting one is due, another one abandoned.
     # given: what a done one stored, as numbers in fact_history and content hashes of memories (JSON). The key

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from shepherd.escaping import storable
-from shepherd.memory import facts, jobs, memories, recalls, sessions, tenants
+from shepherd.memory import facts, jobs, ledger, memories, recalls, sessions, tenants
 from shepherd.memory.connection import Connection
 from shepherd.memory.facts import FactCache
 from shepherd.memory.memories import TermIndex
@@ -302,6 +302,20 @@ class MemoryStore(ABC):
     def clear_session(self, user_id: str, session_id: str) -> int:
         """Removes all its messages; how many that were."""
         return self._write(user_id, lambda connection: sessions.clear(connection, user_id, session_id))
+
+    # ---- notes about the messages of stateless clients
+
+    def find_notes(self, user_id: str, hashes: Sequence[str]) -> dict[str, str]:
+        """The notes under these hashes."""
+        return self._read(lambda connection: ledger.find(connection, user_id, hashes))
+
+    def put_notes(
+        self, user_id: str, notes: Mapping[str, str], removed: Sequence[str], used: Sequence[str], now_ms: int
+    ) -> None:
+        """Writes, removes and touches notes; the least recently used of too many go."""
+        self._write(
+            user_id, lambda connection: ledger.put(connection, user_id, notes, removed, used, now_ms=now_ms)
+        )
 
     # ---- extraction jobs
 

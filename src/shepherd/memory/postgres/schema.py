@@ -26,6 +26,7 @@ TABLES = (
     "messages",
     "extraction_jobs",
     "recalls",
+    "ledger",
 )
 
 # C is the order of code points, which is SQLite's.
@@ -104,6 +105,13 @@ _STATEMENTS = (
         tokens INTEGER NOT NULL DEFAULT 0,
         created_at BIGINT NOT NULL)""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
+    """CREATE TABLE ledger(
+        user_id TEXT COLLATE "C" NOT NULL,
+        hash TEXT COLLATE "C" NOT NULL,
+        note TEXT NOT NULL,
+        used_at BIGINT NOT NULL,
+        PRIMARY KEY(user_id, hash))""",
+    "CREATE INDEX ledger_used ON ledger(user_id, used_at)",
     """CREATE TABLE extraction_jobs(
         id BIGSERIAL PRIMARY KEY,
         user_id TEXT COLLATE "C" NOT NULL,

@@ -1,0 +1,150 @@
+"""What was done to the messages of clients that keep no state: the same is done again, byte for byte.
+
+Such a client sends its conversation bare, again with every request. The model, though, saw a tail at the end
+of each user message, and its KV cache holds those bytes. The ledger notes the exact tail under a hash of the
+conversation up to that message, and gives it back; and it notes where the oldest turns have left the window,
+so that they leave at the same place again instead of one turn later with every request.
+
+A conversation that was edited, cut or branched has other hashes from there on: what is the same gets its
+tails back, the rest is new. The notes are bounded and may be lost without harm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shepherd.errors import ShepherdError
+from shepherd.types import Message
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory
+
+__all__ = ["Ledger", "Restored", "conversation_hashes"]
+
+_log = logging.getLogger(__name__)
+
+# User messages that are looked up, from the end: more do not fit any window.
+_LOOKED_UP = 2048
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A bare conversation as the model saw it: all messages, with the tails they had.
+
+    Those before index `n_left` had left the window, but for system messages. `known`: hashes that have notes.
+    """
+
+    messages: list[Message]
+    n_left: int
+    known: frozenset[str]
+
+
+class Ledger:
+    """The notes of one user. Thread-safe; a memory that fails costs the notes, not the request."""
+
+    def __init__(self, memory: Memory, user_id: str) -> None:
+        self._notes = memory.ledger
+        self._user_id = user_id
+
+    def restore(self, messages: Sequence[Message]) -> Restored:
+        """`messages` with the tails that were appended to them; the newest one as it is.
+
+        The messages given are not changed. Cost: one hash over all texts, and one look into the database.
+        """
+        hashes = conversation_hashes(messages)
+        asked = [key for key, message in zip(hashes, messages, strict=True) if message.role == "user"]
+        notes = self._find(asked[-_LOOKED_UP:])
+        restored, n_left = list(messages), 0
+        for i, message in enumerate(messages[:-1]):
+            if note := notes.get(hashes[i]):
+                tail, is_first = _read(note)
+                restored[i] = _with_tail(message, tail)
+                n_left = i if is_first else n_left
+        return Restored(restored, n_left, frozenset(notes))
+
+    def record(
+        self,
+        messages: Sequence[Message],
+        restored: Restored,
+        *,
+        n_left: int = 0,
+        stripped: Collection[int] = (),
+    ) -> None:
+        """Note what the model is about to see of this conversation, which `restored` gave.
+
+        The newest message's tail; that what is before index `n_left`, the user message of a turn, has left
+        the window since, 0 when nothing has; that the messages at the indices `stripped` lost their tails.
+        """
+        hashes = conversation_hashes(messages)
+        firsts = {n_left} if n_left else set()
+        written, removed = {}, []
+        for i in {len(messages) - 1, *firsts, *stripped}:
+            note = _note("" if i in stripped else _tail(messages[i]), i in firsts or i == restored.n_left > 0)
+            if note:
+                written[hashes[i]] = note
+            elif hashes[i] in restored.known:
+                removed.append(hashes[i])
+        if written or removed:
+            self._put(written, removed, restored.known)
+
+    def _find(self, hashes: Sequence[str]) -> dict[str, str]:
+        try:
+            return self._notes.find(hashes, self._user_id)
+        except ShepherdError as error:
+            _log.info("ledger: %s", error)
+            return {}
+
+    def _put(self, notes: dict[str, str], removed: Sequence[str], used: Collection[str]) -> None:
+        try:
+            self._notes.put(notes, self._user_id, removed=removed, used=used)
+        except ShepherdError as error:
+            _log.info("ledger: %s", error)
+
+
+def conversation_hashes(messages: Sequence[Message]) -> list[str]:
+    """For each message, a hash of the conversation up to and with it: roles, texts, calls, never tails."""
+    chain = hashlib.blake2b(digest_size=_DIGEST_BYTES, person=b"shepherd-ledger")
+    hashes = []
+    for message in messages:
+        fields = [message.role, message.raw, message.tool_call_id]
+        for call in message.tool_calls:
+            fields += [call.id, call.name, call.arguments]
+        # Lengths before the texts: no two conversations give the same bytes.
+        for text in (str(len(fields)), *fields):
+            data = text.encode("utf-8", "surrogatepass")
+            chain.update(len(data).to_bytes(8, "little"))
+            chain.update(data)
+        hashes.append(chain.hexdigest())
+    return hashes
+
+
+def _note(tail: str, is_first: bool) -> str:
+    """What is stored; ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
+    parts = {**({"tail": tail} if tail else {}), **({"first": True} if is_first else {})}
+    return json.dumps(parts, separators=(",", ":")) if parts else ""
+
+
+def _read(note: str) -> tuple[str, bool]:
+    parts = json.loads(note)
+    return str(parts.get("tail", "")), bool(parts.get("first", False))
+
+
+def _tail(message: Message) -> str:
+    return message.sent[len(message.raw) :] if message.sent.startswith(message.raw) else ""
+
+
+def _with_tail(message: Message, tail: str) -> Message:
+    return Message(
+        message.role,
+        message.raw,
+        message.raw + tail,
+        tool_calls=message.tool_calls,
+        tool_call_id=message.tool_call_id,
+        created_at=message.created_at,
+    )
