@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Build llama.cpp with its CUDA backend out of a kit of tools/gpu/pack.py, without a network.
+
+    python tools/gpu/build.py gpu-kit.tar.xz build/gpu
+    PYTHONPATH=build/gpu/python python -m shepherd doctor
+
+Needs nvcc, a C++ compiler, cmake 3.19 and ninja or make. Puts the package llama_cpp with its libraries into
+PREFIX/python. May be interrupted: the next call goes on where it stopped. `--cpu` leaves CUDA out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+_OFF = ("TESTS", "TOOLS", "EXAMPLES", "SERVER", "COMMON", "APP", "UI", "MTMD")
+_LIBRARIES = ("libllama", "libggml", "libmtmd")
+
+
+def unpack(kit: Path, prefix: Path) -> Path:
+    """The source's folder; unpacked once, since cmake builds anew what looks newer."""
+    stamp = prefix / "unpacked"
+    name = f"{kit.resolve()} {kit.stat().st_size}"
+    if not stamp.exists() or stamp.read_text() != name:
+        prefix.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(kit) as archive:
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(prefix, filter="data")
+            else:
+                archive.extractall(prefix)
+        stamp.write_text(name)
+    return prefix / "source"
+
+
+def configure(source: Path, build: Path, *, cuda: bool, architectures: str) -> list[str]:
+    """The cmake command that configures the build."""
+    command = ["cmake", "-S", str(source / "vendor" / "llama.cpp"), "-B", str(build)]
+    command += ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_OPENSSL=OFF"]
+    # Each library finds the others beside it.
+    command += ["-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN"]
+    command += [f"-DLLAMA_BUILD_{part}=OFF" for part in _OFF]
+    command += ["-DGGML_NATIVE=ON", f"-DGGML_CUDA={'ON' if cuda else 'OFF'}"]
+    if cuda:
+        command += [f"-DCMAKE_CUDA_ARCHITECTURES={architectures}"]
+    if shutil.which("ninja"):
+        command += ["-G", "Ninja"]
+    return command
+
+
+def install(source: Path, build: Path, python: Path) -> list[Path]:
+    """Lay the Python package and its libraries out as a wheel would; the libraries."""
+    shutil.rmtree(python, ignore_errors=True)
+    shutil.copytree(source / "llama_cpp", python / "llama_cpp")
+    folder = python / "llama_cpp" / "lib"
+    folder.mkdir(exist_ok=True)
+    found = [path for path in build.rglob("*.so*") if path.name.startswith(_LIBRARIES)]
+    for path in found:
+        shutil.copy(path, folder / path.name)  # links become files
+    return sorted(folder.iterdir())
+
+
+def check(python: Path) -> str:
+    """What the built library says about itself, in a process of its own."""
+    script = (
+        "import llama_cpp; llama_cpp.llama_backend_init();"
+        "print(llama_cpp.__version__, llama_cpp.llama_print_system_info().decode(),"
+        " 'gpu offload:', llama_cpp.llama_supports_gpu_offload())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(python)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or done.stderr.strip()
+
+
+def main() -> None:
+    """Parse the command line, build, install, check."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kit", type=Path)
+    parser.add_argument("prefix", type=Path)
+    parser.add_argument("--cpu", action="store_true", help="without CUDA")
+    parser.add_argument("--architectures", default="native", help="of the GPUs, as cmake names them: 90")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    source = unpack(options.kit, options.prefix)
+    build = options.prefix / ("build-cpu" if options.cpu else "build-cuda")
+    subprocess.run(
+        configure(source, build, cuda=not options.cpu, architectures=options.architectures), check=True
+    )
+    command = ["cmake", "--build", str(build), "--parallel", str(options.jobs), "--target", "llama"]
+    subprocess.run(command, check=True)
+    python = options.prefix / "python"
+    libraries = install(source, build, python)
+    print(f"{python}: {', '.join(path.name for path in libraries)}")
+    print(check(python))
+
+
+if __name__ == "__main__":
+    main()
