@@ -67,7 +67,7 @@ shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memori
 
 /* ---- questions: any number of threads at a time; none of them waits */
 
-/* Best first, at most k into *hits (malloc'ed, NULL when none; the caller frees it). */
+/* Best first, at most k into *hits (malloc'ed, or NULL; the caller frees it). */
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                             shp_hot_hit **hits, int64_t *n_hits);
 

@@ -1,7 +1,8 @@
 /* Words of one user: from UTF-8 to a number, and back for saving.
 
-   Names lie one after the other, each with its length before it; a hash table of numbers, open addressing,
-   at most three quarters full.  About 16 bytes a word for the term, 7 for its slot, 2 and its letters for the name. */
+   Names lie one after the other, each with its length before it; a hash table of numbers, open addressing, at most
+   three quarters full.  A number needs no more bits of its slot than the mask has; the others hold those of the hash,
+   so that hardly ever a name is looked at that is another word's: each look is a cache miss or two.  About 16 bytes a word for the term, 7 for its slot, 2 and its letters for the name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum { FIRST_TERMS = 64, FIRST_NAME_BYTES = 512, LONGEST_NAME = UINT16_MAX };
 
 /* Eight bytes at a time, multiplied and folded.  Words come from the user's own texts: nobody else can choose them,
    so the hash need not keep a secret. */
-static uint32_t hash(const uint8_t *word, size_t n)
+uint32_t hot_dictionary_hash(const uint8_t *word, size_t n)
 {
     uint64_t h = 1469598103934665603u ^ (uint64_t)n * 0x9E3779B97F4A7C15u, part;
     for (; n >= 8; word += 8, n -= 8) {
@@ -35,21 +36,47 @@ static int is_named(const hot_dictionary *dictionary, uint32_t number, const uin
     return name_length(name) == n && !memcmp(name + 2, word, n);
 }
 
-/* The slot of a word, or the free one where it would go. */
-static uint32_t *slot_of(const hot_dictionary *dictionary, const uint8_t *word, size_t n)
+/* Whether the slot's number can be that of a word with this hash. */
+static int can_be(const hot_dictionary *dictionary, uint32_t slot, uint32_t hash)
 {
-    uint32_t mask = dictionary->n_slots - 1, i = hash(word, n) & mask;
-    while (dictionary->slots[i] && !is_named(dictionary, dictionary->slots[i] - 1, word, n))
+    return !((slot ^ hash) & ~(dictionary->n_slots - 1));
+}
+
+static uint32_t number_in(const hot_dictionary *dictionary, uint32_t slot)
+{
+    return (slot & (dictionary->n_slots - 1)) - 1;
+}
+
+/* The slot of a word, or the free one where it would go. */
+static uint32_t *slot_of(const hot_dictionary *dictionary, uint32_t hash, const uint8_t *word, size_t n)
+{
+    uint32_t mask = dictionary->n_slots - 1, i = hash & mask;
+    while (dictionary->slots[i] && !(can_be(dictionary, dictionary->slots[i], hash) &&
+                                     is_named(dictionary, number_in(dictionary, dictionary->slots[i]), word, n)))
         i = (i + 1) & mask;
     return &dictionary->slots[i];
 }
 
-uint32_t hot_dictionary_find(const hot_dictionary *dictionary, const uint8_t *word, size_t n)
+uint32_t hot_dictionary_guess(const hot_dictionary *dictionary, uint32_t hash)
+{
+    uint32_t mask = dictionary->n_slots - 1, i = hash & mask;
+    while (dictionary->slots[i] && !can_be(dictionary, dictionary->slots[i], hash))
+        i = (i + 1) & mask;
+    return dictionary->slots[i] ? number_in(dictionary, dictionary->slots[i]) : HOT_NONE;
+}
+
+uint32_t hot_dictionary_find(const hot_dictionary *dictionary, uint32_t hash, const uint8_t *word, size_t n)
 {
     if (!dictionary->n)
         return HOT_NONE;
-    uint32_t number = *slot_of(dictionary, word, n);
-    return number ? number - 1 : HOT_NONE;
+    uint32_t slot = *slot_of(dictionary, hash, word, n);
+    return slot ? number_in(dictionary, slot) : HOT_NONE;
+}
+
+/* The slot of a term whose word has this hash. */
+static uint32_t slot_value(const hot_dictionary *dictionary, uint32_t hash, uint32_t number)
+{
+    return (hash & ~(dictionary->n_slots - 1)) | (number + 1);
 }
 
 shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slots)
@@ -62,7 +89,8 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
     dictionary->n_slots = n_slots;
     for (uint32_t number = 0; number < dictionary->n; number++) {
         const uint8_t *name = dictionary->names + dictionary->terms[number].name;
-        *slot_of(dictionary, name + 2, name_length(name)) = number + 1;
+        uint32_t hash = hot_dictionary_hash(name + 2, name_length(name));
+        *slot_of(dictionary, hash, name + 2, name_length(name)) = slot_value(dictionary, hash, number);
     }
     return SHP_HOT_OK;
 }
@@ -93,7 +121,8 @@ static shp_hot_status reserve(hot_dictionary *dictionary, size_t n)
 
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out)
 {
-    *out = hot_dictionary_find(dictionary, word, n);
+    uint32_t hash = hot_dictionary_hash(word, n);
+    *out = hot_dictionary_find(dictionary, hash, word, n);
     if (*out != HOT_NONE)
         return SHP_HOT_OK;
     /* Both arrays stay where 32 bits, and half as much again, reach. */
@@ -106,7 +135,7 @@ shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *
     name[0] = (uint8_t)n;
     name[1] = (uint8_t)(n >> 8);
     memcpy(name + 2, word, n);
-    *slot_of(dictionary, word, n) = dictionary->n + 1;
+    *slot_of(dictionary, hash, word, n) = slot_value(dictionary, hash, dictionary->n);
     dictionary->terms[dictionary->n] = (hot_term){.name = dictionary->n_name_bytes};
     dictionary->n_name_bytes += (uint32_t)n + 2;
     *out = dictionary->n++;

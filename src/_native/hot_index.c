@@ -40,7 +40,7 @@ void shp_hot_free(shp_hot *index)
         return;
     shp_rwlock_destroy(&index->lock);
     free(index->documents);
-    free(index->timestamps);
+    free(index->near);
     free(index->newest);
     hot_dictionary_free(&index->dictionary);
     hot_heap_free(&index->heap);
@@ -122,84 +122,6 @@ static shp_hot_status read_row(token_buffer *buffer, const shp_hot_row *row)
     return row->doc_len == (int64_t)(buffer->n - before) ? SHP_HOT_OK : SHP_HOT_BAD_ROW;
 }
 
-/* ---- memories */
-
-uint32_t hot_document_find(const shp_hot *index, int64_t sequence)
-{
-    uint32_t low = 0, high = index->n_documents;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (index->documents[middle].sequence < sequence)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == index->n_documents || index->documents[low].sequence != sequence ||
-        index->documents[low].doc_len < 0)
-        return HOT_NONE;
-    return low;
-}
-
-static int is_sound(const shp_hot_row *row)
-{
-    return row->sequence >= 0 && row->sequence < UINT32_MAX && row->doc_len >= 0 && row->doc_len <= INT32_MAX &&
-           row->thread >= INT32_MIN && row->thread <= INT32_MAX && row->label >= INT32_MIN &&
-           row->label <= INT32_MAX && row->asks >= 0 && row->asks <= UINT8_MAX;
-}
-
-static hot_document document_of(const shp_hot_row *row)
-{
-    return (hot_document){
-        .sequence = (uint32_t)row->sequence,
-        .doc_len = (int32_t)row->doc_len,
-        .thread = (int32_t)row->thread,
-        .label = (int32_t)row->label,
-        .asks = (uint8_t)row->asks,
-    };
-}
-
-static shp_hot_status reserve_documents(shp_hot *index)
-{
-    if (index->n_documents < index->capacity)
-        return SHP_HOT_OK;
-    if (index->n_documents >= UINT32_MAX / 2)
-        return SHP_HOT_FULL;
-    uint32_t capacity = index->capacity + index->capacity / 4 + HOT_BLOCK;
-    capacity -= capacity % HOT_BLOCK;
-    hot_document *documents = realloc(index->documents, capacity * sizeof *documents);
-    if (documents)
-        index->documents = documents;
-    int64_t *timestamps = realloc(index->timestamps, capacity * sizeof *timestamps);
-    if (timestamps)
-        index->timestamps = timestamps;
-    int64_t *newest = realloc(index->newest, capacity / HOT_BLOCK * sizeof *newest);
-    if (newest)
-        index->newest = newest;
-    if (!documents || !timestamps || !newest)
-        return SHP_HOT_NO_MEMORY;
-    index->capacity = capacity;
-    return SHP_HOT_OK;
-}
-
-/* `newest` after document's time is known; what stands behind its block may only rise. */
-static void note_time(shp_hot *index, uint32_t document)
-{
-    int64_t timestamp = index->timestamps[document];
-    uint32_t block = document / HOT_BLOCK, n_blocks = (index->n_documents + HOT_BLOCK - 1) / HOT_BLOCK;
-    if (document == index->n_documents - 1 && document % HOT_BLOCK == 0)
-        index->newest[block] = block && index->newest[block - 1] > timestamp ? index->newest[block - 1] : timestamp;
-    for (; block < n_blocks && index->newest[block] < timestamp; block++)
-        index->newest[block] = timestamp;
-    if (timestamp < index->oldest)
-        index->oldest = timestamp;
-}
-
-static void note_length(shp_hot *index, int64_t doc_len)
-{
-    if (index->longest < doc_len)
-        index->longest = (int32_t)doc_len;
-}
-
 /* ---- words of a memory, under the lock */
 
 static int compare_numbers(const void *a, const void *b)
@@ -274,18 +196,10 @@ static void remove_postings(shp_hot *index, const uint32_t *documents, size_t n)
 static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const token_buffer *buffer, size_t first,
                               size_t *offset)
 {
-    if (index->n_documents && index->documents[index->n_documents - 1].sequence >= row->sequence)
-        return SHP_HOT_BAD_ROW;
-    shp_hot_status status = reserve_documents(index);
+    shp_hot_status status = hot_document_add(index, row);
     if (status != SHP_HOT_OK)
         return status;
-    uint32_t document = index->n_documents++;
-    index->documents[document] = document_of(row);
-    index->timestamps[document] = row->timestamp;
-    note_time(index, document);
-    index->n_memories++;
-    index->total_length += row->doc_len;
-    note_length(index, row->doc_len);
+    uint32_t document = index->n_documents - 1;
     return index_tokens(index, document, buffer, first, first + (size_t)row->doc_len, offset);
 }
 
@@ -294,7 +208,7 @@ shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_row
     token_buffer buffer = {0};
     shp_hot_status status = SHP_HOT_OK;
     for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++)
-        status = is_sound(&rows[i]) ? read_row(&buffer, &rows[i]) : SHP_HOT_BAD_ROW;
+        status = hot_row_is_sound(&rows[i]) ? read_row(&buffer, &rows[i]) : SHP_HOT_BAD_ROW;
     shp_rwlock_own(&index->lock);
     index->version = -1;
     size_t first = 0, offset = 0;
@@ -319,9 +233,7 @@ shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n
         uint32_t document = hot_document_find(index, sequences[i]);
         if (document == HOT_NONE)
             continue;
-        index->n_memories--;
-        index->total_length -= index->documents[document].doc_len;
-        index->documents[document].doc_len = -1;
+        hot_document_remove(index, document);
         documents[n_found++] = document;
     }
     remove_postings(index, documents, n_found);
@@ -333,7 +245,7 @@ shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n
 shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
 {
     token_buffer buffer = {0};
-    shp_hot_status status = is_sound(row) ? read_row(&buffer, row) : SHP_HOT_BAD_ROW;
+    shp_hot_status status = hot_row_is_sound(row) ? read_row(&buffer, row) : SHP_HOT_BAD_ROW;
     shp_rwlock_own(&index->lock);
     index->version = -1;
     uint32_t document = hot_document_find(index, row->sequence);
@@ -342,11 +254,8 @@ shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
     if (status == SHP_HOT_OK) {
         size_t offset = 0;
         remove_postings(index, &document, 1);
-        index->total_length += row->doc_len - index->documents[document].doc_len;
-        index->documents[document] = document_of(row);
-        index->timestamps[document] = row->timestamp;
-        note_time(index, document);
-        note_length(index, row->doc_len);
+        index->total_length -= index->documents[document].doc_len;
+        hot_document_set(index, document, row);
         status = index_tokens(index, document, &buffer, 0, buffer.n, &offset);
     }
     shp_rwlock_disown(&index->lock);
@@ -379,7 +288,7 @@ shp_hot_status shp_hot_count(shp_hot *index, shp_hot_counts *out)
         .n_postings = index->n_postings,
         .n_free_bytes = (int64_t)index->heap.n_free_units * 8,
     };
-    size_t n_bytes = sizeof *index + index->capacity * (sizeof(hot_document) + sizeof(int64_t)) +
+    size_t n_bytes = sizeof *index + index->capacity * (sizeof(hot_document) + sizeof(hot_near)) +
                      index->capacity / HOT_BLOCK * sizeof(int64_t) + dictionary->name_capacity +
                      dictionary->capacity * sizeof(hot_term) + dictionary->n_slots * sizeof(uint32_t) +
                      index->heap.capacity * 8 + index->heap.big_tf_capacity * sizeof(hot_big_tf);

@@ -7,6 +7,13 @@
 
 #define HOT_NONE UINT32_MAX
 
+/* Asks for a cache line that is read soon: half of a search was waiting for them. */
+#if defined(__GNUC__)
+#define FETCH(place) __builtin_prefetch(place)
+#else
+#define FETCH(place) ((void)(place))
+#endif
+
 /* ---- words (hot_dictionary.c) */
 
 typedef struct {
@@ -23,12 +30,15 @@ typedef struct {
     uint32_t n_name_bytes, name_capacity;
     hot_term *terms;
     uint32_t n, capacity;
-    uint32_t *slots; /* number of a term + 1, 0 = free; n_slots is a power of two */
+    uint32_t *slots; /* number of a term + 1, above it bits of the hash; 0 = free; n_slots is a power of two */
     uint32_t n_slots;
 } hot_dictionary;
 
+uint32_t hot_dictionary_hash(const uint8_t *word, size_t n);
 /* Number of a word, HOT_NONE when it is unknown. */
-uint32_t hot_dictionary_find(const hot_dictionary *dictionary, const uint8_t *word, size_t n);
+uint32_t hot_dictionary_find(const hot_dictionary *dictionary, uint32_t hash, const uint8_t *word, size_t n);
+/* What that will most likely be, without a look at the names; HOT_NONE is certain.  Not of an empty dictionary. */
+uint32_t hot_dictionary_guess(const hot_dictionary *dictionary, uint32_t hash);
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out);
 /* Fills the slots again from the terms. */
 shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slots);
@@ -77,6 +87,8 @@ uint32_t hot_class_capacity(int size_class);
 
 /* Points `out` at a term's list; `out` must stay where it is. */
 void hot_list_open(const hot_heap *heap, const hot_term *term, hot_list *out);
+/* Asks for the cache lines that a search of the list begins with. */
+void hot_list_fetch(const hot_heap *heap, const hot_term *term);
 uint32_t hot_big_tf_of(const hot_heap *heap, uint32_t term, uint32_t document);
 
 /* Adds a posting, mostly at the end; the document must not be there yet. */
@@ -86,22 +98,33 @@ shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t numb
 uint32_t hot_postings_remove(hot_heap *heap, hot_term *term, uint32_t number, const uint32_t *documents, size_t n);
 void hot_heap_free(hot_heap *heap);
 
-/* ---- memories (hot_index.c) */
+/* ---- memories (hot_documents.c) */
 
 enum { HOT_BLOCK = 256 }; /* memories per entry of newest */
 
 typedef struct {
     uint32_t sequence;
-    int32_t doc_len;       /* -1: taken out */
-    int32_t thread, label; /* as in rescore.h, as asks */
-    uint8_t asks;
-    uint8_t unused[3];
+    int32_t doc_len; /* -1: taken out */
+    int32_t label;   /* as in rescore.h */
 } hot_document;
+
+enum { HOT_PREVIOUS = 1, HOT_NEXT = 2 };
+
+/* What ranking asks of a memory and of those beside it, four to a cache line: of all the memories that are looked at,
+   only the best are asked for more. */
+typedef struct {
+    int64_t timestamp;
+    int32_t thread;      /* as in rescore.h */
+    uint8_t beside;      /* HOT_PREVIOUS, HOT_NEXT: the memory of its thread one sequence away is the one at -1, 1 */
+    uint8_t second;      /* places to the ones two sequences away: before, and after in the upper half; 0: none */
+    uint8_t asks;        /* SHP_ASKS_...; in the upper half of the memory before, if HOT_PREVIOUS */
+    uint8_t has_label;
+} hot_near;
 
 struct shp_hot {
     shp_rwlock lock; /* shared by questions, which only try it; exclusive while anything below changes */
     hot_document *documents; /* rising by sequence */
-    int64_t *timestamps;     /* of the same: asked for most often */
+    hot_near *near;          /* of the same */
     uint32_t n_documents, capacity;
     int64_t *newest; /* per block: newest timestamp in it and in all before it */
     int64_t n_memories, total_length, n_postings;
@@ -111,6 +134,15 @@ struct shp_hot {
     hot_dictionary dictionary;
     hot_heap heap;
 };
+
+int hot_row_is_sound(const shp_hot_row *row);
+/* Takes a memory in behind all others; SHP_HOT_BAD_ROW when its sequence is not above theirs. */
+shp_hot_status hot_document_add(shp_hot *index, const shp_hot_row *row);
+/* Puts a row in a memory's place; its old length is no longer counted. */
+void hot_document_set(shp_hot *index, uint32_t document, const shp_hot_row *row);
+void hot_document_remove(shp_hot *index, uint32_t document);
+/* Finds again who stands beside the memories from `first` to `last`; both may lie outside. */
+void hot_relink(shp_hot *index, int64_t first, int64_t last);
 
 /* Position of a sequence, HOT_NONE when it is not there. */
 uint32_t hot_document_find(const shp_hot *index, int64_t sequence);

@@ -170,6 +170,15 @@ void hot_list_open(const hot_heap *heap, const hot_term *term, hot_list *out)
         widen(&out->bounds, term->tf, term->len);
 }
 
+void hot_list_fetch(const hot_heap *heap, const hot_term *term)
+{
+    if (!term->size_class || !term->n)
+        return;
+    FETCH(bounds_of(heap, term));
+    FETCH(documents_of(heap, term) + term->n - 1);
+    FETCH(weights_of(heap, term) + term->n - 1);
+}
+
 /* Moves the list to a chunk of the next class. */
 static shp_hot_status grow(hot_heap *heap, hot_term *term)
 {

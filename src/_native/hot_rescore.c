@@ -1,178 +1,251 @@
-/* What the conversations of the hot index's candidates add to them: the memories beside them, their BM25, rescore.c.
+/* What the conversations of the hot index's candidates add to them: rescore.c's formula, without its lists.
 
-   From the newest candidate to the oldest the lists are galloped down once more, around those candidates that
-   belong to a conversation: one look-up per keyword and run of candidates whose reaches meet, then a walk. */
+   The BM25 of the memories beside a candidate was kept when its window was added up (hot_reach), and who they are
+   stands in hot_near: so nothing is looked up but what a window's end or a list left out has cut off, and there is one
+   pass over the candidates, from the oldest to the newest.  The k best so far are in a heap; most of the others are
+   out before their time is asked for. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "hot_search.h"
 
-/* ---- what lies within reach of the candidates */
+typedef struct {
+    int32_t thread; /* 0: free */
+    double best;
+} session;
 
-/* The newest first. */
-static int by_document(const void *a, const void *b)
-{
-    uint32_t x = ((const hot_candidate *)a)->document, y = ((const hot_candidate *)b)->document;
-    return (x < y) - (x > y);
-}
+typedef struct {
+    hot_search *search;
+    uint64_t *order; /* document << 32 | place in the heap, rising */
+    session *sessions;
+    size_t n_sessions; /* a power of two */
+    double least;      /* that the mean of a hit needs */
+    int is_strict;     /* ask for the relevance of each */
+    shp_candidate *best; /* a heap; bm25 is the hit's own, slot tells its evidence */
+    double *evidence;
+    int64_t n_best, most;
+} rescoring;
 
-static void sort_candidates(hot_search *s)
-{
-    if (s->n_heap > SMALL_K) {
-        qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_document);
-        return;
-    }
-    for (int64_t i = 1; i < s->n_heap; i++) {
-        hot_candidate moved = s->heap[i];
-        int64_t j = i;
-        for (; j > 0 && s->heap[j - 1].document < moved.document; j--)
-            s->heap[j] = s->heap[j - 1];
-        s->heap[j] = moved;
-    }
-}
+/* ---- what was cut off */
 
-static shp_rescore_memory memory_of(const hot_search *s, uint32_t document, double bm25, int is_candidate)
+/* The BM25 of the memories around a candidate.  Called from the newest to the oldest. */
+static void look_up_reach(hot_search *s, int64_t document, double *sums)
 {
-    const hot_document *from = &s->index->documents[document];
-    return (shp_rescore_memory){
-        .sequence = from->sequence,
-        .timestamp = s->index->timestamps[document],
-        .bm25 = bm25,
-        .thread = from->thread,
-        .label = from->label,
-        .asks = from->asks,
-        .is_candidate = (uint8_t)is_candidate,
-    };
-}
-
-static int64_t thread_of(const hot_search *s, int64_t candidate)
-{
-    return s->index->documents[s->heap[candidate].document].thread;
-}
-
-/* The oldest memory that a candidate's conversation can have beside it; may be below 0. */
-static int64_t bottom_of(const hot_search *s, int64_t candidate)
-{
-    return (int64_t)s->heap[candidate].document - (thread_of(s, candidate) ? SHP_RESCORE_REACH : 0);
-}
-
-/* Last of the candidates from `first` on whose reaches meet; *bottom: the oldest memory that they reach. */
-static int64_t end_of_run(const hot_search *s, int64_t first, int64_t *bottom)
-{
-    int64_t last = first;
-    *bottom = bottom_of(s, first);
-    while (last + 1 < s->n_heap && s->heap[last + 1].document + SHP_RESCORE_REACH >= *bottom) {
-        int64_t reached = bottom_of(s, ++last);
-        *bottom = reached < *bottom ? reached : *bottom;
-    }
-    *bottom = *bottom < 0 ? 0 : *bottom;
-    return last;
-}
-
-/* The BM25 of every memory from `top` down to `bottom`, in sums[0] and on. */
-static void sum_run(hot_search *s, uint32_t top, uint32_t bottom, double *sums)
-{
-    memset(sums, 0, (top - bottom + 1) * sizeof *sums);
+    int64_t top = document + REACH < s->index->n_documents ? document + REACH : s->index->n_documents - 1;
+    memset(sums, 0, (2 * REACH + 1) * sizeof *sums);
     for (int i = 0; i < s->n; i++) {
         hot_keyword *word = &s->keywords[i];
-        int64_t at = seek_down(word->list.documents, word->at, top);
-        for (; at >= 0 && word->list.documents[at] >= bottom; at--)
-            sums[top - word->list.documents[at]] += score_posting(s, word, at);
-        word->at = at;
+        int64_t at = word->at = seek_down(word->list.documents, -1, word->at, (uint32_t)top);
+        for (; at >= 0 && word->list.documents[at] + REACH >= document; at--)
+            sums[(int64_t)word->list.documents[at] - document + REACH] += score_posting(s, word, at);
     }
 }
 
-/* Adds a run's candidates and what is beside them, the newest first; how many. */
-static int64_t add_run(hot_search *s, int64_t first, int64_t last, int64_t bottom, double *sums, shp_rescore_memory *out)
+static void complete_reach(rescoring *r)
 {
-    int64_t n = 0, top = (int64_t)s->heap[first].document + (thread_of(s, first) ? SHP_RESCORE_REACH : 0);
-    top = top < s->index->n_documents ? top : (int64_t)s->index->n_documents - 1;
-    if (first == last && !thread_of(s, first)) {
-        out[0] = memory_of(s, (uint32_t)top, s->heap[first].bm25, 1);
-        return 1;
-    }
-    sum_run(s, (uint32_t)top, (uint32_t)bottom, sums);
-    for (int64_t document = top, next = first; document >= bottom; document--) {
-        const hot_document *beside = &s->index->documents[document];
-        int is_candidate = next <= last && s->heap[next].document == document;
-        next += is_candidate;
-        if (is_candidate || (beside->thread && beside->doc_len >= 0))
-            out[n++] = memory_of(s, (uint32_t)document, sums[top - document], is_candidate);
-    }
-    return n;
-}
-
-/* The candidates and what is beside them, the newest first; how many.  Room for 7 of each candidate in both. */
-static int64_t collect_reach(hot_search *s, double *sums, shp_rescore_memory *out)
-{
-    int64_t n = 0, bottom;
-    sort_candidates(s);
-    for (int64_t i = 0; i < s->n_heap; i++) {
-        uint32_t document = s->heap[i].document;
-        FETCH(&s->index->documents[document < SHP_RESCORE_REACH ? 0 : document - SHP_RESCORE_REACH]);
-        FETCH(&s->index->documents[document]);
-        FETCH(&s->index->timestamps[document]);
-    }
+    hot_search *s = r->search;
     for (int i = 0; i < s->n; i++)
         s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
-    for (int64_t first = 0, last; first < s->n_heap; first = last + 1) {
-        last = end_of_run(s, first, &bottom);
-        n += add_run(s, first, last, bottom, sums, out + n);
+    for (int64_t i = s->n_heap; i-- > 0;) {
+        const shp_candidate *candidate = &s->heap[(uint32_t)r->order[i]];
+        hot_reach *reach = &s->reach[candidate->slot];
+        if (reach->is_known != 0.0)
+            continue;
+        if (s->index->near[candidate->document].thread)
+            look_up_reach(s, candidate->document, reach->sums);
+        else
+            reach->sums[REACH] = candidate->bm25; /* a list that was left out may be missing in the sum */
     }
-    return n;
 }
 
-static void reverse(shp_rescore_memory *memories, int64_t n)
+/* ---- order and sessions */
+
+static int by_number(const void *a, const void *b)
 {
-    for (int64_t low = 0, high = n - 1; low < high; low++, high--) {
-        shp_rescore_memory moved = memories[low];
-        memories[low] = memories[high];
-        memories[high] = moved;
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_candidates(rescoring *r)
+{
+    const hot_search *s = r->search;
+    for (int64_t i = 0; i < s->n_heap; i++) {
+        uint64_t moved = (uint64_t)s->heap[i].document << 32 | (uint64_t)i;
+        int64_t j = i;
+        for (; s->n_heap <= SMALL_K && j > 0 && r->order[j - 1] > moved; j--)
+            r->order[j] = r->order[j - 1];
+        r->order[j] = moved;
+    }
+    if (s->n_heap > SMALL_K)
+        qsort(r->order, (size_t)s->n_heap, sizeof *r->order, by_number);
+}
+
+static session *session_of(const rescoring *r, int32_t thread)
+{
+    size_t i = ((uint32_t)thread * UINT32_C(2654435761)) >> 7 & (r->n_sessions - 1);
+    while (r->sessions[i].thread && r->sessions[i].thread != thread)
+        i = (i + 1) & (r->n_sessions - 1);
+    return &r->sessions[i];
+}
+
+/* The best candidate of each thread. */
+static void collect_sessions(rescoring *r)
+{
+    const hot_search *s = r->search;
+    memset(r->sessions, 0, r->n_sessions * sizeof *r->sessions);
+    for (int64_t i = 0; i < s->n_heap; i++) {
+        int32_t thread = s->index->near[s->heap[i].document].thread;
+        if (!thread)
+            continue;
+        session *found = session_of(r, thread);
+        if (!found->thread || s->heap[i].bm25 > found->best)
+            found->best = s->heap[i].bm25;
+        found->thread = thread;
     }
 }
 
 /* ---- hits */
 
-static shp_hot_status take_best(hot_search *s, shp_rescore_buffers *rescored, shp_hot_hit **hits, int64_t *n_hits)
+/* Keeps a hit if it is among the best so far. */
+static void keep(rescoring *r, uint32_t document, double bm25, double evidence)
 {
-    const shp_hot_query *query = s->query;
-    int64_t room = rescored->n_hits < query->k ? rescored->n_hits : query->k;
-    shp_rescore_hit best;
-    if (!room)
-        return SHP_HOT_OK;
-    *hits = malloc((size_t)room * sizeof **hits);
-    if (!*hits)
-        return SHP_HOT_NO_MEMORY;
-    /* As in recall.c: less to pay than for the relevance itself. */
-    double least = shp_rank_min_bm25(query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
-    while (*n_hits < room && shp_rescore_pop(rescored, &best)) {
-        double mean = shp_rescore_mean(&best);
-        if (mean < least)
-            continue;
-        double relevance = shp_rank_relevance(mean, s->idf_sum, s->n_docs);
-        if (relevance >= query->min_relevance)
-            (*hits)[(*n_hits)++] = (shp_hot_hit){best.sequence, best.bm25, best.score, relevance};
+    const hot_search *s = r->search;
+    const shp_rescore_hit hit = {.bm25 = bm25, .evidence = evidence};
+    int is_full = r->n_best == r->most;
+    /* Recency is at most 1, but for roundings. */
+    if (is_full && evidence * SLACK < r->best[0].score)
+        return;
+    double mean = shp_rescore_mean(&hit);
+    if (mean < r->least)
+        return;
+    if (r->is_strict && shp_rank_relevance(mean, s->idf_sum, s->n_docs) < s->query->min_relevance)
+        return;
+    shp_candidate found = {evidence * recency_at(s, s->index->near[document].timestamp), bm25, document, 0};
+    if (is_full && !shp_candidate_is_less(&r->best[0], &found))
+        return;
+    found.slot = is_full ? r->best[0].slot : (uint32_t)r->n_best;
+    r->evidence[found.slot] = evidence;
+    if (is_full) {
+        shp_heap_sift(r->best, r->n_best, 0, found);
+        return;
     }
-    return SHP_HOT_OK;
+    r->best[r->n_best++] = found;
+    if (r->n_best == r->most)
+        shp_heap_order(r->best, r->n_best);
+}
+
+/* Scores one memory; `sums` stands at its own BM25, with that of the memories beside it around. */
+static void score_memory(rescoring *r, uint32_t document, const double *sums)
+{
+    const hot_near *near = &r->search->index->near[document];
+    int before = near->second & 15, after = near->second >> 4;
+    const session *session = near->thread ? session_of(r, near->thread) : NULL;
+    shp_rescore_beside beside = {
+        .bm25 = sums[0],
+        .previous = near->beside & HOT_PREVIOUS ? sums[-1] : 0.0,
+        .next = near->beside & HOT_NEXT ? sums[1] : 0.0,
+        .second_before = before ? sums[-before] : 0.0,
+        .second_after = after ? sums[after] : 0.0,
+        .best = session && session->thread && session->best > sums[0] ? session->best : sums[0],
+        .asks_before = near->asks >> 4,
+        .asks = near->asks & 15,
+        .label = near->has_label ? r->search->index->documents[document].label : 0,
+        .timestamp = near->timestamp,
+    };
+    double evidence = shp_rescore_evidence(&r->search->query->rescore, &beside);
+    if (evidence > 0.0)
+        keep(r, document, sums[0], evidence);
+}
+
+/* Candidates, and of sessions the memories one step away; each once. */
+static void score_all(rescoring *r)
+{
+    const hot_search *s = r->search;
+    int64_t scored = -1; /* the last that was, which is a candidate or beside one */
+    r->n_best = 0;
+    for (int64_t i = 0; i < s->n_heap; i++) {
+        const shp_candidate *candidate = &s->heap[(uint32_t)r->order[i]];
+        int64_t document = candidate->document;
+        int64_t next = i + 1 < s->n_heap ? (int64_t)(r->order[i + 1] >> 32) : -1;
+        const double *sums = s->reach[candidate->slot].sums + REACH;
+        const hot_near *near = &s->index->near[document];
+        if (near->thread > 0 && near->beside & HOT_PREVIOUS && document - 1 > scored)
+            score_memory(r, (uint32_t)document - 1, sums - 1);
+        score_memory(r, (uint32_t)document, sums);
+        scored = document;
+        if (near->thread > 0 && near->beside & HOT_NEXT && document + 1 != next) {
+            score_memory(r, (uint32_t)document + 1, sums + 1);
+            scored = document + 1;
+        }
+    }
+}
+
+/* Fills `hits` from the best; 0 when one is not as relevant as asked. */
+static int fill_hits(rescoring *r, shp_hot_hit *hits)
+{
+    const hot_search *s = r->search;
+    if (r->n_best < r->most)
+        shp_heap_order(r->best, r->n_best);
+    for (int64_t i = 0; i < r->n_best; i++)
+        FETCH(&s->index->documents[r->best[i].document]);
+    shp_heap_sort(r->best, r->n_best);
+    for (int64_t i = 0; i < r->n_best; i++) {
+        const shp_candidate *best = &r->best[i];
+        const shp_rescore_hit hit = {.bm25 = best->bm25, .evidence = r->evidence[best->slot]};
+        double relevance = shp_rank_relevance(shp_rescore_mean(&hit), s->idf_sum, s->n_docs);
+        if (relevance < s->query->min_relevance)
+            return 0;
+        hits[i] = (shp_hot_hit){s->index->documents[best->document].sequence, best->bm25, best->score, relevance};
+    }
+    return 1;
+}
+
+static void rescore(rescoring *r, shp_hot_hit *hits, int64_t *n_hits)
+{
+    const hot_search *s = r->search;
+    sort_candidates(r);
+    complete_reach(r);
+    collect_sessions(r);
+    /* Relevance grows strictly with the mean: a threshold on the one is one on the other, asked with some slack
+       because it costs less; what is as near as that to it is asked exactly. */
+    r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
+    score_all(r);
+    if (!fill_hits(r, hits)) {
+        r->is_strict = 1;
+        score_all(r);
+        fill_hits(r, hits);
+    }
+    *n_hits = r->n_best;
 }
 
 shp_hot_status hot_rescore(hot_search *s, shp_hot_hit **hits, int64_t *n_hits)
 {
-    shp_rescore_buffers rescored = {0};
-    size_t room = (size_t)s->n_heap * (2 * SHP_RESCORE_REACH + 1) + 1;
-    shp_rescore_memory *reach = malloc(room * (sizeof *reach + sizeof(double)));
-    shp_hot_status status = reach ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
-    int64_t n = 0;
-    if (reach) {
-        n = collect_reach(s, (double *)(reach + room), reach);
-        reverse(reach, n);
+    enum { SMALL_BEST = 32 };
+    uint64_t order[SMALL_K];
+    session sessions[2 * SMALL_K];
+    shp_candidate best[SMALL_BEST];
+    double evidence[SMALL_BEST];
+    /* A hit is a candidate or beside one. */
+    int64_t most = s->query->k < 3 * s->n_heap ? s->query->k : 3 * s->n_heap;
+    rescoring r = {.search = s, .order = order, .sessions = sessions, .n_sessions = 2 * SMALL_K, .best = best,
+                   .evidence = evidence, .most = most};
+    void *large = NULL;
+    while (r.n_sessions < 2 * (size_t)s->n_heap)
+        r.n_sessions *= 2;
+    if (s->n_heap > SMALL_K || most > SMALL_BEST) {
+        size_t n_bytes = (size_t)s->n_heap * sizeof *r.order + r.n_sessions * sizeof *r.sessions +
+                         (size_t)most * (sizeof *r.best + sizeof *r.evidence);
+        large = malloc(n_bytes);
+        r.order = large;
+        r.sessions = (session *)(r.order + s->n_heap);
+        r.best = (shp_candidate *)(r.sessions + r.n_sessions);
+        r.evidence = (double *)(r.best + most);
+        if (!large)
+            return SHP_HOT_NO_MEMORY;
     }
-    if (status == SHP_HOT_OK && !shp_rescore(&rescored, &s->query->rescore, reach, n))
-        status = SHP_HOT_NO_MEMORY;
-    if (status == SHP_HOT_OK)
-        status = take_best(s, &rescored, hits, n_hits);
-    shp_rescore_free(&rescored);
-    free(reach);
-    return status;
+    *hits = malloc((size_t)most * sizeof **hits);
+    if (*hits)
+        rescore(&r, *hits, n_hits);
+    free(large);
+    return *hits ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
-

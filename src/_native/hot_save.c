@@ -1,6 +1,6 @@
 /* The hot index as a block of bytes, and back.
 
-   Format: a header of 64-bit numbers, then the arrays as they lie in memory, each padded to 8 bytes: documents, timestamps,
+   Format: a header of 64-bit numbers, then the arrays as they lie in memory, each padded to 8 bytes: documents, near,
    newest, names, terms, heap, big_tfs; last a checksum of all before it.  It is a cache for the machine that wrote it:
    another byte order or format number is damage, and what does not fit together is damage too, whatever the
    checksum says: no place outside the arrays is ever looked at. */
@@ -9,7 +9,7 @@
 
 #include "hot_parts.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 static const uint64_t MAGIC = 0x31746F6870656853; /* "Shephot1" on a little-endian machine */
 
@@ -52,7 +52,7 @@ static void sections_of(const shp_hot *index, section *out)
     const hot_dictionary *dictionary = &index->dictionary;
     const hot_heap *heap = &index->heap;
     out[0] = (section){index->documents, index->n_documents * sizeof *index->documents};
-    out[1] = (section){index->timestamps, index->n_documents * sizeof *index->timestamps};
+    out[1] = (section){index->near, index->n_documents * sizeof *index->near};
     out[2] = (section){index->newest, n_blocks(index->n_documents) * sizeof *index->newest};
     out[3] = (section){dictionary->names, dictionary->n_name_bytes};
     out[4] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
@@ -128,7 +128,7 @@ static int is_header_sound(const header *head, size_t n_bytes)
         head->n_units > most || head->n_big_tfs > most || head->version < 0)
         return 0;
     uint64_t size = sizeof *head + padded((size_t)head->n_documents * sizeof(hot_document)) +
-                    head->n_documents * sizeof(int64_t) + n_blocks((size_t)head->n_documents) * 8 + padded((size_t)head->n_names) +
+                    head->n_documents * sizeof(hot_near) + n_blocks((size_t)head->n_documents) * 8 + padded((size_t)head->n_names) +
                     head->n_terms * sizeof(hot_term) + head->n_units * 8 + head->n_big_tfs * sizeof(hot_big_tf);
     return size == head->size;
 }
@@ -149,7 +149,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     hot_dictionary *dictionary = &index->dictionary;
     hot_heap *heap = &index->heap;
     index->documents = copied(&at, n_documents, capacity, sizeof *index->documents);
-    index->timestamps = copied(&at, n_documents, capacity, sizeof *index->timestamps);
+    index->near = copied(&at, n_documents, capacity, sizeof *index->near);
     index->newest = copied(&at, capacity / HOT_BLOCK, capacity / HOT_BLOCK, sizeof *index->newest);
     dictionary->names = copied(&at, (size_t)head->n_names, (size_t)head->n_names, 1);
     dictionary->terms = copied(&at, (size_t)head->n_terms, (size_t)head->n_terms, sizeof *dictionary->terms);
@@ -167,7 +167,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     index->n_memories = head->n_memories;
     index->total_length = head->total_length;
     index->n_postings = head->n_postings;
-    int is_full = index->documents && index->timestamps && index->newest && dictionary->names && dictionary->terms && heap->units &&
+    int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms && heap->units &&
                   heap->big_tfs;
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
@@ -234,15 +234,18 @@ static int are_documents_sound(shp_hot *index)
             return 0;
         if (document->doc_len > index->longest)
             index->longest = document->doc_len;
-        if (index->timestamps[i] < index->oldest)
-            index->oldest = index->timestamps[i];
-        if (index->newest[i / HOT_BLOCK] < index->timestamps[i])
+        if (index->near[i].timestamp < index->oldest)
+            index->oldest = index->near[i].timestamp;
+        if (index->newest[i / HOT_BLOCK] < index->near[i].timestamp)
+            return 0;
+        if ((index->near[i].asks & 15) > SHP_ASKS_ONLY)
             return 0;
         if (document->doc_len >= 0) {
             n_memories++;
             total_length += document->doc_len;
         }
     }
+    hot_relink(index, 0, (int64_t)index->n_documents - 1);
     return n_memories == index->n_memories && total_length == index->total_length;
 }
 

@@ -23,150 +23,78 @@
 
 #include "hot_search.h"
 
-/* ---- the keywords */
-
-typedef struct {
-    uint32_t term, n;
-} known_word;
-
-/* Whether at least 16 other known keywords are rarer than the i-th (or as rare, and earlier). */
-static int is_too_common(const known_word *words, int n, int i)
-{
-    int n_rarer = 0;
-    for (int j = 0; j < n; j++)
-        n_rarer += words[j].n < words[i].n || (words[j].n == words[i].n && j < i);
-    return n_rarer >= SHP_HOT_MAX_KEYWORDS;
-}
-
-/* The most that a posting of the list can score: it grows with tf and falls with the length. */
-static double most_of(const hot_search *s, const hot_keyword *word)
-{
-    const hot_bounds *bounds = &word->list.bounds;
-    double most = 0.0;
-    for (int times = 1; times <= 4; times++) {
-        uint8_t len = bounds->least_len[times - 1];
-        double tf = times < 4 ? times : bounds->most_tf == HOT_BIG ? INFINITY : bounds->most_tf;
-        if (tf > bounds->most_tf)
-            continue;
-        /* Of 255 occurrences and more nothing is known but the limit of the formula. */
-        double share = isinf(tf) ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
-        most = share > most ? share : most;
-    }
-    return most * SLACK;
-}
-
-/* Scores of one occurrence, as far as the user's longest memory. */
-static void fill_table(const hot_search *s, hot_keyword *word)
-{
-    if (word->list.n < TABLE_POSTINGS)
-        return;
-    word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
-    for (int len = 0; len < word->n_table; len++)
-        word->table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
-}
-
-static void add_keyword(hot_search *s, uint32_t term)
-{
-    const hot_term *found = &s->index->dictionary.terms[term];
-    hot_keyword *word = &s->keywords[s->n];
-    word->term = term;
-    word->idf = shp_rank_idf(s->n_docs, found->n);
-    word->n_table = 0;
-    s->idf_sum += word->idf;
-    hot_list_open(&s->index->heap, found, &word->list);
-    word->at = (int64_t)word->list.n - 1;
-    word->most = most_of(s, word);
-    fill_table(s, word);
-    int i = s->n++;
-    for (; i > 0 && s->rising[i - 1]->most > word->most; i--)
-        s->rising[i] = s->rising[i - 1];
-    s->rising[i] = word;
-}
-
-/* A list that is as long as the candidates are many: each of its memories scores at least what the longest and oldest
-   one could.  For a user of a million it leaves out the most frequent words from the first window on. */
-static double surely_reached(const hot_search *s)
-{
-    double least = 0.0, oldest = recency_at(s, s->index->oldest) / SLACK;
-    for (int i = 0; i < s->n; i++) {
-        const hot_keyword *word = &s->keywords[i];
-        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, s->index->longest) / SLACK * oldest;
-        if (word->list.n >= s->n_candidates && reached > least)
-            least = reached;
-    }
-    return least;
-}
-
-/* How many postings the lists of all known words have. */
-static int64_t find_keywords(hot_search *s, const shp_hot_word *words, int n_words)
-{
-    known_word known[MAX_WORDS];
-    int64_t n_postings = 0;
-    int n_known = 0;
-    for (int i = 0; i < n_words && i < MAX_WORDS; i++) {
-        uint32_t term = hot_dictionary_find(&s->index->dictionary, words[i].bytes, words[i].n_bytes);
-        if (term == HOT_NONE || !s->index->dictionary.terms[term].n)
-            continue;
-        known[n_known] = (known_word){term, s->index->dictionary.terms[term].n};
-        n_postings += known[n_known++].n;
-    }
-    for (int i = 0; i < n_known; i++)
-        if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
-            add_keyword(s, known[i].term);
-    for (int i = 0; i < s->n; i++)
-        s->below[i + 1] = s->below[i] + s->rising[i]->most;
-    s->least_score = surely_reached(s);
-    return n_postings;
-}
-
 /* ---- the best candidates */
 
-static int is_less(const hot_candidate *a, const hot_candidate *b)
+static shp_hot_status grow(hot_search *s)
 {
-    return a->score < b->score || (a->score == b->score && a->document < b->document);
-}
-
-static void sift_down(hot_candidate *heap, int64_t n, hot_candidate moved)
-{
-    int64_t i = 0;
-    for (;;) {
-        int64_t child = 2 * i + 1;
-        if (child >= n)
-            break;
-        if (child + 1 < n && is_less(&heap[child + 1], &heap[child]))
-            child++;
-        if (!is_less(&heap[child], &moved))
-            break;
-        heap[i] = heap[child];
-        i = child;
+    int is_small = s->heap == s->small;
+    shp_candidate *heap = realloc(is_small ? NULL : s->heap, 2 * (size_t)s->capacity * sizeof *heap);
+    if (!heap)
+        return SHP_HOT_NO_MEMORY;
+    if (is_small)
+        memcpy(heap, s->small, sizeof s->small);
+    s->heap = heap;
+    hot_reach *reach = realloc(is_small ? NULL : s->reach, 2 * (size_t)s->capacity * sizeof *reach);
+    if (!reach) {
+        s->reach = is_small ? NULL : s->reach;
+        return SHP_HOT_NO_MEMORY;
     }
-    heap[i] = moved;
+    if (is_small)
+        memcpy(reach, s->small_reach, sizeof s->small_reach);
+    s->reach = reach;
+    s->capacity *= 2;
+    return SHP_HOT_OK;
 }
 
-static shp_hot_status heap_push(hot_search *s, const hot_candidate *pushed)
+/* Keeps a candidate if it is among the best so far, with the sums around it. */
+static shp_hot_status offer(hot_search *s, shp_candidate offered, const hot_reach *reach)
 {
-    if (s->n_heap == s->n_candidates) {
-        if (is_less(&s->heap[0], pushed))
-            sift_down(s->heap, s->n_heap, *pushed);
+    int is_full = s->n_heap == s->n_candidates;
+    if (is_full && !shp_candidate_is_less(&s->heap[0], &offered))
+        return SHP_HOT_OK;
+    if (!is_full && s->n_heap == s->capacity && grow(s) != SHP_HOT_OK)
+        return SHP_HOT_NO_MEMORY;
+    offered.slot = is_full ? s->heap[0].slot : (uint32_t)s->n_heap;
+    s->reach[offered.slot] = *reach;
+    FETCH(&s->index->near[offered.document < 1 ? 0 : offered.document - 1]);
+    FETCH(&s->index->near[offered.document + 1]);
+    if (is_full) {
+        shp_heap_sift(s->heap, s->n_heap, 0, offered);
         return SHP_HOT_OK;
     }
-    if (s->n_heap == s->capacity) {
-        hot_candidate *old = s->heap == s->small ? NULL : s->heap;
-        hot_candidate *grown = realloc(old, 2 * (size_t)s->capacity * sizeof *grown);
-        if (!grown)
-            return SHP_HOT_NO_MEMORY;
-        if (!old)
-            memcpy(grown, s->small, sizeof s->small);
-        s->heap = grown;
-        s->capacity *= 2;
-    }
-    int64_t i = s->n_heap++;
-    while (i > 0 && is_less(pushed, &s->heap[(i - 1) / 2])) {
-        s->heap[i] = s->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    s->heap[i] = *pushed;
+    s->heap[s->n_heap++] = offered;
+    if (s->n_heap == s->n_candidates)
+        shp_heap_order(s->heap, s->n_heap);
     return SHP_HOT_OK;
+}
+
+/* Offers those that wait for their times; by now those are in the cache. */
+static shp_hot_status offer_waiting(hot_search *s)
+{
+    int takes_all = s->n_postings <= s->n_candidates;
+    shp_hot_status status = SHP_HOT_OK;
+    for (int i = 0; i < s->n_waiting && status == SHP_HOT_OK; i++) {
+        hot_waiting *waiting = &s->waiting[i];
+        uint32_t document = waiting->document;
+        double bm25 = waiting->reach.sums[REACH];
+        double score = takes_all ? 0.0 : bm25 * recency_at(s, s->index->near[document].timestamp);
+        status = offer(s, (shp_candidate){score, bm25, document, 0}, &waiting->reach);
+    }
+    s->n_waiting = 0;
+    return status;
+}
+
+/* A memory that may become a candidate, with the sums around `sum`, its own in the window. */
+static shp_hot_status wait_for_time(hot_search *s, uint32_t document, double bm25, const double *sum, int is_known)
+{
+    shp_hot_status status = s->n_waiting == MOST_WAITING ? offer_waiting(s) : SHP_HOT_OK;
+    hot_waiting *waiting = &s->waiting[s->n_waiting++];
+    FETCH(&s->index->near[document]);
+    waiting->document = document;
+    memcpy(waiting->reach.sums, sum - REACH, sizeof waiting->reach.sums);
+    waiting->reach.sums[REACH] = bm25;
+    waiting->reach.is_known = is_known;
+    return status;
 }
 
 /* The score that a memory must reach. */
@@ -212,29 +140,47 @@ static int64_t newest_document(const hot_search *s)
     return newest;
 }
 
-/* Adds up the scores of the memories from `base` on in the lists that are walked; how many memories. */
+/* Asks for what the next window will walk of a list: about as many postings as this one did, `n`, from `at` down. */
+static void fetch_postings(const hot_keyword *word, int64_t at, int64_t n)
+{
+    int64_t stop = at - n - n / 2 - 16;
+    stop = stop < 0 ? 0 : stop;
+    for (int64_t i = at; i >= stop; i -= 16)
+        FETCH(&word->list.documents[i]);
+    for (int64_t i = at; i >= stop; i -= 32)
+        FETCH(&word->list.weights[i]);
+}
+
+/* Adds up the scores of the memories from `base` on in the lists that are walked, and finds where the window ends in
+   the others; how many memories. */
 static int sum_window(hot_search *s, uint32_t base)
 {
+    double *sums = s->sums + REACH;
     int n_touched = 0;
     for (int i = 0; i < s->n; i++) {
-        const hot_keyword *word = &s->keywords[i];
-        if (!word->is_walked)
+        hot_keyword *word = &s->keywords[i];
+        int64_t at = word->top = word->at;
+        if (!word->is_walked) {
+            word->at = base ? seek_down(word->list.documents, -1, at, base - 1) : -1;
             continue;
-        for (int64_t at = word->at; at >= 0 && word->list.documents[at] >= base; at--) {
+        }
+        for (; at >= 0 && word->list.documents[at] >= base; at--) {
             uint32_t place = word->list.documents[at] - base;
-            double sum = s->sums[place];
+            double sum = sums[place];
             s->touched[n_touched] = (uint16_t)place;
             n_touched += sum == 0.0;
-            s->sums[place] = sum + score_posting(s, word, at);
+            sums[place] = sum + score_posting(s, word, at);
         }
+        word->at = at;
+        fetch_postings(word, at, word->top - at);
     }
     return n_touched;
 }
 
 static int has(const hot_keyword *word, uint32_t document, int64_t *at)
 {
-    *at = seek_down(word->list.documents, word->at, document);
-    return *at >= 0 && word->list.documents[*at] == document;
+    *at = seek_down(word->list.documents, word->at, word->top, document);
+    return *at > word->at && word->list.documents[*at] == document;
 }
 
 /* The whole BM25 of a memory, from lists that stand at or above it, in the order of the keywords. */
@@ -268,20 +214,17 @@ static int is_worth_it(const hot_search *s, uint32_t document, double sum, doubl
 static double least_bm25(const hot_search *s, double recency) { return threshold(s) / recency * (1.0 - 1e-12); }
 
 /* Keeps of the memories touched those whose sum, and what the other lists can add, reaches the threshold. */
-static int sift_window(hot_search *s, uint32_t base, int n_touched, double recency)
+static int sift_window(hot_search *s, int n_touched, double least)
 {
-    double least = least_bm25(s, recency);
+    const double *sums = s->sums + REACH;
     int n_kept = 0;
     for (int i = 0; i < s->n && !s->rising[i]->is_walked; i++)
-        least = least_bm25(s, recency) - s->below[i + 1];
+        least -= s->rising[i]->most * SLACK;
+    least /= SLACK * SLACK;
     for (int i = 0; i < n_touched; i++) {
         uint16_t place = s->touched[i];
-        if (s->sums[place] * SLACK < least) {
-            s->sums[place] = 0.0;
-            continue;
-        }
-        s->touched[n_kept++] = place;
-        FETCH(&s->index->timestamps[base + place]);
+        s->kept[n_kept] = place;
+        n_kept += sums[place] >= least;
     }
     return n_kept;
 }
@@ -289,32 +232,21 @@ static int sift_window(hot_search *s, uint32_t base, int n_touched, double recen
 static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, double recency)
 {
     int is_whole = s->rising[0]->is_walked;
+    double least = least_bm25(s, recency), *sums = s->sums + REACH;
+    int n_kept = sift_window(s, n_touched, least);
     shp_hot_status status = SHP_HOT_OK;
-    double least = least_bm25(s, recency);
-    n_touched = sift_window(s, base, n_touched, recency);
-    for (int i = 0; i < n_touched; i++) {
-        uint32_t document = base + s->touched[i];
-        double bm25 = s->sums[s->touched[i]];
-        s->sums[s->touched[i]] = 0.0;
-        if (is_whole ? bm25 < least : !is_worth_it(s, document, bm25, least))
+    for (int i = 0; i < n_kept && status == SHP_HOT_OK; i++) {
+        int64_t place = s->kept[i], document = base + place;
+        double bm25 = sums[place];
+        if (!is_whole && !is_worth_it(s, (uint32_t)document, bm25, least))
             continue;
-        if (!is_whole)
-            bm25 = bm25_of(s, document);
-        hot_candidate found = {bm25 * recency_at(s, s->index->timestamps[document]), bm25, document};
-        if (status == SHP_HOT_OK)
-            status = heap_push(s, &found);
-        least = least_bm25(s, recency);
+        int is_known = is_whole && (place >= REACH || base == 0) && document + REACH < s->end;
+        bm25 = is_whole ? bm25 : bm25_of(s, (uint32_t)document);
+        status = wait_for_time(s, (uint32_t)document, bm25, sums + place, is_known);
     }
+    for (int i = 0; i < n_touched; i++)
+        sums[s->touched[i]] = 0.0;
     return status;
-}
-
-/* Every list to the newest place that is not above `document`. */
-static void go_down(hot_search *s, int64_t document)
-{
-    for (int i = 0; i < s->n; i++) {
-        hot_keyword *word = &s->keywords[i];
-        word->at = document < 0 ? -1 : seek_down(word->list.documents, word->at, (uint32_t)document);
-    }
 }
 
 static shp_hot_status find_candidates(hot_search *s)
@@ -322,7 +254,8 @@ static shp_hot_status find_candidates(hot_search *s)
     shp_hot_status status = SHP_HOT_OK;
     size_t n_sums = s->index->n_documents < WINDOW ? s->index->n_documents : WINDOW;
     int64_t newest = (int64_t)s->index->n_documents - 1;
-    memset(s->sums, 0, n_sums * sizeof *s->sums);
+    s->end = (int64_t)s->index->n_documents + REACH;
+    memset(s->sums, 0, (n_sums + 2 * REACH) * sizeof *s->sums);
     while (status == SHP_HOT_OK && newest >= 0) {
         double recency = recency_at(s, s->index->newest[newest / HOT_BLOCK]);
         if (!choose_lists(s, recency))
@@ -331,11 +264,14 @@ static shp_hot_status find_candidates(hot_search *s)
         if (newest < 0)
             break;
         uint32_t base = newest < WINDOW ? 0 : (uint32_t)(newest - (WINDOW - 1));
-        status = offer_window(s, base, sum_window(s, base), recency);
+        int n_touched = sum_window(s, base);
+        status = offer_waiting(s);
+        if (status == SHP_HOT_OK)
+            status = offer_window(s, base, n_touched, recency);
         newest = (int64_t)base - 1;
-        go_down(s, newest);
+        s->end = base;
     }
-    return status;
+    return status == SHP_HOT_OK ? offer_waiting(s) : status;
 }
 
 /* ---- one search */
@@ -347,8 +283,11 @@ static void begin(hot_search *s, const shp_hot *index, const shp_hot_query *quer
     s->n_docs = (double)index->n_memories;
     s->idf_sum = s->below[0] = 0.0;
     s->n = 0;
+    s->n_postings = 0;
     s->heap = s->small;
+    s->reach = s->small_reach;
     s->n_heap = 0;
+    s->n_waiting = 0;
     s->capacity = SMALL_K;
     s->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
     double mean_len = index->n_memories ? (double)index->total_length / s->n_docs : 0.0;
@@ -360,7 +299,8 @@ static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, co
 {
     hot_search s;
     begin(&s, index, query);
-    if (find_keywords(&s, words, n_words) > query->most_postings)
+    hot_find_keywords(&s, words, n_words);
+    if (s.n_postings > query->most_postings)
         return SHP_HOT_LONG;
     if (!s.n)
         return SHP_HOT_OK;
@@ -369,6 +309,8 @@ static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, co
         status = hot_rescore(&s, hits, n_hits);
     if (s.heap != s.small)
         free(s.heap);
+    if (s.reach != s.small_reach)
+        free(s.reach);
     return status;
 }
 

@@ -2,57 +2,67 @@
 #ifndef SHP_HOT_SEARCH_H
 #define SHP_HOT_SEARCH_H
 
+#include "heap.h"
 #include "hot_parts.h"
 #include "rank.h"
 
 enum {
     MAX_WORDS = 64,                   /* looked up */
     WINDOW = 4096,                    /* memories scored at a time: 32 KiB of sums */
+    REACH = SHP_RESCORE_REACH,
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
-    TABLE_POSTINGS = 100,             /* from here on a list gets a table of its scores by length */
+    TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
+    MOST_WAITING = 64,
     WALK_NS = 2, HALVE_NS = 12        /* a posting added up, a memory looked up */
 };
-
-/* Asks for a cache line that is read soon: times and memories lie apart, and half of a search was waiting for them. */
-#if defined(__GNUC__)
-#define FETCH(place) __builtin_prefetch(place)
-#else
-#define FETCH(place) ((void)(place))
-#endif
 
 static const double SLACK = 1.0 + 1e-12;
 
 typedef struct {
     hot_list list;
     uint32_t term;
-    int64_t at;    /* no memory still to come is above this place of the list */
-    double idf;
-    double most;   /* that it can add, with slack */
     int is_walked; /* in this window: else halved */
-    int n_table;   /* scores of one occurrence by length, below this length */
-    double table[HOT_BIG];
+    int64_t top;   /* no memory of this window is above this place of the list */
+    int64_t at;    /* no memory of the next window is; those of this one lie between */
+    double idf;
+    double most;         /* that it can add, with slack */
+    int n_table;         /* scores of one occurrence by length, below this length */
+    const double *table;
 } hot_keyword;
 
+/* BM25 of a candidate and the memories beside it in the arrays: a cache line, kept from the window that they were
+   added up in. */
 typedef struct {
-    double score, bm25;
+    double sums[2 * REACH + 1]; /* [REACH]: its own */
+    double is_known;            /* else to be looked up */
+} hot_reach;
+
+typedef struct {
+    hot_reach reach;
     uint32_t document;
-} hot_candidate;
+} hot_waiting;
 
 typedef struct {
     const shp_hot *index;
     const shp_hot_query *query;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
+    int64_t n_postings;   /* of all words asked */
     int64_t n_candidates; /* wanted */
     double least_score;   /* so many memories have at least this score, whichever they are */
     int n;
     hot_keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* as they were asked */
     hot_keyword *rising[SHP_HOT_MAX_KEYWORDS];  /* by most */
-    double below[SHP_HOT_MAX_KEYWORDS + 1]; /* sum of most of the keywords before, by most */
-    hot_candidate small[SMALL_K], *heap;        /* min-heap by (score, document) */
+    double below[SHP_HOT_MAX_KEYWORDS + 1];     /* sum of most of the keywords before, by most */
+    shp_candidate small[SMALL_K], *heap;
+    hot_reach small_reach[SMALL_K], *reach; /* by slot of the candidates */
     int64_t n_heap, capacity;
-    double sums[WINDOW]; /* all zero between windows */
-    uint16_t touched[WINDOW];
+    hot_waiting waiting[MOST_WAITING]; /* for the cache line with their times, while the next window is added up */
+    int n_waiting;
+    int64_t end;           /* memories from here on were in windows before */
+    double sums[WINDOW + 2 * REACH]; /* from REACH on; all zero between windows */
+    uint16_t touched[WINDOW], kept[WINDOW];
+    double tables[SHP_HOT_MAX_KEYWORDS][HOT_BIG];
 } hot_search;
 
 static inline double recency_at(const hot_search *s, int64_t timestamp)
@@ -72,26 +82,22 @@ static inline double score_posting(const hot_search *s, const hot_keyword *word,
     return shp_rank_term(&s->bm25, word->idf, tf, doc_len);
 }
 
-/* Last place at or below `at` whose document is at most `document`, or -1. */
-static inline int64_t seek_down(const uint32_t *documents, int64_t at, uint32_t document)
+/* Last place above `low`, at most `high`, whose document is at most `document`; `low` if there is none.  Without a
+   branch that depends on the documents: those would be mispredicted half of the time, which costs more than a step. */
+static inline int64_t seek_down(const uint32_t *documents, int64_t low, int64_t high, uint32_t document)
 {
-    if (at < 0 || documents[at] <= document)
-        return at;
-    int64_t high = at, low = at - 1;
-    for (int64_t step = 1; low >= 0 && documents[low] > document; step *= 2) {
-        high = low;
-        low -= step;
+    const uint32_t *from = documents + low + 1;
+    size_t n = (size_t)(high - low), n_below = 0;
+    while (n > 1) {
+        size_t half = n / 2;
+        n_below += half & -(size_t)(from[n_below + half - 1] <= document);
+        n -= half;
     }
-    low = low < -1 ? -1 : low;
-    while (high - low > 1) {
-        int64_t middle = (high + low) / 2;
-        if (documents[middle] > document)
-            high = middle;
-        else
-            low = middle;
-    }
-    return low;
+    return low + (int64_t)(n ? n_below + (from[n_below] <= document) : 0);
 }
+
+/* Looks the words up and weighs them; s->n of them are known. */
+void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words);
 
 /* Rescores the candidates; the best k into *hits, malloc'ed. */
 shp_hot_status hot_rescore(hot_search *s, shp_hot_hit **hits, int64_t *n_hits);

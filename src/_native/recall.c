@@ -20,15 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heap.h"
 #include "postings.h"
 #include "rank.h"
 
 enum { WINDOW = SHP_DOCUMENTS_BLOCK }; /* memories scored at a time: 32 KiB of sums */
-
-typedef struct {
-    double score, bm25;
-    uint32_t document;
-} candidate;
 
 /* Memories within reach that follow each other in the arrays. */
 typedef struct {
@@ -46,7 +42,7 @@ struct shp_recall_reader {
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
 
-    candidate *heap; /* min-heap by (score, document); owned */
+    shp_candidate *heap; /* owned */
     int64_t n_candidates, n_heap, heap_capacity;
     span *spans;               /* owned */
     shp_rescore_memory *reach; /* owned */
@@ -88,49 +84,24 @@ static double weigh(shp_recall_reader *reader, double n_docs)
 
 /* ---- candidates */
 
-static int is_less(const candidate *a, const candidate *b)
-{
-    return a->score < b->score || (a->score == b->score && a->document < b->document);
-}
-
-static void sift_down(candidate *heap, int64_t n, candidate moved)
-{
-    int64_t i = 0;
-    for (;;) {
-        int64_t child = 2 * i + 1;
-        if (child >= n)
-            break;
-        if (child + 1 < n && is_less(&heap[child + 1], &heap[child]))
-            child++;
-        if (!is_less(&heap[child], &moved))
-            break;
-        heap[i] = heap[child];
-        i = child;
-    }
-    heap[i] = moved;
-}
-
-static int heap_push(shp_recall_reader *reader, const candidate *pushed)
+static int heap_push(shp_recall_reader *reader, const shp_candidate *pushed)
 {
     if (reader->n_heap == reader->n_candidates) {
-        if (is_less(&reader->heap[0], pushed))
-            sift_down(reader->heap, reader->n_heap, *pushed);
+        if (shp_candidate_is_less(&reader->heap[0], pushed))
+            shp_heap_sift(reader->heap, reader->n_heap, 0, *pushed);
         return SQLITE_OK;
     }
     if (reader->n_heap == reader->heap_capacity) {
-        int64_t capacity = reader->heap_capacity ? 2 * reader->heap_capacity : 16;
-        candidate *grown = realloc(reader->heap, (size_t)capacity * sizeof *grown);
+        int64_t capacity = reader->heap_capacity ? 2 * reader->heap_capacity : SHP_RESCORE_CANDIDATES;
+        shp_candidate *grown = realloc(reader->heap, (size_t)capacity * sizeof *grown);
         if (!grown)
             return SQLITE_NOMEM;
         reader->heap = grown;
         reader->heap_capacity = capacity;
     }
-    int64_t i = reader->n_heap++;
-    while (i > 0 && is_less(pushed, &reader->heap[(i - 1) / 2])) {
-        reader->heap[i] = reader->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    reader->heap[i] = *pushed;
+    reader->heap[reader->n_heap++] = *pushed;
+    if (reader->n_heap == reader->n_candidates)
+        shp_heap_order(reader->heap, reader->n_heap);
     return SQLITE_OK;
 }
 
@@ -185,7 +156,7 @@ static int keep_best(shp_recall_reader *reader, int64_t base, int n_touched)
     double most = best_recency(reader, base);
     int code = SQLITE_OK;
     for (int i = 0; i < n_touched; i++) {
-        candidate found = {0.0, reader->sums[reader->touched[i]], (uint32_t)(base + reader->touched[i])};
+        shp_candidate found = {0.0, reader->sums[reader->touched[i]], (uint32_t)(base + reader->touched[i]), 0};
         reader->sums[reader->touched[i]] = 0.0;
         /* Most are out before their time is looked up, which is a cache miss. */
         int is_full = reader->n_heap == reader->n_candidates;
@@ -193,7 +164,7 @@ static int keep_best(shp_recall_reader *reader, int64_t base, int n_touched)
             continue;
         double age_days = (how->now - (double)reader->documents->timestamp[found.document]) / 86400.0;
         found.score = found.bm25 * shp_rank_recency(age_days, how->recency_floor);
-        if (is_full && !is_less(&reader->heap[0], &found))
+        if (is_full && !shp_candidate_is_less(&reader->heap[0], &found))
             continue;
         if (code == SQLITE_OK)
             code = heap_push(reader, &found);
@@ -216,7 +187,7 @@ static int find_candidates(shp_recall_reader *reader)
 
 static int by_document(const void *a, const void *b)
 {
-    uint32_t x = ((const candidate *)a)->document, y = ((const candidate *)b)->document;
+    uint32_t x = ((const shp_candidate *)a)->document, y = ((const shp_candidate *)b)->document;
     return (x > y) - (x < y);
 }
 

@@ -28,8 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rank.h"
-
 typedef struct {
     int32_t thread; /* 0: free */
     double best;
@@ -97,22 +95,6 @@ static int asks(const shp_rescore_memory *memory)
     return !memory ? SHP_ASKS_NOT : memory->asks < SHP_ASKS_ONLY ? memory->asks : SHP_ASKS_ONLY;
 }
 
-static int has_label(const shp_rescore_query *query, int32_t label)
-{
-    for (int i = 0; label && i < query->n_labels; i++)
-        if (query->labels[i] == label)
-            return 1;
-    return 0;
-}
-
-static int is_in_period(const shp_rescore_query *query, int64_t timestamp)
-{
-    for (int i = 0; i < query->n_periods; i++)
-        if (query->periods[i][0] <= timestamp && timestamp < query->periods[i][1])
-            return 1;
-    return 0;
-}
-
 static double best_of_session(const shp_rescore_buffers *buffers, const shp_rescore_memory *memory)
 {
     const slot *found = memory->thread ? find_slot(buffers, memory->thread) : NULL;
@@ -127,18 +109,19 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
     int is_beside = memory->thread > 0 && ((previous && previous->is_candidate) || (next && next->is_candidate));
     if (!memory->is_candidate && !is_beside)
         return;
-    double evidence = memory->bm25;
-    evidence += query->weights.answer[asks(previous)] * bm25_of(previous);
-    evidence += query->weights.next * bm25_of(next);
-    evidence += query->weights.second * bm25_of(neighbour(memories, n, i, -2));
-    evidence += query->weights.second * bm25_of(neighbour(memories, n, i, 2));
-    evidence += query->weights.session * (best_of_session(buffers, memory) - memory->bm25);
-    if (asks(memory) == SHP_ASKS_ONLY)
-        evidence *= query->weights.asking;
-    if (has_label(query, memory->label))
-        evidence *= query->weights.label;
-    if (is_in_period(query, memory->timestamp))
-        evidence *= query->weights.period;
+    shp_rescore_beside beside = {
+        .bm25 = memory->bm25,
+        .previous = bm25_of(previous),
+        .next = bm25_of(next),
+        .second_before = bm25_of(neighbour(memories, n, i, -2)),
+        .second_after = bm25_of(neighbour(memories, n, i, 2)),
+        .best = best_of_session(buffers, memory),
+        .asks_before = asks(previous),
+        .asks = asks(memory),
+        .label = memory->label,
+        .timestamp = memory->timestamp,
+    };
+    double evidence = shp_rescore_evidence(query, &beside);
     if (!(evidence > 0.0))
         return;
     double age_days = (query->now - (double)memory->timestamp) / 86400.0;

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rank.h"
+
 enum {
     SHP_RESCORE_CANDIDATES = 32, /* at least so many best memories by BM25 and recency are rescored */
     SHP_RESCORE_REACH = 3,       /* memories so far from a candidate play a part */
@@ -59,6 +61,50 @@ typedef struct {
     void *slots; /* owned */
     size_t n_slots;
 } shp_rescore_buffers;
+
+/* What is known of a memory and those beside it when it is scored: B of the formula in rescore.c. */
+typedef struct {
+    double bm25, previous, next, second_before, second_after; /* 0 where there is none */
+    double best;           /* S: of the thread's candidates, at least its own */
+    int asks_before, asks; /* SHP_ASKS_...; of the one before SHP_ASKS_NOT where there is none */
+    int32_t label;
+    int64_t timestamp;
+} shp_rescore_beside;
+
+static inline int shp_rescore_has_label(const shp_rescore_query *query, int32_t label)
+{
+    for (int i = 0; label && i < query->n_labels; i++)
+        if (query->labels[i] == label)
+            return 1;
+    return 0;
+}
+
+static inline int shp_rescore_is_in_period(const shp_rescore_query *query, int64_t timestamp)
+{
+    for (int i = 0; i < query->n_periods; i++)
+        if (query->periods[i][0] <= timestamp && timestamp < query->periods[i][1])
+            return 1;
+    return 0;
+}
+
+/* E of the formula in rescore.c, in its order, one rounding per operation. */
+static inline double shp_rescore_evidence(const shp_rescore_query *query, const shp_rescore_beside *beside)
+{
+    const shp_rescore_weights *weights = &query->weights;
+    double evidence = beside->bm25;
+    evidence += weights->answer[beside->asks_before] * beside->previous;
+    evidence += weights->next * beside->next;
+    evidence += weights->second * beside->second_before;
+    evidence += weights->second * beside->second_after;
+    evidence += weights->session * (beside->best - beside->bm25);
+    if (beside->asks == SHP_ASKS_ONLY)
+        evidence *= weights->asking;
+    if (shp_rescore_has_label(query, beside->label))
+        evidence *= weights->label;
+    if (shp_rescore_is_in_period(query, beside->timestamp))
+        evidence *= weights->period;
+    return evidence;
+}
 
 /* Fills buffers->hits from `memories`: rising by sequence, with every candidate and every memory within
    SHP_RESCORE_REACH of one (others change nothing).  0 when memory is out. */

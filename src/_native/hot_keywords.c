@@ -1,0 +1,141 @@
+/* The keywords of a search of the hot index: found, weighed, bounded.
+
+   Of a user who has not asked for a while every look is a cache miss, and each keyword needs five of them, one after
+   the other: slot, term, name, list, its last documents.  So all keywords take each step together. */
+#include <math.h>
+
+#include "hot_search.h"
+
+typedef struct {
+    uint32_t term, n;
+} known_word;
+
+/* Whether at least 16 other known keywords are rarer than the i-th (or as rare, and earlier). */
+static int is_too_common(const known_word *words, int n, int i)
+{
+    int n_rarer = 0;
+    for (int j = 0; j < n; j++)
+        n_rarer += words[j].n < words[i].n || (words[j].n == words[i].n && j < i);
+    return n_rarer >= SHP_HOT_MAX_KEYWORDS;
+}
+
+/* The most that a posting of the list can score: it grows with tf and falls with the length. */
+static double most_of(const hot_search *s, const hot_keyword *word)
+{
+    const hot_bounds *bounds = &word->list.bounds;
+    double most = 0.0;
+    for (int times = 1; times <= 4; times++) {
+        uint8_t len = bounds->least_len[times - 1];
+        double tf = times < 4 ? times : bounds->most_tf == HOT_BIG ? INFINITY : bounds->most_tf;
+        if (tf > bounds->most_tf)
+            continue;
+        /* Of 255 occurrences and more nothing is known but the limit of the formula. */
+        double share = isinf(tf) ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
+        most = share > most ? share : most;
+    }
+    return most * SLACK;
+}
+
+/* Scores of one occurrence, as far as the user's longest memory. */
+static void fill_table(hot_search *s, hot_keyword *word)
+{
+    if (word->list.n < TABLE_POSTINGS)
+        return;
+    word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
+    double *table = s->tables[word - s->keywords];
+    for (int len = 0; len < word->n_table; len++)
+        table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
+    word->table = table;
+}
+
+static void add_keyword(hot_search *s, uint32_t term)
+{
+    const hot_term *found = &s->index->dictionary.terms[term];
+    hot_keyword *word = &s->keywords[s->n];
+    word->term = term;
+    word->idf = shp_rank_idf(s->n_docs, found->n);
+    word->n_table = 0;
+    s->idf_sum += word->idf;
+    hot_list_open(&s->index->heap, found, &word->list);
+    word->top = word->at = (int64_t)word->list.n - 1;
+    word->most = most_of(s, word);
+    fill_table(s, word);
+    int i = s->n++;
+    for (; i > 0 && s->rising[i - 1]->most > word->most; i--)
+        s->rising[i] = s->rising[i - 1];
+    s->rising[i] = word;
+}
+
+/* A list that is as long as the candidates are many: each of its memories scores at least what the longest and oldest
+   one could.  For a user of a million it leaves out the most frequent words from the first window on. */
+static double surely_reached(const hot_search *s)
+{
+    double least = 0.0, oldest = recency_at(s, s->index->oldest) / SLACK;
+    for (int i = 0; i < s->n; i++) {
+        const hot_keyword *word = &s->keywords[i];
+        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, s->index->longest) / SLACK * oldest;
+        if (word->list.n >= s->n_candidates && reached > least)
+            least = reached;
+    }
+    return least;
+}
+
+/* ---- looking up */
+
+typedef struct {
+    uint32_t hash, term;
+} looked_up;
+
+/* Asks for the heads of the words' lists and for their newest postings. */
+static void fetch_lists(const shp_hot *index, const looked_up *found, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (found[i].term == HOT_NONE)
+            continue;
+        const hot_term *term = &index->dictionary.terms[found[i].term];
+        FETCH(&index->dictionary.names[term->name]);
+        hot_list_fetch(&index->heap, term);
+    }
+}
+
+/* The words' terms, HOT_NONE where one is unknown. */
+static void look_up(const shp_hot *index, const shp_hot_word *words, int n, looked_up *found)
+{
+    const hot_dictionary *dictionary = &index->dictionary;
+    for (int i = 0; i < n; i++) {
+        found[i].hash = hot_dictionary_hash(words[i].bytes, words[i].n_bytes);
+        FETCH(&dictionary->slots[found[i].hash & (dictionary->n_slots - 1)]);
+    }
+    for (int i = 0; i < n; i++) {
+        found[i].term = hot_dictionary_guess(dictionary, found[i].hash);
+        if (found[i].term != HOT_NONE)
+            FETCH(&dictionary->terms[found[i].term]);
+    }
+    fetch_lists(index, found, n);
+    for (int i = 0; i < n; i++)
+        if (found[i].term != HOT_NONE)
+            found[i].term = hot_dictionary_find(dictionary, found[i].hash, words[i].bytes, words[i].n_bytes);
+}
+
+void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words)
+{
+    const hot_dictionary *dictionary = &s->index->dictionary;
+    known_word known[MAX_WORDS];
+    looked_up found[MAX_WORDS];
+    int n_known = 0, n = n_words < MAX_WORDS ? n_words : MAX_WORDS;
+    if (!dictionary->n)
+        return;
+    look_up(s->index, words, n, found);
+    for (int i = 0; i < n; i++) {
+        if (found[i].term == HOT_NONE || !dictionary->terms[found[i].term].n)
+            continue;
+        known[n_known] = (known_word){found[i].term, dictionary->terms[found[i].term].n};
+        s->n_postings += known[n_known++].n;
+    }
+    for (int i = 0; i < n_known; i++)
+        if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
+            add_keyword(s, known[i].term);
+    for (int i = 0; i < s->n; i++)
+        s->below[i + 1] = s->below[i] + s->rising[i]->most;
+    s->least_score = surely_reached(s);
+}
