@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config, load
@@ -28,6 +29,9 @@ from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
 from shepherd.types import ANONYMOUS_USERS
+
+if TYPE_CHECKING:
+    from shepherd.memory.vectors import VectorSettings
 
 __all__ = ["extracts", "model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
 
@@ -58,6 +62,38 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         recency_floor=config.rag_recency_floor,
         max_db_size=config.max_db_size,
         recall_cache_mb=config.recall_cache_mb,
+        vectors=_vectors(config),
+    )
+
+
+def _vectors(config: Config) -> VectorSettings | None:
+    """How vectors are made by these settings; UsageError for what can be seen to be wrong without a model."""
+    wanted = config.memory_vectors.strip()
+    if wanted in ("", "off"):
+        return None
+    # Not at the top: arrays and a client, for those who have vectors.
+    from shepherd.memory.vectors import VectorSettings
+
+    if "://" in wanted:
+        from shepherd.inference.embedding_endpoint import EndpointEmbedder, embeddings_url
+
+        embeddings_url(wanted)
+        return VectorSettings(
+            lambda: EndpointEmbedder(
+                wanted, model=config.memory_vectors_model, api_key=config.memory_vectors_api_key
+            ),
+            config.memory_vectors_weight,
+        )
+    from shepherd.inference.embedding import Embedder
+
+    path = resolve(wanted)
+    if not path.exists():
+        raise UsageError(
+            f"{path}: there is no such file", hint="memory_vectors names a GGUF file, a server, or is off"
+        )
+    return VectorSettings(
+        lambda: Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads),
+        config.memory_vectors_weight,
     )
 
 
@@ -88,6 +124,7 @@ def opened_assistant(
         opened, is_writable = _memory_in_any_weather(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
+            opened.wake_vectors()
         engine = _open_engine(config, path, loading=loading)
         stack.callback(engine.close)
         if config.session_cache:

@@ -6,20 +6,17 @@ Importing it does not load llama.cpp; making an Engine does.
 
 from __future__ import annotations
 
-from shepherd.inference.embedding import Embedder, Reranker
 from shepherd.inference.engine import Engine, EngineSettings, Generation
 from shepherd.inference.gguf import GGUFHeader, TensorInfo, read_header
 from shepherd.inference.grammar import schema_to_grammar
 from shepherd.inference.model import ModelInfo
 
 __all__ = [
-    "Embedder",
     "Engine",
     "EngineSettings",
     "GGUFHeader",
     "Generation",
     "ModelInfo",
-    "Reranker",
     "TensorInfo",
     "read_header",
     "schema_to_grammar",

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
@@ -35,6 +35,9 @@ from shepherd.memory.store import MemoryStore
 from shepherd.memory.tail import FactsBlocks
 from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Message, SearchResult
 
+if TYPE_CHECKING:
+    from shepherd.memory.vectors import VectorRecall, VectorSettings
+
 __all__ = ["Memory"]
 
 _NOTHING = Injection()
@@ -51,6 +54,7 @@ class Memory:
 
     `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, the one
     given here as default; `""` and `"unknown"` are nobody: nothing is read, nothing written. Thread-safe.
+    With `vectors`, what words find is fused with what a model of embeddings finds near.
     Text that UTF-8 cannot hold is stored with U+FFFD. Errors are those of shepherd.errors.
     """
 
@@ -66,6 +70,7 @@ class Memory:
         max_db_size: str = "10G",
         recall_cache_mb: int = 256,
         busy_timeout_s: float = 5.0,
+        vectors: VectorSettings | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.user_id = user_id
@@ -83,6 +88,7 @@ class Memory:
         )
         self.ledger = LedgerNotes(self._store, self._user, clock)
         self.extraction = ExtractionQueue(self._store, self._user, clock)
+        self._vectors = _open_vectors(self._store, vectors, read_only=read_only)
 
     def __enter__(self) -> Memory:
         return self
@@ -94,6 +100,8 @@ class Memory:
 
     def close(self) -> None:
         """Lets go of the database; twice is fine."""
+        if self._vectors is not None:
+            self._vectors.close()
         self._store.close()
 
     # ---- for a message
@@ -118,17 +126,35 @@ class Memory:
         began = time.perf_counter()
         keywords = _keywords(message)
         now = self._clock()
+        periods = named_periods(message, now) if mentions_time(keywords) else ()
+        near = None
+        if self._vectors is not None and self.max_results > 0:
+            near = self._vectors.search(
+                user,
+                message,
+                keywords,
+                limit=self.max_results,
+                now=now,
+                recency_floor=self.recency_floor,
+                min_relevance=self.relevance_threshold,
+                except_session=except_session,
+                except_since=except_since,
+                periods=periods,
+            )
         facts, results = self._store.recall(
             user,
             keywords,
-            limit=self.max_results,
+            limit=self.max_results if near is None else 0,
             now=now,
             recency_floor=self.recency_floor,
             min_relevance=self.relevance_threshold,
             except_session=except_session,
             except_since=except_since,
-            periods=named_periods(message, now) if mentions_time(keywords) else (),
+            periods=periods,
         )
+        if near is not None:
+            results = near
+            self._store.note_recalls([result.id for result in near], now)
         block = self._facts_blocks.of(user, facts)
         results = without_repetitions(results, block.words)
         return Injection(
@@ -157,14 +183,30 @@ class Memory:
             return []
         keywords = _keywords(query)
         now = self._clock()
+        limit = self.max_results if max_results is None else max_results
+        periods = named_periods(query, now) if mentions_time(keywords) else ()
+        threshold = _share("threshold", threshold)
+        if self._vectors is not None and limit > 0:
+            near = self._vectors.search(
+                user,
+                query,
+                keywords,
+                limit=limit,
+                now=now,
+                recency_floor=self.recency_floor,
+                min_relevance=threshold,
+                periods=periods,
+            )
+            if near is not None:
+                return near
         return self._store.search(
             user,
             keywords,
-            limit=self.max_results if max_results is None else max_results,
+            limit=limit,
             now=now,
             recency_floor=self.recency_floor,
-            min_relevance=_share("threshold", threshold),
-            periods=named_periods(query, now) if mentions_time(keywords) else (),
+            min_relevance=threshold,
+            periods=periods,
         )
 
     # ---- memories
@@ -188,7 +230,9 @@ class Memory:
         new = NewMemory(
             storable(question), storable(answer), self._time(timestamp), storable(source), storable(session)
         )
-        return self._store.add_memories(user, [new])[0][0]
+        memory_id = self._store.add_memories(user, [new])[0][0]
+        self.wake_vectors()
+        return memory_id
 
     def archive_turn(self, turn: Turn, user_id: str | None = None) -> int | None:
         """Stores one exchange of a conversation as a memory; its id."""
@@ -225,7 +269,9 @@ class Memory:
             return False
         question = None if question is None else storable(question)
         answer = None if answer is None else storable(answer)
-        return self._store.edit_memory(user, memory_id, question, answer)
+        is_edited = self._store.edit_memory(user, memory_id, question, answer)
+        self.wake_vectors()
+        return is_edited
 
     def pin_memory(self, memory_id: int, pinned: bool = True, user_id: str | None = None) -> bool:
         """Protects a memory from pruning, or no longer; whether there was such a memory."""
@@ -352,7 +398,9 @@ class Memory:
         user = self._user(user_id)
         if user is None:
             return ImportCounts()
-        return transfer.take_in(self._store, user, read_lines(lines, self._time(None)))
+        counts = transfer.take_in(self._store, user, read_lines(lines, self._time(None)))
+        self.wake_vectors()
+        return counts
 
     def import_file(
         self,
@@ -371,12 +419,14 @@ class Memory:
         if user is None:
             return ImportCounts()
         with Source(source, format) as opened:
-            return transfer.take_in(
+            counts = transfer.take_in(
                 self._store,
                 user,
                 opened.entries(self._time(None)),
                 lambda: progress(opened.done, opened.total),
             )
+        self.wake_vectors()
+        return counts
 
     def stats(self, user_id: str | None = None) -> MemoryStats:
         """Counts of the user, and sizes of the database."""
@@ -415,6 +465,22 @@ class Memory:
         """Copies the whole database to a new file, while it is in use."""
         self._store.backup(os.fspath(path))
 
+    # ---- vectors
+
+    def wake_vectors(self) -> None:
+        """Lets the background look for memories without a vector, as every write does."""
+        if self._vectors is not None:
+            self._vectors.wake()
+
+    def settle_vectors(self, timeout_s: float = 60.0) -> bool:
+        """Waits until every memory has its vector; whether it came to that. True without vectors."""
+        return self._vectors is None or self._vectors.wait(timeout_s)
+
+    def count_vectors(self, user_id: str | None = None) -> tuple[int, int]:
+        """How many of the user's memories have a vector, and how many there are."""
+        user = self._user(user_id)
+        return (0, 0) if user is None or self._vectors is None else self._vectors.counts(user)
+
     # ---- what every method needs
 
     def _user(self, user_id: str | None) -> str | None:
@@ -430,6 +496,17 @@ class Memory:
                 "timestamp: not a time in unix seconds", hint="give seconds since 1970, not milliseconds"
             )
         return int(moment)
+
+
+def _open_vectors(
+    store: MemoryStore, settings: VectorSettings | None, *, read_only: bool
+) -> VectorRecall | None:
+    if settings is None:
+        return None
+    # Not at the top: who has no vectors does not need arrays.
+    from shepherd.memory.vectors import VectorRecall
+
+    return VectorRecall(store, settings, read_only=read_only)
 
 
 def _keywords(text: str) -> list[str]:

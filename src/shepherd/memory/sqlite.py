@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shepherd._native.store import Connection
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
@@ -16,6 +16,9 @@ from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMe
 from shepherd.memory.store import MemoryStore
 from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
+
+if TYPE_CHECKING:
+    from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["SQLiteStore"]
 
@@ -132,6 +135,12 @@ class SQLiteStore(MemoryStore):
                 min_relevance=min_relevance,
                 periods=periods,
             )
+
+    def vector_table(self) -> VectorTable:
+        """Where vectors of the memories are; made when it is opened to write."""
+        from shepherd.memory.vectors.in_file import FileVectors  # arrays, for those who have vectors
+
+        return FileVectors(self._database)
 
     # ---- the whole database
 

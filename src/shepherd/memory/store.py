@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shepherd.escaping import storable
 from shepherd.memory import facts, jobs, ledger, memories, recalls, sessions, tenants
@@ -30,6 +30,9 @@ from shepherd.memory.records import (
     SessionSummary,
 )
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
+
+if TYPE_CHECKING:
+    from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["MemoryStore"]
 
@@ -101,6 +104,10 @@ class MemoryStore(ABC):
         """The best memories, best first, ties to the one stored last."""
 
     @abstractmethod
+    def vector_table(self) -> VectorTable:
+        """Where vectors of the memories are; made when it is opened to write."""
+
+    @abstractmethod
     def stats(self, user_id: str) -> MemoryStats:
         """Counts and sizes."""
 
@@ -123,6 +130,10 @@ class MemoryStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Lets go of the database; twice is fine."""
+
+    def note_recalls(self, memory_ids: Sequence[int], now: float) -> None:
+        """Counts these as recalled; what `recall` found is counted already."""
+        self._recalls.note(memory_ids, now)
 
     # ---- memories
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import claim, facts, recalls
@@ -16,6 +16,9 @@ from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMe
 from shepherd.memory.store import MemoryStore
 from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
+
+if TYPE_CHECKING:
+    from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["PostgresStore"]
 
@@ -135,6 +138,12 @@ class PostgresStore(MemoryStore):
             )
 
         return self._database.read(read) if keywords and limit > 0 else []
+
+    def vector_table(self) -> VectorTable:
+        """Where vectors of the memories are; made when it is opened to write."""
+        from shepherd.memory.postgres.vectors import ServerVectors  # arrays, for those who have vectors
+
+        return ServerVectors(self._database)
 
     # ---- the whole database
 

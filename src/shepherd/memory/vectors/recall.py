@@ -1,0 +1,228 @@
+"""Vectors at work: a question's nearest memories beside what words find, and a thread that makes vectors.
+
+The embedder is opened when it is first needed, by whoever needs it first. One that fails costs its part of an
+answer, never the answer: words are searched as ever, and the log says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shepherd.errors import ShepherdError
+from shepherd.memory.records import Periods
+from shepherd.memory.store import MemoryStore
+from shepherd.memory.vectors.fusion import CANDIDATES, fuse
+from shepherd.memory.vectors.table import Floats, TextEmbedder, VectorTable
+from shepherd.types import SearchResult
+
+__all__ = ["VectorRecall", "VectorSettings"]
+
+_log = logging.getLogger(__name__)
+
+# Texts of one step: what another thread's question waits for at worst, and what a crash loses.
+_BATCH = 16
+_IDLE_S = 30.0  # another process may have stored something
+_RETRY_S = 5.0
+_MOST_RETRY_S = 300.0
+_SAME_QUESTION = 32
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSettings:
+    """How vectors are made, and how much they weigh beside words: 0 not at all, 1 alone."""
+
+    open_embedder: Callable[[], TextEmbedder]
+    weight: float = 1 / 3
+
+
+class VectorRecall:
+    """The vectors of one memory. Thread-safe."""
+
+    def __init__(self, store: MemoryStore, settings: VectorSettings, *, read_only: bool) -> None:
+        self._store = store
+        self._table: VectorTable = store.vector_table()
+        self._settings = settings
+        self._read_only = read_only
+        self._embedder: TextEmbedder | None = None
+        self._opening = threading.Lock()
+        self._next_try = 0.0
+        self._retry_s = _RETRY_S
+        self._queries: dict[str, Floats] = {}
+        self._wake = threading.Event()
+        self._idle = threading.Event()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    # ---- questions
+
+    def search(
+        self,
+        user_id: str,
+        query: str,
+        keywords: list[str],
+        *,
+        limit: int,
+        now: float,
+        recency_floor: float,
+        min_relevance: float,
+        except_session: str = "",
+        except_since: int = 0,
+        periods: Periods = (),
+    ) -> list[SearchResult] | None:
+        """The best memories by words and vectors; None: there are no vectors to be had, ask for words."""
+        vector = self._vector(query)
+        if vector is None:
+            return None
+        words = self._store.search(
+            user_id,
+            keywords,
+            limit=max(limit, CANDIDATES),
+            now=now,
+            recency_floor=recency_floor,
+            min_relevance=0.0,
+            periods=periods,
+        )
+        try:
+            ids = [hit.id for hit in words]
+            near = self._table.nearest(user_id, vector, ids, max(limit, CANDIDATES))
+        except ShepherdError as error:
+            _log.warning("searching by words alone: %s", error)
+            return None
+        if not any(one.cosine is not None for one in near.rows):
+            return None
+        return fuse(
+            words,
+            near,
+            weight=self._settings.weight,
+            limit=limit,
+            now=now,
+            recency_floor=recency_floor,
+            min_relevance=min_relevance,
+            except_session=except_session,
+            except_since=except_since,
+        )
+
+    def counts(self, user_id: str) -> tuple[int, int]:
+        """How many of the user's memories have a vector, and how many there are."""
+        return self._table.counts(user_id)
+
+    def _vector(self, query: str) -> Floats | None:
+        known = self._queries.get(query)
+        if known is not None:
+            return known
+        if not query.strip():
+            return None
+        try:
+            embedder = self._opened()
+            vector = None if embedder is None else embedder.embed_query(query)
+        except ShepherdError as error:
+            self._failed(error)
+            return None
+        if vector is None or not vector.any():
+            return None
+        if len(self._queries) >= _SAME_QUESTION:
+            self._queries.clear()
+        self._queries[query] = vector
+        return vector
+
+    # ---- the embedder
+
+    def _opened(self) -> TextEmbedder | None:
+        """The embedder; None while it is not to be tried again, or when all is over."""
+        if time.monotonic() < self._next_try:
+            return None
+        with self._opening:
+            if self._embedder is None and not self._closing:
+                embedder = self._settings.open_embedder()
+                try:
+                    self._table.open(embedder.name, to_write=not self._read_only)
+                except BaseException:
+                    embedder.close()
+                    raise
+                self._embedder = embedder
+        return self._embedder
+
+    def _failed(self, error: ShepherdError) -> None:
+        _log.warning(
+            "no vectors for %.0f s: %s%s", self._retry_s, error, f" ({error.hint})" if error.hint else ""
+        )
+        self._next_try = time.monotonic() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, _MOST_RETRY_S)
+
+    # ---- the background
+
+    def wake(self) -> None:
+        """Something was stored, here or elsewhere: the thread looks what has no vector."""
+        if self._read_only or self._closing:
+            return
+        self._idle.clear()
+        self._wake.set()
+        if self._thread is None:
+            with self._opening:
+                if self._thread is None and not self._closing:
+                    self._thread = threading.Thread(
+                        target=_work, args=(weakref.ref(self), self._wake), name="vectors", daemon=True
+                    )
+                    # Who forgets to close must not keep a thread waiting for ever.
+                    weakref.finalize(self, self._wake.set).atexit = False
+                    self._thread.start()
+
+    def wait(self, timeout_s: float = 60.0) -> bool:
+        """Makes everything that is missing; whether it came to that in time."""
+        self.wake()
+        return self._idle.wait(timeout_s)
+
+    def step(self) -> float:
+        """One batch; after how many seconds there may be another. Called by the thread."""
+        self._wake.clear()
+        if self._closing:
+            return 0.0
+        try:
+            embedder = self._opened()
+            if embedder is None:
+                return max(self._next_try - time.monotonic(), 0.1)
+            batch = self._table.pending(_BATCH)
+            if batch:
+                self._table.put(batch, embedder.embed_documents([memory.text for memory in batch]))
+        except ShepherdError as error:
+            if not self._closing:
+                self._failed(error)
+            return self._retry_s
+        self._retry_s, self._next_try = _RETRY_S, 0.0
+        if batch:
+            return 0.0
+        if not self._wake.is_set():
+            self._idle.set()
+        return _IDLE_S
+
+    def close(self) -> None:
+        """Ends the thread after the batch it is at, then the embedder; twice is fine."""
+        self._closing = True
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self._opening:
+            embedder, self._embedder = self._embedder, None
+        if embedder is not None:
+            embedder.close()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the thread is to end."""
+        return self._closing
+
+
+def _work(owner: weakref.ref[VectorRecall], wake: threading.Event) -> None:
+    while True:
+        recall = owner()
+        if recall is None or recall.is_closing:
+            return
+        wait_s = recall.step()
+        del recall
+        wake.wait(wait_s)
