@@ -436,10 +436,13 @@ def bert(
     pooling: gguf.PoolingType | None = gguf.PoolingType.MEAN,
     n_cls_out: int = 0,
     n_ctx: int = 64,
+    n_embd: int = 32,
+    n_layer: int = 2,
+    n_head: int = 4,
     name: str = "tiny-encoder",
 ) -> None:
     """An encoder with learned positions and WordPiece; with `n_cls_out`, a classification head on top."""
-    n_embd, n_layer, n_ff, n_head = 32, 2, 64, 4
+    n_ff = 4 * n_embd
     build = Builder(path, "bert", name, 11)
     w = build.writer
     w.add_context_length(n_ctx)

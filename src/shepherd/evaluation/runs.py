@@ -31,6 +31,7 @@ __all__ = [
     "is_run",
     "read_run",
     "stored",
+    "texts_of",
     "write_run",
 ]
 
@@ -105,7 +106,7 @@ def stored(
         ) as memory:
             memory_of: dict[str, int] = {}
             for turns in _grouped(conversation.turns, rows):
-                question, answer = _texts(turns, dates=dates)
+                question, answer = texts_of(turns, dates=dates)
                 if not question.strip() and not answer.strip():
                     continue
                 id = memory.store_memory(
@@ -133,7 +134,8 @@ def _grouped(turns: Iterable[Turn], rows: Rows) -> Iterator[list[Turn]]:
         yield waiting
 
 
-def _texts(turns: list[Turn], *, dates: bool) -> tuple[str, str]:
+def texts_of(turns: list[Turn], *, dates: bool) -> tuple[str, str]:
+    """Question and answer of a memory that holds these one or two turns."""
     texts = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     if dates:
         texts = [f"{text} ({_day(turn.time)})" for text, turn in zip(texts, turns, strict=True)]
