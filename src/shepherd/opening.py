@@ -33,7 +33,14 @@ from shepherd.types import ANONYMOUS_USERS
 if TYPE_CHECKING:
     from shepherd.memory.vectors import VectorSettings
 
-__all__ = ["extracts", "model_path", "open_memory", "open_memory_to_read", "opened_assistant"]
+__all__ = [
+    "extracts",
+    "model_path",
+    "open_memory",
+    "open_memory_to_read",
+    "opened_assistant",
+    "vector_settings",
+]
 
 # At the end of a conversation: how long it may take to learn from what was said last.
 _FLUSH_S = 1.5
@@ -62,11 +69,11 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         recency_floor=config.rag_recency_floor,
         max_db_size=config.max_db_size,
         recall_cache_mb=config.recall_cache_mb,
-        vectors=_vectors(config),
+        vectors=vector_settings(config),
     )
 
 
-def _vectors(config: Config) -> VectorSettings | None:
+def vector_settings(config: Config) -> VectorSettings | None:
     """How vectors are made by these settings; UsageError for what can be seen to be wrong without a model."""
     wanted = config.memory_vectors.strip()
     if wanted in ("", "off"):

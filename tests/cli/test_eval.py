@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import gguf
 import pytest
+
+from tests import models
 
 
 @pytest.fixture
@@ -48,6 +51,26 @@ def test_weights_are_tuned(shepherd, corpus):
     report = json.loads(shepherd("eval", corpus, "--tune", "--json").stdout)
 
     assert set(report["weights"]) == {"default", "c", "none"}
+
+
+def test_vectors_are_measured_beside_words(shepherd, corpus, tmp_path):
+    models.bert(tmp_path / "encoder.gguf")
+    run = str(tmp_path / "run.jsonl")
+    shepherd("eval", corpus, "--output", run)
+
+    done = shepherd("eval", corpus, "--vectors", str(tmp_path / "encoder.gguf"), "--baseline", run, "--json")
+
+    assert json.loads(done.stdout)["comparison"]["questions"] == 1
+
+
+def test_model_that_gives_no_vectors_ends_the_run(shepherd, corpus, tmp_path):
+    encoder = tmp_path / "rank.gguf"
+    models.bert(encoder, pooling=gguf.PoolingType.RANK, n_cls_out=1)
+
+    done = shepherd("eval", corpus, "--vectors", str(encoder))
+
+    assert done.returncode == 1
+    assert "is a reranker" in done.stderr
 
 
 def test_missing_file_is_a_mistake_of_the_caller(shepherd):

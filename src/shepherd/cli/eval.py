@@ -42,6 +42,8 @@ def build_parser() -> Parser:
     parser.add_argument("--no-dates", action="store_true", help="leave the day of a turn out of its text")
     parser.add_argument("--tune", action="store_true", help="choose the weights of the ranking")
     add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
+    add_setting_option(parser, "--vectors", "memory_vectors", "MODEL")
+    add_setting_option(parser, "--vectors-weight", "memory_vectors_weight", "SHARE")
     add_common_options(parser)
     return parser
 
@@ -72,13 +74,16 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 def _run(arguments: Namespace, screen: Screen) -> list[Answered]:
     from shepherd.evaluation import evaluate, read_corpus
+    from shepherd.opening import vector_settings
 
+    config = loaded_settings(arguments).config
     return evaluate(
         read_corpus(arguments.file, arguments.questions),
         # An export has what was stored, as it was stored.
         dates=not arguments.no_dates and arguments.questions is None,
         rows=arguments.rows,
-        recency_floor=loaded_settings(arguments).config.rag_recency_floor,
+        recency_floor=config.rag_recency_floor,
+        vectors=vector_settings(config),
         progress=screen.transient,
     )
 

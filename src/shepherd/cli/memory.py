@@ -243,6 +243,9 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         ("file", f"{size(stats.file_bytes)}, {stats.path}"),
         ("fast index", f"{size(stats.hot_saved_bytes)} saved beside the file"),
     ]
+    n_vectors, n_memories = memory.count_vectors()
+    if memory.has_vectors:
+        rows.append(("vectors", f"of {n_vectors:,} of {n_memories:,} memories"))
     for name, value in rows:
         screen.print(f"{name:14} {value}")
 

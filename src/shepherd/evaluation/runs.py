@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from shepherd.errors import UsageError
 from shepherd.evaluation import metrics
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.memory import Memory
+
+if TYPE_CHECKING:
+    from shepherd.memory.vectors import VectorSettings
 
 __all__ = [
     "DEPTH",
@@ -41,6 +44,7 @@ Rows = Literal["turns", "exchanges"]
 DEPTH = 20
 METRICS = ("recall@3", "recall@5", "recall@10", "mrr", "ndcg@10")
 _USER = "eval"
+_VECTORS_S = 3600.0  # a conversation of a thousand turns, and a large model without a GPU
 # strftime's names are the locale's.
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -81,13 +85,16 @@ def evaluate(
     rows: Rows = "turns",
     dates: bool = True,
     recency_floor: float = 0.9,
+    vectors: VectorSettings | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Answered]:
     """Every question's answer, in order. `dates` writes the day of a turn into its text."""
     results = []
     for number, conversation in enumerate(conversations, 1):
         progress(f"conversation {number} of {len(conversations)} …")
-        with stored(conversation, rows=rows, dates=dates, recency_floor=recency_floor) as here:
+        with stored(
+            conversation, rows=rows, dates=dates, recency_floor=recency_floor, vectors=vectors
+        ) as here:
             for question in conversation.questions:
                 results.append(_ask(here, conversation.id, question))
     progress("")
@@ -96,13 +103,22 @@ def evaluate(
 
 @contextmanager
 def stored(
-    conversation: Conversation, *, rows: Rows = "turns", dates: bool = True, recency_floor: float = 0.9
+    conversation: Conversation,
+    *,
+    rows: Rows = "turns",
+    dates: bool = True,
+    recency_floor: float = 0.9,
+    vectors: VectorSettings | None = None,
 ) -> Iterator[Stored]:
     """The conversation in a database of its own, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="shepherd-eval-") as folder:
         path = Path(folder, "memory.db")
         with Memory(
-            path, user_id=_USER, recency_floor=recency_floor, clock=lambda: conversation.now
+            path,
+            user_id=_USER,
+            recency_floor=recency_floor,
+            vectors=vectors,
+            clock=lambda: conversation.now,
         ) as memory:
             memory_of: dict[str, int] = {}
             for turns in _grouped(conversation.turns, rows):
@@ -114,6 +130,11 @@ def stored(
                 )
                 assert id is not None
                 memory_of |= {turn.id: id for turn in turns}
+            if not memory.settle_vectors(_VECTORS_S):
+                raise UsageError(
+                    f"conversation {conversation.id}: not all vectors after {_VECTORS_S:.0f} s",
+                    hint="take a smaller model, or fewer conversations",
+                )
             turn_of: dict[int, str] = {}
             for turn_id, id in memory_of.items():
                 turn_of.setdefault(id, turn_id)

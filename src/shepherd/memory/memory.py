@@ -467,13 +467,21 @@ class Memory:
 
     # ---- vectors
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether memories are found by meaning as well."""
+        return self._vectors is not None
+
     def wake_vectors(self) -> None:
         """Lets the background look for memories without a vector, as every write does."""
         if self._vectors is not None:
             self._vectors.wake()
 
     def settle_vectors(self, timeout_s: float = 60.0) -> bool:
-        """Waits until every memory has its vector; whether it came to that. True without vectors."""
+        """Waits until every memory has its vector; whether it came to that. True without vectors.
+
+        Raises what the embedder raised, though the background tries again.
+        """
         return self._vectors is None or self._vectors.wait(timeout_s)
 
     def count_vectors(self, user_id: str | None = None) -> tuple[int, int]:

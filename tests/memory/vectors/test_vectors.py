@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from shepherd.errors import ModelError
 from shepherd.memory import Memory
 from shepherd.memory.vectors import VectorSettings
 from tests.postgres import IN_A_FILE, ON_A_SERVER
@@ -144,13 +145,18 @@ def test_reader_with_another_embedder_searches_words(open_memory, embedder, data
 
 
 def test_embedder_that_fails_costs_its_part_and_not_the_answer(open_memory, embedder, caplog):
-    embedder.failures = 1
+    embedder.failures = 10**6
     memory = open_memory()
     memory.store_memory("my pet", "it is a dog")
 
     found = memory.search("pet", 1)
+    with pytest.raises(ModelError, match="away"):
+        memory.settle_vectors()
 
     assert [hit.answer for hit in found] == ["it is a dog"]
+    embedder.failures = 0
+    assert memory.settle_vectors()
+    assert memory.count_vectors() == (1, 1)
     assert any("the server of embeddings is away" in record.message for record in caplog.records)
     assert not any("my pet" in record.getMessage() for record in caplog.records)
 

@@ -99,11 +99,11 @@ class ServerVectors:
             self._database.write(batch[0].user_id, write)
 
     def counts(self, user_id: str) -> tuple[int, int]:
-        """How many of the user's memories have a vector, and how many there are."""
+        """How many of the user's memories have a vector, whoever made it, and how many there are."""
 
         def read(connection: Connection) -> tuple[int, int]:
             tenant = tenants.find(connection, user_id)
-            if tenant is None or not belongs_to(connection, self._owner):
+            if tenant is None:
                 return 0, 0
             return counts(connection, tenant)
 

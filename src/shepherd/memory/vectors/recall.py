@@ -52,6 +52,7 @@ class VectorRecall:
         self._opening = threading.Lock()
         self._next_try = 0.0
         self._retry_s = _RETRY_S
+        self._failure: ShepherdError | None = None
         self._queries: dict[str, Floats] = {}
         self._wake = threading.Event()
         self._idle = threading.Event()
@@ -148,6 +149,7 @@ class VectorRecall:
         return self._embedder
 
     def _failed(self, error: ShepherdError) -> None:
+        self._failure = error
         _log.warning(
             "no vectors for %.0f s: %s%s", self._retry_s, error, f" ({error.hint})" if error.hint else ""
         )
@@ -173,9 +175,16 @@ class VectorRecall:
                     self._thread.start()
 
     def wait(self, timeout_s: float = 60.0) -> bool:
-        """Makes everything that is missing; whether it came to that in time."""
+        """Makes all that is missing; whether it came to that in time. Raises what the embedder raises."""
+        self._failure, self._next_try = None, 0.0  # who waits for it does not wait for another attempt
         self.wake()
-        return self._idle.wait(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while not self._idle.wait(0.02):
+            if self._failure is not None:
+                raise self._failure
+            if time.monotonic() > deadline or self._read_only or self._closing:
+                return False
+        return True
 
     def step(self) -> float:
         """One batch; after how many seconds there may be another. Called by the thread."""

@@ -114,7 +114,7 @@ class VectorTable(Protocol):
         """Stores vectors; of a memory that has changed meanwhile none, and it is pending again."""
 
     def counts(self, user_id: str) -> tuple[int, int]:
-        """How many of the user's memories have a vector, and how many there are."""
+        """How many of the user's memories have a vector, whoever made it, and how many there are."""
 
 
 def fingerprint(embedder_name: str) -> int:
@@ -191,9 +191,11 @@ def put(
 
 def counts(connection: Connection, tenant: int) -> tuple[int, int]:
     """See VectorTable.counts."""
+    [(n_all,)] = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
+    if not connection.execute("SELECT 1 FROM meta WHERE key = ?", (_OWNER,)):
+        return 0, n_all
     [(n_made,)] = connection.execute(
         "SELECT count(*) FROM context_vectors WHERE id BETWEEN ? AND ? AND vector IS NOT NULL",
         memory_range(tenant),
     )
-    [(n_all,)] = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
     return n_made, n_all
