@@ -98,10 +98,12 @@ def vector_settings(config: Config) -> VectorSettings | None:
         raise UsageError(
             f"{path}: there is no such file", hint="memory_vectors names a GGUF file, a server, or is off"
         )
-    return VectorSettings(
-        lambda: Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads),
-        config.memory_vectors_weight,
-    )
+
+    def open_embedder() -> Embedder:
+        trial.require(path, is_trusted=not config.model_trial)
+        return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
+
+    return VectorSettings(open_embedder, config.memory_vectors_weight)
 
 
 def open_memory_to_read(config: Config) -> Memory:

@@ -71,6 +71,7 @@ def test_memories_are_embedded_by_a_gguf(tmp_path):
         memory_database=str(tmp_path / "memory.db"),
         user_id="steve",
         memory_vectors=str(tmp_path / "encoder.gguf"),
+        model_trial=False,
     )
 
     with open_memory(config) as memory:
