@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import gguf
@@ -133,13 +134,27 @@ def test_question_and_document_get_the_prefixes_of_their_model(build):
     assert "nomic-embed-text-v1.5" in embedder.name
 
 
-def test_closed_model_says_so_and_closing_twice_is_fine(mean_model):
-    embedder = Embedder(mean_model)
-    embedder.close()
-    embedder.close()
+def test_closed_model_says_so_and_closing_twice_is_fine(mean_model, rank_model):
+    embedder, reranker = Embedder(mean_model), Reranker(rank_model)
+    for one in (embedder, reranker):
+        one.close()
+        one.close()
 
     with pytest.raises(UsageError, match="closed"):
         embedder.embed(["dog"])
+    with pytest.raises(UsageError, match="closed"):
+        reranker.scores("dog", ["texas"])
+
+
+def test_model_that_nobody_closes_is_freed(mean_model):
+    embedder = Embedder(mean_model)
+    handles = embedder._model._handles
+
+    del embedder
+    gc.collect()
+
+    assert handles.context is None
+    assert handles.model is None
 
 
 def test_closing_waits_for_the_batch_of_another_thread(mean_model):

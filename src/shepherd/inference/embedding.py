@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,32 @@ _PREFIXES = {
 }
 
 
+class _Handles:
+    """llama.cpp's model and context, freed in the right order, once."""
+
+    def __init__(self, c: Any) -> None:
+        self._c = c
+        self.model: Any = None
+        self.context: Any = None
+
+    def free(self) -> None:
+        context, self.context = self.context, None
+        model, self.model = self.model, None
+        if context is not None:
+            self._c.llama_free(context)
+        if model is not None:
+            self._c.llama_model_free(model)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The tokens around a question and a document."""
+
+    begin: array[int]
+    between: array[int]
+    end: array[int]
+
+
 class _PooledModel:
     """A model and a context that gives one row of numbers per sequence. Thread-safe: one batch at a time."""
 
@@ -66,26 +93,27 @@ class _PooledModel:
         self.path = os.fspath(path)
         self._lock = threading.RLock()
         self._c = llama()
-        self._model: Any = None
-        self._context: Any = None
+        self._handles = handles = _Handles(self._c)
+        # Who forgets to close must not keep the weights in memory.
+        self._finalizer = weakref.finalize(self, handles.free)
         self.vocabulary: Vocabulary | None = None
         try:
-            self._model = self._load(n_gpu_layers)
+            handles.model = self._load(n_gpu_layers)
             # Where positions are a table, one beyond its end would be read outside of it.
-            trained = int(self._c.llama_model_n_ctx_train(self._model))
+            trained = int(self._c.llama_model_n_ctx_train(handles.model))
             self.most_tokens = min(trained or _MOST_TOKENS, _MOST_TOKENS)
             self.batch_tokens = max(self.most_tokens, _LEAST_BATCH)
-            self._context = self._make_context(pooling, n_threads)
-            self.vocabulary = Vocabulary(self._model)
+            handles.context = self._make_context(pooling, n_threads)
+            self.vocabulary = Vocabulary(handles.model)
         except BaseException:
             self.close()
             raise
-        pooled = self._c.llama_pooling_type(self._context)
+        pooled = self._c.llama_pooling_type(handles.context)
         ranks = pooled == _RANK
         self.width = int(
-            self._c.llama_model_n_cls_out(self._model)
+            self._c.llama_model_n_cls_out(handles.model)
             if ranks
-            else self._c.llama_model_n_embd_out(self._model)
+            else self._c.llama_model_n_embd_out(handles.model)
         )
         self.pooling = int(pooled)
 
@@ -94,12 +122,7 @@ class _PooledModel:
         with self._lock:
             if self.vocabulary is not None:
                 self.vocabulary.close()
-            context, self._context = self._context, None
-            model, self._model = self._model, None
-            if context is not None:
-                self._c.llama_free(context)
-            if model is not None:
-                self._c.llama_model_free(model)
+            self._finalizer()
 
     def rows(self, texts: Sequence[array[int]]) -> Floats:
         """(n_texts, width): what comes out for each list of ids, none of them empty or too long."""
@@ -113,9 +136,16 @@ class _PooledModel:
             )
         return out
 
+    @property
+    def vocabulary_address(self) -> Any:
+        """llama.cpp's llama_vocab."""
+        return self._c.llama_model_get_vocab(self._handles.model)
+
     def template(self, name: bytes) -> str:
         """A template of the model's file, "" without."""
-        return (self._c.llama_model_chat_template(self._model, name) or b"").decode("utf-8", "replace")
+        return (self._c.llama_model_chat_template(self._handles.model, name) or b"").decode(
+            "utf-8", "replace"
+        )
 
     def _batches(self, texts: Sequence[array[int]]) -> Iterator[list[int]]:
         batch: list[int] = []
@@ -132,15 +162,15 @@ class _PooledModel:
 
     def _compute(self, texts: Sequence[array[int]]) -> Floats:
         with self._lock:
-            if self._context is None:
+            if self._handles.context is None:
                 raise UsageError("the model is closed", hint="load it again")
             held = _Batch(self._c, texts)
-            memory = self._c.llama_get_memory(self._context)
+            memory = self._c.llama_get_memory(self._handles.context)
             if memory:
                 self._c.llama_memory_clear(memory, True)
-                status = self._c.llama_decode(self._context, held.batch)
+                status = self._c.llama_decode(self._handles.context, held.batch)
             else:
-                status = self._c.llama_encode(self._context, held.batch)
+                status = self._c.llama_encode(self._handles.context, held.batch)
             if status != 0:
                 raise ModelError(
                     f"model '{self.path}': llama.cpp refused {len(texts)} texts (status {status}):"
@@ -150,7 +180,7 @@ class _PooledModel:
             return np.stack([self._row(i) for i in range(len(texts))])
 
     def _row(self, sequence: int) -> Floats:
-        found = self._c.llama_get_embeddings_seq(self._context, sequence)
+        found = self._c.llama_get_embeddings_seq(self._handles.context, sequence)
         if not found:
             raise ModelError(
                 f"model '{self.path}' gives nothing for a whole text",
@@ -184,7 +214,7 @@ class _PooledModel:
             parameters.flash_attn_type = 0
         if n_threads:
             parameters.n_threads = parameters.n_threads_batch = n_threads
-        context = self._c.llama_init_from_model(self._model, parameters)
+        context = self._c.llama_init_from_model(self._handles.model, parameters)
         if not context:
             raise ModelLoadError(
                 f"no context for model '{self.path}': {last_error() or 'llama.cpp gave no reason'}",
@@ -296,6 +326,7 @@ class Reranker:
             )
         self._model = _PooledModel(path, _RANK, n_gpu_layers, n_threads)
         self._template = self._model.template(b"rerank")
+        self._frame = _frame(self._model)
 
     def __enter__(self) -> Reranker:
         return self
@@ -321,7 +352,13 @@ class Reranker:
         parts = (
             _filled(vocabulary, self._template, query, document)
             if self._template
-            else self._framed(vocabulary, query, document)
+            else [
+                self._frame.begin[:],
+                vocabulary.tokenize(query),
+                self._frame.between,
+                vocabulary.tokenize(document),
+                self._frame.end,
+            ]
         )
         room = self._model.most_tokens - sum(len(part) for part in parts)
         question, said = parts[1], parts[3]
@@ -333,27 +370,26 @@ class Reranker:
             del question[len(question) + room :]
         return sum(parts[1:], parts[0])
 
-    def _framed(self, vocabulary: Vocabulary, query: str, document: str) -> list[array[int]]:
-        """What cross-encoders without a template were trained on, by their kind of vocabulary.
 
-        BERT: [CLS] query [SEP] document [SEP]; XLM-R: <s> query </s></s> document </s>.
-        """
-        c = self._model._c
-        handle = c.llama_model_get_vocab(self._model._model)
-        begin = [vocabulary.bos] if vocabulary.adds_bos else []
-        separator = int(c.llama_vocab_sep(handle))
-        is_bert = c.llama_vocab_type(handle) == _WORD_PIECE
-        adds_separator = bool(c.llama_vocab_get_add_sep(handle))
-        end = separator if is_bert or vocabulary.eos < 0 else vocabulary.eos
-        ends = [end] if adds_separator or c.llama_vocab_get_add_eos(handle) else []
-        between = ends if is_bert else [*ends, *([separator] if adds_separator else [])]
-        return [
-            array("i", begin),
-            vocabulary.tokenize(query),
-            array("i", [token for token in between if token >= 0]),
-            vocabulary.tokenize(document),
-            array("i", [token for token in ends if token >= 0]),
-        ]
+def _frame(model: _PooledModel) -> _Frame:
+    """What cross-encoders without a template were trained on, by their kind of vocabulary.
+
+    BERT: [CLS] query [SEP] document [SEP]; XLM-R: <s> query </s></s> document </s>.
+    """
+    c, vocabulary = llama(), model.vocabulary
+    assert vocabulary is not None
+    handle = model.vocabulary_address
+    separator = int(c.llama_vocab_sep(handle))
+    is_bert = c.llama_vocab_type(handle) == _WORD_PIECE
+    adds_separator = bool(c.llama_vocab_get_add_sep(handle))
+    end = separator if is_bert or vocabulary.eos < 0 else vocabulary.eos
+    ends = [end] if adds_separator or c.llama_vocab_get_add_eos(handle) else []
+    between = ends if is_bert else [*ends, *([separator] if adds_separator else [])]
+    return _Frame(
+        array("i", [vocabulary.bos] if vocabulary.adds_bos else []),
+        array("i", [token for token in between if token >= 0]),
+        array("i", [token for token in ends if token >= 0]),
+    )
 
 
 def _filled(vocabulary: Vocabulary, template: str, query: str, document: str) -> list[array[int]]:
