@@ -18,7 +18,7 @@ FLOORS = [
     {"opening"},
     {"assistant"},
     {"context", "extraction", "evaluation", "benchmark"},
-    {"memory", "knowledge", "inference"},
+    {"memory", "knowledge", "inference", "providers"},
     {"errors", "types", "paths", "config", "setting", "atomic_file", "escaping", "secrets", "sizes"},
     {"_native"},
 ]

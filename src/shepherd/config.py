@@ -70,6 +70,9 @@ class Config:
     model: str = _setting(
         "", "text", "model to chat with: a path, hf:user/repo:quant, or a name of shepherd model list"
     )
+    provider: str = _setting(
+        "", "text", "where the model runs: a name of shepherd provider list; empty is this process"
+    )
     n_ctx: int = _setting(
         0, "whole number", "window in tokens; 0 takes the model's, up to 8192", least=0, most=1 << 24
     )
@@ -166,7 +169,7 @@ class Config:
     rag_context_injection: bool | str = _setting(
         "auto",
         "switch",
-        "append what is remembered to each message; auto is on for local models",
+        "append what is remembered to each message, where the provider's memory is on; false never does",
         choices=("auto",),
     )
     rag_relevance_threshold: float = _setting(
@@ -252,7 +255,7 @@ class Config:
 
     @property
     def injection_enabled(self) -> bool:
-        """Whether recall is on; `auto` means on, since every model here is a local one."""
+        """Whether recall is on; `auto` means on: a provider whose memory is off is given none at all."""
         return self.rag_context_injection is not False
 
     @property
@@ -345,6 +348,12 @@ class ConfigFile:
                 return False
             del document[key]
         return True
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """The whole document, to be changed within the block; for what is no setting, such as providers."""
+        with self._change() as document:
+            yield document
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,10 @@
     │   ├── ModelFormatError                not a GGUF, or cut short
     │   ├── ModelLoadError                  llama.cpp refused it, or memory ran out
     │   ├── SessionCacheError               the file of --session-cache: damaged, of another model
-    │   └── TemplateError                   its chat template cannot be rendered
+    │   ├── TemplateError                   its chat template cannot be rendered
+    │   └── ProviderError                   a remote model, or its server
+    │       ├── ProviderKeyError            the API key is missing, wrong, or may not do this
+    │       └── ProviderUnavailableError    not reached, too busy or broken: it may pass by itself
     └── InternalError              exit 1   our own bug; please report it
 
 User text and secrets do not go into messages.
@@ -31,6 +34,9 @@ __all__ = [
     "ModelError",
     "ModelFormatError",
     "ModelLoadError",
+    "ProviderError",
+    "ProviderKeyError",
+    "ProviderUnavailableError",
     "SessionCacheError",
     "ShepherdError",
     "StoreCorruptError",
@@ -119,6 +125,22 @@ class SessionCacheError(ModelError):
 
 class TemplateError(ModelError):
     """The chat template of the model cannot be rendered."""
+
+
+class ProviderError(ModelError):
+    """A remote model could not answer; the message names the provider, never the text or the key."""
+
+
+class ProviderKeyError(ProviderError):
+    """The provider does not accept the API key, or there is none."""
+
+
+class ProviderUnavailableError(ProviderError):
+    """The provider cannot be reached or is too busy; `retry_after_s` is what it asked to wait, or 0."""
+
+    def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class InternalError(ShepherdError):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = [
     "ANONYMOUS_USERS",
     "Fact",
+    "FinishReason",
     "Injection",
     "MemoryRecord",
     "Message",
     "Role",
     "Sampling",
     "SearchResult",
+    "Thought",
+    "Tool",
     "ToolCall",
     "TurnStats",
 ]
@@ -79,12 +83,28 @@ class Injection:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may call; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model wants to have called; `arguments` is the text of a JSON object."""
+    """A model's wish to call a tool. `arguments` is JSON as the model wrote it, which may be none."""
 
     id: str
     name: str
     arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what a model thinks before it answers; no part of the answer."""
+
+    text: str
 
 
 @dataclass(slots=True)
@@ -127,7 +147,7 @@ class Sampling:
     seed: int | None = None
 
 
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "filtered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +156,8 @@ class TurnStats:
 
     prompt_tokens = reused_tokens + decoded_tokens: all of the prompt, the part the KV cache already held,
     and the part that was read for this turn. generated_tokens is the answer. evicted_turns: the oldest ones,
-    that left the window for this turn.
+    that left the window for this turn. With a remote model the counts are its server's (reused: what that
+    says it had cached), or estimates, as `is_estimated` says.
     """
 
     prompt_tokens: int = 0
@@ -152,6 +173,7 @@ class TurnStats:
     total_ms: float = 0.0
     finish_reason: FinishReason = "stop"
     warnings: tuple[str, ...] = field(default_factory=tuple)
+    is_estimated: bool = False
 
     @property
     def tokens_per_second(self) -> float:

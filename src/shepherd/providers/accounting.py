@@ -1,0 +1,123 @@
+"""What each message of a remote conversation costs, from the only number that comes back: the whole prompt's.
+
+An account holds a count per message and one for the baseline, which is the system prompt and the tools. When
+the server has counted a prompt, what was not yet counted shares what is new in it:
+
+    prompt - counted before - answer before + what was stripped or evicted
+
+pro rata of estimates. A message that was counted keeps its count, so nothing is charged twice, and the
+counts of an account add up to the server's number. Pure functions over values; the order of messages is
+theirs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from shepherd._native.tokens import CharsPerToken, stripped_tokens
+
+__all__ = ["Account", "Entry", "answered", "settle", "shares", "update"]
+
+# What chat templates write around a message: role, markers, line feeds.
+FRAME_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message: `key` says which one it is, `chars` how long it was as sent. Not counted: an estimate."""
+
+    key: str
+    chars: int
+    tokens: int = 0
+    is_counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The counts of one prompt, the baseline first."""
+
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Tokens of the whole prompt."""
+        return sum(entry.tokens for entry in self.entries)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Tokens of each entry."""
+        return tuple(entry.tokens for entry in self.entries)
+
+    @property
+    def uncounted_chars(self) -> int:
+        """Characters whose tokens are estimates."""
+        return sum(entry.chars for entry in self.entries if not entry.is_counted)
+
+
+def update(before: Account, prompt: Iterable[Entry], ratio: CharsPerToken) -> Account:
+    """The account of the next prompt: counts where a message was counted before, estimates for the rest.
+
+    Messages are found again by their key, each old one once, in order; what left the prompt is forgotten. Of
+    one that became shorter, since its tail was stripped, the count shrinks in proportion; a longer one is
+    new.
+    """
+    known: dict[str, deque[Entry]] = defaultdict(deque)
+    for entry in before.entries:
+        known[entry.key].append(entry)
+    return Account(tuple(_found(entry, known[entry.key], ratio) for entry in prompt))
+
+
+def _found(entry: Entry, known: deque[Entry], ratio: CharsPerToken) -> Entry:
+    old = known.popleft() if known else None
+    if old is None or not old.is_counted or entry.chars > old.chars:
+        return replace(entry, tokens=ratio.estimate(entry.chars) + FRAME_TOKENS, is_counted=False)
+    tokens = old.tokens
+    if entry.chars < old.chars:
+        tokens = stripped_tokens(old.chars, old.tokens, entry.chars)
+    return replace(entry, tokens=tokens, is_counted=True)
+
+
+def settle(account: Account, prompt_tokens: int) -> Account:
+    """The account after the server has counted its prompt: all entries counted, their sum that number.
+
+    Where the new entries cannot have cost what is left (fewer than one token each), the server counts
+    otherwise than it did, and all entries share its number anew.
+    """
+    if prompt_tokens <= 0 or not account.entries:
+        return account
+    new = [i for i, entry in enumerate(account.entries) if not entry.is_counted]
+    left = prompt_tokens - sum(entry.tokens for entry in account.entries if entry.is_counted)
+    if not new and account.entries[0].tokens + left > 0:
+        new, left = [0], account.entries[0].tokens + left  # the baseline bears what the template changed
+    elif left < len(new) or not new:
+        new, left = list(range(len(account.entries))), prompt_tokens
+    counts = dict(zip(new, shares(left, [account.entries[i].tokens for i in new]), strict=True))
+    return Account(
+        tuple(
+            replace(entry, tokens=counts.get(i, entry.tokens), is_counted=True)
+            for i, entry in enumerate(account.entries)
+        )
+    )
+
+
+def answered(account: Account, key: str, chars: int, tokens: int, *, is_counted: bool) -> Account:
+    """The account with the answer to its prompt, which will be a message of the next one."""
+    return Account((*account.entries, Entry(key, chars, tokens, is_counted)))
+
+
+def shares(total: int, weights: Sequence[int]) -> list[int]:
+    """`total` in whole parts in proportion to the weights, by largest remainder; equal parts if all are 0.
+
+    The parts add up to `total`, and none differs from its exact share by one or more.
+    """
+    if not any(weights):
+        weights = [1] * len(weights)
+    whole = sum(weights)
+    parts = [total * weight // whole for weight in weights]
+    # Largest remainder first, the earlier of equals.
+    order = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in order[: total - sum(parts)]:
+        parts[i] += 1
+    return parts

@@ -1,0 +1,191 @@
+"""Anthropic's messages, with marks that let its cache keep the prefix that does not change."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from shepherd.errors import ShepherdError
+from shepherd.providers.clients import CONNECT_TIMEOUT_S, load_client
+from shepherd.providers.exchange import End, Event, Link, Usage
+from shepherd.providers.failures import failure_of
+from shepherd.providers.keys import ApiKey
+from shepherd.providers.remote import Request
+from shepherd.providers.settings import ProviderSettings
+from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
+
+__all__ = ["AnthropicMessages", "request_body"]
+
+_REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "filtered",
+}
+_SAMPLING = ("temperature", "top_p", "top_k")
+_LEAST_THINKING = 1024
+_MARK = {"type": "ephemeral"}
+# An empty text is refused; an answer that was only thought, or cut before its first word, has one.
+_NOTHING_SAID = "(no answer)"
+
+
+class AnthropicMessages:
+    """One server that speaks the protocol."""
+
+    def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
+        self._provider, self._key = provider, key
+        self._client: Any = None
+        self._lock = threading.Lock()
+
+    def send(self, request: Request, link: Link) -> Iterator[Event]:
+        """One attempt."""
+        stream = self._open().messages.create(**request_body(self._provider, request))
+        with stream:
+            link.attach(stream.response)
+            yield from _events(stream)
+
+    def translate(self, error: Exception) -> ShepherdError:
+        """The error that a client's exception means for the user."""
+        return failure_of(error, self._provider, self._key)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+
+    def _open(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                anthropic = load_client(self._provider)
+                self._client = anthropic.Anthropic(
+                    base_url=self._provider.address,
+                    # Given even where there is none: else the client looks for one of its own in the
+                    # environment.
+                    api_key=self._key.value or "none",
+                    max_retries=0,
+                    timeout=anthropic.Timeout(
+                        self._provider.timeout, connect=min(CONNECT_TIMEOUT_S, self._provider.timeout)
+                    ),
+                )
+            return self._client
+
+
+def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]:
+    """The fields of a request.
+
+    Cache marks stand at the end of the tools, of the system prompt, and of the last message before the newest
+    one of the user: what is before each is the same in the next turn. The newest message is not marked, since
+    its tail may be stripped; a mark there would pay for a cache that is never read.
+    """
+    system = "\n\n".join(message.sent for message in request.messages if message.role == "system")
+    others = [message for message in request.messages if message.role != "system"]
+    newest = max((i for i, message in enumerate(others) if message.role == "user"), default=0)
+    messages = [_message(message, is_marked=i == newest - 1) for i, message in enumerate(others)]
+    body: dict[str, Any] = {
+        "model": provider.model,
+        "max_tokens": request.max_tokens,
+        "messages": messages,
+        "stream": True,
+    }
+    if system:
+        body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
+    if request.tools:
+        body["tools"] = _tools(request.tools)
+    if provider.thinking:
+        # Its budget is a part of max_tokens; temperature and the like are not allowed beside it.
+        budget = max(provider.thinking, _LEAST_THINKING)
+        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        body["max_tokens"] = request.max_tokens + budget
+    elif sampling := _sampling(request):
+        # Beside the client's own fields: newer clients have none for these, the API of older models has.
+        body["extra_body"] = sampling
+    return body
+
+
+def _sampling(request: Request) -> dict[str, float]:
+    sampling = {name: request.sampling[name] for name in _SAMPLING if name in request.sampling}
+    if "temperature" in sampling:
+        sampling["temperature"] = min(sampling["temperature"], 1.0)
+    return sampling
+
+
+def _message(message: Message, *, is_marked: bool) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    if message.role == "tool":
+        blocks = [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.sent}]
+    else:
+        blocks += [{"type": "text", "text": message.sent}] if message.sent.strip() else []
+        blocks += [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call)}
+            for call in message.tool_calls
+        ]
+    blocks = blocks or [{"type": "text", "text": _NOTHING_SAID}]
+    if is_marked:
+        blocks[-1] = blocks[-1] | {"cache_control": _MARK}
+    return {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    described = [
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+        for tool in tools
+    ]
+    described[-1]["cache_control"] = _MARK
+    return described
+
+
+def _events(stream: Any) -> Iterator[Event]:
+    """The events of a stream. The prompt is counted at its beginning, the answer at its end."""
+    calls: dict[int, list[str]] = {}
+    prompt = cached = answer = 0
+    reason: FinishReason = "stop"
+    for event in stream:
+        kind = getattr(event, "type", "")
+        if kind == "message_start":
+            prompt, cached = _prompt_tokens(event.message.usage)
+        elif kind == "content_block_start" and getattr(event.content_block, "type", "") == "tool_use":
+            calls[event.index] = [event.content_block.id, event.content_block.name, ""]
+        elif kind == "content_block_delta":
+            yield from _pieces(event, calls)
+        elif kind == "content_block_stop" and event.index in calls:
+            yield ToolCall(*calls.pop(event.index))
+        elif kind == "message_delta":
+            reason = _REASONS.get(event.delta.stop_reason or "", "stop")
+            answer = getattr(event.usage, "output_tokens", None) or 0
+        elif kind == "message_stop":
+            if prompt:
+                yield Usage(prompt, answer, cached)
+            yield End(reason)
+
+
+def _pieces(event: Any, calls: dict[int, list[str]]) -> Iterator[Event]:
+    delta = event.delta
+    kind = getattr(delta, "type", "")
+    if kind == "text_delta" and delta.text:
+        yield delta.text
+    elif kind == "thinking_delta" and delta.thinking:
+        yield Thought(delta.thinking)
+    elif kind == "input_json_delta" and event.index in calls:
+        calls[event.index][2] += delta.partial_json or ""
+
+
+def _prompt_tokens(usage: Any) -> tuple[int, int]:
+    """All tokens of the prompt, and how many of them came from the cache."""
+    new, written, read = (
+        getattr(usage, name, None) or 0
+        for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    )
+    return new + written + read, read

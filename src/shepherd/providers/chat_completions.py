@@ -1,0 +1,203 @@
+"""OpenAI's chat completions, as OpenAI itself, Gemini, Ollama, another Shepherd and many more speak them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from shepherd.errors import ShepherdError
+from shepherd.providers.clients import CONNECT_TIMEOUT_S, load_client
+from shepherd.providers.exchange import End, Event, Link, Usage
+from shepherd.providers.failures import failure_of
+from shepherd.providers.keys import ApiKey
+from shepherd.providers.remote import Request
+from shepherd.providers.settings import ProviderSettings
+from shepherd.providers.thinking import ThoughtSplitter
+from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
+
+__all__ = ["ChatCompletions"]
+
+_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "filtered",
+}
+# What OpenAI's own API knows; other servers know more, and get it beside the standard fields.
+_STANDARD = ("temperature", "top_p", "seed")
+_OTHER = ("top_k", "min_p", "repeat_penalty", "repeat_last_n")
+# How a field may be called, in the order in which it is tried; "" leaves it out. OpenAI's newer models know
+# only the second name of max_tokens, most other servers only the first.
+_NAMES = {
+    "max_tokens": ("max_tokens", "max_completion_tokens", ""),
+    "stream_options": ("stream_options", ""),
+    "temperature": ("temperature", ""),
+    "top_p": ("top_p", ""),
+    "seed": ("seed", ""),
+}
+_UNKNOWN = re.compile(
+    r"un(supported|known|recognized|expected)|not (support|permit|allow)|extra (input|field)", re.I
+)
+
+
+class ChatCompletions:
+    """One server. What it was found not to know is not sent again."""
+
+    def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
+        self._provider, self._key = provider, key
+        self._client: Any = None
+        self._lock = threading.Lock()
+        is_openai = provider.kind == "openai" and provider.is_at_home
+        self._refused = {"max_tokens"} if is_openai else set()
+        self._sends_other = provider.kind in ("openai", "shepherd") and not is_openai
+
+    def send(self, request: Request, link: Link) -> Iterator[Event]:
+        """One attempt; a field that the server does not know is left out, and the request sent again."""
+        client = self._open()
+        while True:
+            body = self._body(request)
+            try:
+                stream = client.chat.completions.create(**body)
+                break
+            except Exception as error:
+                if not self._gives_way(error, body):
+                    raise
+        with stream:
+            link.attach(stream.response)
+            yield from _events(stream)
+
+    def translate(self, error: Exception) -> ShepherdError:
+        """The error that a client's exception means for the user."""
+        return failure_of(error, self._provider, self._key)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+
+    def _open(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                openai = load_client(self._provider)
+                self._client = openai.OpenAI(
+                    base_url=self._provider.address,
+                    # The client insists on one; servers without keys do not look at it.
+                    api_key=self._key.value or "none",
+                    max_retries=0,
+                    timeout=openai.Timeout(
+                        self._provider.timeout, connect=min(CONNECT_TIMEOUT_S, self._provider.timeout)
+                    ),
+                )
+            return self._client
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "model": self._provider.model or "default",
+            "messages": [_message(message) for message in request.messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": request.max_tokens,
+        }
+        fields |= {name: request.sampling[name] for name in _STANDARD if name in request.sampling}
+        if request.tools:
+            fields["tools"] = [_tool(tool) for tool in request.tools]
+        extra: dict[str, Any] = {}
+        if self._sends_other:
+            extra = {name: request.sampling[name] for name in _OTHER if name in request.sampling}
+        if self._provider.kind == "shepherd" and not (
+            request.uses_memory and self._provider.memory is not False
+        ):
+            extra["memory"] = False
+        body = {self._name(name): value for name, value in fields.items()}
+        body.pop("", None)
+        return body | ({"extra_body": extra} if extra else {})
+
+    def _name(self, field: str) -> str:
+        return next(name for name in _NAMES.get(field, (field,)) if name not in self._refused)
+
+    def _gives_way(self, error: Exception, body: dict[str, Any]) -> bool:
+        """Whether the server does not know a field that there is another way without; it is remembered."""
+        if getattr(error, "status_code", 0) not in (400, 422):
+            return False
+        told = f"{getattr(error, 'message', '')} {getattr(error, 'code', '')}"
+        if not _UNKNOWN.search(told):
+            return False
+        told += f" {getattr(error, 'param', '')}"
+        names = {name for names in _NAMES.values() for name in names if name}
+        refused = {name for name in names & body.keys() if re.search(rf"\b{name}\b", told)}
+        self._refused |= refused
+        return bool(refused)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.sent}
+    body: dict[str, Any] = {"role": message.role, "content": message.sent}
+    if message.tool_calls:
+        body["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return body
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _events(chunks: Any) -> Iterator[Event]:
+    """The events of a stream; fields that should be there may be missing or null, as servers do."""
+    splitter = ThoughtSplitter()
+    calls: dict[int, list[str]] = {}
+    for chunk in chunks:
+        for choice in getattr(chunk, "choices", None) or ():
+            delta = getattr(choice, "delta", None)
+            if delta is not None:
+                yield from _pieces(delta, splitter)
+                _collect(calls, delta)
+            if reason := getattr(choice, "finish_reason", None):
+                yield from splitter.rest()
+                yield from (ToolCall(*parts) for _, parts in sorted(calls.items()))
+                calls.clear()
+                yield End(_REASONS.get(reason, "stop"))
+        if usage := _usage(getattr(chunk, "usage", None)):
+            yield usage
+
+
+def _pieces(delta: Any, splitter: ThoughtSplitter) -> Iterator[Event]:
+    thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+    if isinstance(thought, str) and thought:
+        yield Thought(thought)
+    for text in (getattr(delta, "content", None), getattr(delta, "refusal", None)):
+        if isinstance(text, str) and text:
+            yield from splitter.pieces(text)
+
+
+def _collect(calls: dict[int, list[str]], delta: Any) -> None:
+    """A call comes in parts: its id and name first, its arguments letter by letter."""
+    for position, part in enumerate(getattr(delta, "tool_calls", None) or ()):
+        index = part.index if isinstance(getattr(part, "index", None), int) else len(calls) + position
+        call = calls.setdefault(index, ["", "", ""])
+        function = getattr(part, "function", None)
+        call[0] = call[0] or getattr(part, "id", None) or ""
+        call[1] = call[1] or getattr(function, "name", None) or ""
+        call[2] += getattr(function, "arguments", None) or ""
+
+
+def _usage(usage: Any) -> Usage | None:
+    prompt, answer = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
+    if not isinstance(prompt, int) or not isinstance(answer, int):
+        return None
+    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
+    thinking = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
+    return Usage(
+        prompt,
+        answer,
+        cached if isinstance(cached, int) else 0,
+        thinking if isinstance(thinking, int) else 0,
+    )

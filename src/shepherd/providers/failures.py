@@ -1,0 +1,204 @@
+"""What went wrong at a provider, in Shepherd's own errors, each with what to do.
+
+Client libraries put the server's words into their messages, and those may repeat the key or the conversation.
+Only status, and codes that look like codes, are taken over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shepherd.errors import (
+    ContextOverflowError,
+    ProviderError,
+    ProviderKeyError,
+    ProviderUnavailableError,
+    ShepherdError,
+)
+from shepherd.providers.keys import ApiKey, without_key
+from shepherd.providers.settings import ProviderSettings
+
+__all__ = ["cut_off", "failure_of"]
+
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}", re.ASCII)
+_OVERFLOW_CODES = {"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"}
+_OVERFLOW_WORDS = re.compile(
+    r"(context (length|window|size)|prompt is too long|too many (input )?tokens|maximum context)", re.I
+)
+_NUMBER = re.compile(r"\d[\d,]{2,}")
+# What a stream says after it began with status 200.
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+# 429 for ever: no money, no quota. Waiting does not help.
+_SPENT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+
+
+def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> ShepherdError:
+    """The error that says what `error`, raised by a client library, means for the user.
+
+    ProviderUnavailableError for what may pass by itself, ContextOverflowError where the prompt was too long.
+    """
+    if isinstance(error, ShepherdError):
+        return error
+    kinds = {cls.__name__ for cls in type(error).__mro__}
+    if kinds & {"APITimeoutError", "TimeoutException", "TimeoutError"}:
+        return ProviderUnavailableError(
+            f"{_place(provider)} sent nothing for {provider.timeout:g} s",
+            hint=f"try again, or allow more: shepherd provider set {provider.name} timeout SECONDS",
+        )
+    if kinds & {"APIConnectionError", "TransportError", "OSError"}:
+        return _unreachable(provider)
+    if kinds & {"APIStatusError", "APIError"}:
+        return _refused(error, provider, key)
+    if kinds & {"ValueError"}:
+        return ProviderError(
+            f"{_place(provider)} sent what is no valid answer ({type(error).__name__})",
+            hint=f"is base_url right? It is {provider.address}",
+        )
+    return ProviderError(
+        f"{_place(provider)}: its client library failed ({type(error).__name__})",
+        hint=f"pip install -U {provider.row.client}; shepherd provider test {provider.name}",
+    )
+
+
+def cut_off(provider: ProviderSettings, has_begun: bool) -> ProviderError:
+    """The answer stopped before its end, or before its beginning."""
+    if not has_begun:
+        return ProviderUnavailableError(
+            f"{_place(provider)} sent no answer",
+            hint=f"is base_url right? shepherd provider test {provider.name}",
+        )
+    return ProviderError(
+        f"{_place(provider)} broke off in the middle of the answer",
+        hint="send the message again; nothing of it was kept",
+    )
+
+
+def _unreachable(provider: ProviderSettings) -> ProviderUnavailableError:
+    hints = {
+        "ollama": "is it running? ollama serve",
+        "shepherd": "is it running? shepherd serve",
+    }
+    return ProviderUnavailableError(
+        f"{_place(provider)} cannot be reached, or the connection broke",
+        hint=hints.get(provider.kind, f"check the network, and base_url: {provider.address}"),
+    )
+
+
+def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> ShepherdError:
+    details = _details(getattr(error, "body", None))
+    codes = [code for code in (details.get("code"), details.get("type")) if isinstance(code, str)]
+    status = _status(error, codes)
+    said = [without_key(code, key.value) for code in codes if _CODE.fullmatch(code)]
+    what = f"{_place(provider)} answers {status or 'with an error'}{f' ({said[0]})' if said else ''}"
+    message = details.get("message")
+    if (
+        overflow := _overflow(provider, status, codes, message if isinstance(message, str) else "")
+    ) is not None:
+        return overflow
+    if status == 429 and not _SPENT & set(codes):
+        return ProviderUnavailableError(
+            f"{what}: too many requests",
+            hint="wait a moment; another provider: shepherd provider next",
+            retry_after_s=_retry_after(error),
+        )
+    if status in (408, 409) or status >= 500:
+        return ProviderUnavailableError(
+            f"{what}: it has trouble", hint="try again in a while", retry_after_s=_retry_after(error)
+        )
+    if status in (401, 403):
+        where = f" (it comes from {key.source})" if key else ""
+        return ProviderKeyError(
+            f"{what}: the API key is not accepted",
+            hint=f"shepherd provider set {provider.name} api_key{where}",
+        )
+    return ProviderError(what + _ADVICE.get(status, ("", ""))[0], hint=_advice(status, codes, provider))
+
+
+_ADVICE = {
+    400: (": it does not understand the request", "is the model right? shepherd provider show {name}"),
+    402: (": payment is due", "look at your account there; shepherd provider next takes another"),
+    404: (
+        ": there is no such model or address",
+        "the model is {model}, base_url {address}; shepherd provider set {name} model NAME",
+    ),
+    413: (": the request is too large", "/clear starts afresh; a shorter message"),
+    429: (": the quota is used up", "look at your account there; shepherd provider next takes another"),
+}  # fmt: skip
+
+
+def _advice(status: int, codes: list[str], provider: ProviderSettings) -> str:
+    text = _ADVICE.get(status, ("", "shepherd provider test {name}"))[1]
+    # A model's name is the user's own setting; it may hold anything but a brace to fill in.
+    return text.format(name=provider.name, model=provider.model or "not set", address=provider.address)
+
+
+def _status(error: Exception, codes: list[str]) -> int:
+    status = getattr(error, "status_code", 0)
+    if isinstance(status, int) and status >= 400:
+        return status
+    return next((_STATUS_OF_TYPE[code] for code in codes if code in _STATUS_OF_TYPE), _number(codes))
+
+
+def _number(codes: list[str]) -> int:
+    return next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), 0)
+
+
+def _details(body: object) -> Mapping[str, Any]:
+    """The innermost error object; Google wraps it into a list."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
+        body = body["error"]
+    if not isinstance(body, Mapping):
+        return {"message": body if isinstance(body, str) else ""}
+    code = body.get("code")
+    return {**body, "code": str(code)} if isinstance(code, int) else body
+
+
+def _overflow(
+    provider: ProviderSettings, status: int, codes: list[str], message: str
+) -> ContextOverflowError | None:
+    if not _OVERFLOW_CODES & set(codes) and not (
+        status in (0, 400, 413, 422) and _OVERFLOW_WORDS.search(message)
+    ):
+        return None
+    numbers = sorted(int(number.replace(",", "")) for number in _NUMBER.findall(message))
+    window, prompt = (numbers[0], numbers[-1]) if len(numbers) > 1 else (0, 0)
+    told = f": {prompt:,} tokens, its window has {window:,}" if window else ""
+    return ContextOverflowError(
+        f"the conversation is too long for provider {provider.name}{told}",
+        prompt_tokens=prompt,
+        window_tokens=window,
+        hint="send it again: the window is known better now; /clear starts afresh; for good: "
+        f"shepherd provider set {provider.name} window TOKENS",
+    )
+
+
+def _retry_after(error: Exception) -> float:
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            return max(float(headers.get(name, "")) / scale, 0.0)
+        except (TypeError, ValueError):  # missing, or a date; our own pauses do as well
+            continue
+    return 0.0
+
+
+def _place(provider: ProviderSettings) -> str:
+    return f"provider {provider.name} ({provider.address})"

@@ -1,0 +1,82 @@
+"""What a turn needs of a model, wherever that runs. The local engine has this shape; so has RemoteModel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, TypeAlias
+
+from shepherd.types import Message, Sampling, Thought, ToolCall, TurnStats
+
+__all__ = ["ChatModel", "Description", "Piece", "Reply"]
+
+# Plain text is the answer itself.
+Piece: TypeAlias = str | Thought | ToolCall
+
+
+class Description(Protocol):
+    """What a model is; `sampling` are the values that it recommends."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+
+    @property
+    def sampling(self) -> Sampling:
+        """What its maker recommends, else the defaults."""
+
+
+class Reply(Protocol):
+    """One answer while it is being made. Iterate for its pieces; leaving the `with` block cancels it.
+
+    `text`, `token_ids` and `stats` are there once the iteration has ended.
+    """
+
+    def __iter__(self) -> Reply: ...
+
+    def __next__(self) -> Piece: ...
+
+    def __enter__(self) -> Reply: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    def cancel(self) -> None:
+        """End the answer, within a piece, from any thread; what was said stays said."""
+
+    @property
+    def text(self) -> str:
+        """The whole answer, without thoughts."""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The sampled ids; none where they are not known."""
+
+    @property
+    def stats(self) -> TurnStats:
+        """Tokens, times, and why it ended."""
+
+    @property
+    def prompt_tokens_per_message(self) -> tuple[int, ...]:
+        """Tokens of each message of the prompt, the system prompt first."""
+
+
+class ChatModel(Protocol):
+    """A model that can answer a conversation."""
+
+    @property
+    def info(self) -> Description:
+        """What it is."""
+
+    @property
+    def window_tokens(self) -> int:
+        """Tokens that prompt and answer can have together."""
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens `text` has, or about how many."""
+
+    def generate(
+        self, messages: Sequence[Message], *, sampling: Sampling | None = None, max_tokens: int = 1024
+    ) -> Reply:
+        """Begin an answer; ContextOverflowError when the prompt leaves no room for one."""

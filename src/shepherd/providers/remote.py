@@ -1,0 +1,339 @@
+"""A remote model with the shape of the local engine: it estimates prompts, streams answers, learns counts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol
+
+from shepherd.errors import ContextOverflowError, ProviderError, ShepherdError, UsageError
+from shepherd.providers.accounting import Account, Entry, answered, settle, update
+from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy, Usage
+from shepherd.providers.failures import cut_off
+from shepherd.providers.protocol import Piece
+from shepherd.providers.ratios import RatioStore
+from shepherd.providers.settings import ProviderSettings
+from shepherd.types import FinishReason, Message, Sampling, Thought, Tool, ToolCall, TurnStats
+
+__all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "Request", "Transport"]
+
+# An answer that has more characters a token than any language does not end by itself.
+_MOST_CHARS_PER_TOKEN = 64
+_LEAST_MOST_CHARS = 1 << 16
+# Texts shorter than this say more about the template than about the language.
+_LEAST_OBSERVED_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one answer is asked with; `sampling` holds only what the user has set."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    sampling: dict[str, float]
+    tools: tuple[Tool, ...] = ()
+    uses_memory: bool = True
+
+
+class Transport(Protocol):
+    """One protocol, through its published client."""
+
+    def send(self, request: Request, link: Link) -> Iterator[Event]:
+        """One attempt; runs on the exchange's thread. Raises what the client raises."""
+
+    def translate(self, error: Exception) -> ShepherdError:
+        """The error that a client's exception means for the user."""
+
+    def close(self) -> None:
+        """Let go of connections. May be called twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteInfo:
+    """What is known about a remote model."""
+
+    name: str
+    sampling: Sampling = field(default_factory=Sampling)
+
+
+class RemoteModel:
+    """Answers through a transport. One conversation; for use from one thread, but for `cancel` of its
+    replies.
+
+    `sends` names the sampling settings that are sent: those the user has set; the server's own hold for the
+    rest. `asks_memory` is asked before each request whether a remote Shepherd may use its memory.
+    """
+
+    def __init__(
+        self,
+        provider: ProviderSettings,
+        transport: Transport,
+        *,
+        sends: Collection[str] = (),
+        asks_memory: Callable[[], bool] = lambda: True,
+        policy: RetryPolicy | None = None,
+        ratios: RatioStore | None = None,
+    ) -> None:
+        self.provider = provider
+        self.info = RemoteInfo(provider.model or provider.name)
+        self.window_tokens = provider.window_tokens
+        self._transport = transport
+        self._sends = frozenset(sends)
+        self._asks_memory = asks_memory
+        self._policy = policy or RetryPolicy(provider.retries)
+        self._ratios = ratios or RatioStore()
+        self._ratio_key = f"{provider.kind}:{provider.model}"
+        self._ratio = self._ratios.load(self._ratio_key)
+        self._account = Account()
+
+    @property
+    def chars_per_token(self) -> float:
+        """The average so far."""
+        return self._ratio.value
+
+    def close(self) -> None:
+        """Let go of connections. May be called twice."""
+        self._transport.close()
+
+    def count_tokens(self, text: str) -> int:
+        """An estimate, rounded up."""
+        return self._ratio.estimate(len(text))
+
+    def generate(
+        self,
+        messages: Sequence[Message],
+        *,
+        sampling: Sampling | None = None,
+        max_tokens: int = 1024,
+        tools: Sequence[Tool] = (),
+    ) -> RemoteReply:
+        """Begin the answer to a conversation.
+
+        Raises ContextOverflowError before anything is sent when the prompt is too long by what is known; the
+        server may know better, and then the first piece raises it.
+        """
+        if max_tokens < 0:
+            raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more")
+        account = update(self._account, _entries(messages, tools), self._ratio)
+        if account.total >= self.window_tokens:
+            raise self._overflow(account.total)
+        longest = self.provider.max_tokens or max_tokens
+        request = Request(
+            tuple(messages),
+            min(longest, self.window_tokens - account.total),
+            {name: value for name in self._sends if (value := getattr(sampling, name, None)) is not None},
+            tuple(tools),
+            self._asks_memory(),
+        )
+        return RemoteReply(self, request, account, self._begin(request))
+
+    def _begin(self, request: Request) -> Exchange:
+        return Exchange(
+            lambda link: self._transport.send(request, link),
+            self._transport.translate,
+            policy=self._policy,
+            timeout_s=self.provider.timeout,
+            cut_off=lambda has_begun: cut_off(self.provider, has_begun),
+        )
+
+    def _overflow(self, prompt_tokens: int) -> ContextOverflowError:
+        return ContextOverflowError(
+            f"the prompt has about {prompt_tokens:,} tokens, the window of provider {self.provider.name} "
+            f"{self.window_tokens:,}",
+            prompt_tokens=prompt_tokens,
+            window_tokens=self.window_tokens,
+            hint="start anew with /clear; shorten the message; if the window is larger: "
+            f"shepherd provider set {self.provider.name} window TOKENS",
+        )
+
+    def learn_window(self, error: ContextOverflowError, account: Account) -> None:
+        """After the server has refused a prompt as too long: the next one is measured by what that showed."""
+        shown = error.window_tokens or int(0.9 * account.total)
+        self.window_tokens = max(min(self.window_tokens, shown), 1)
+        if error.prompt_tokens:
+            self._observe(account.uncounted_chars, error.prompt_tokens - _counted(account))
+
+    def learn(self, account: Account, answer: str, usage: Usage | None, *, is_text: bool) -> Account:
+        """Keep what an answer showed; gives the account of its prompt as it is known now."""
+        told = usage.answer - usage.thinking if usage is not None else 0
+        if usage is not None:
+            self._observe(account.uncounted_chars, usage.prompt - _counted(account))
+            account = settle(account, usage.prompt)
+            if is_text:
+                self._observe(len(answer), told)
+            self._ratios.save(self._ratio_key, self._ratio)
+        estimate = self._ratio.estimate(len(answer))
+        self._account = answered(
+            account, _key("assistant", answer), len(answer), told or estimate, is_counted=is_text and told > 0
+        )
+        return account
+
+    def _observe(self, n_chars: int, n_tokens: int) -> None:
+        if n_chars >= _LEAST_OBSERVED_CHARS:
+            self._ratio.observe(n_chars, n_tokens)
+
+
+class RemoteReply:
+    """One answer while it comes; see shepherd.providers.protocol.Reply."""
+
+    def __init__(self, model: RemoteModel, request: Request, account: Account, exchange: Exchange) -> None:
+        self._model, self._account, self._exchange = model, account, exchange
+        self._most_chars = max(_MOST_CHARS_PER_TOKEN * request.max_tokens, _LEAST_MOST_CHARS)
+        self._started = time.perf_counter()
+        self._first_s: float | None = None
+        self._pieces: list[str] = []
+        self._chars = 0
+        self._calls: list[ToolCall] = []
+        self._has_thought = False
+        self._usage: Usage | None = None
+        self._reason: FinishReason = "cancelled"
+        self._stats: TurnStats | None = None
+
+    def __iter__(self) -> RemoteReply:
+        return self
+
+    def __next__(self) -> Piece:
+        if self._stats is not None:
+            raise StopIteration
+        try:
+            for event in self._exchange:
+                if isinstance(event, Usage):
+                    self._usage = event
+                elif isinstance(event, End):
+                    self._reason = event.reason
+                elif piece := self._taken(event):
+                    return piece
+        except ContextOverflowError as error:
+            self._model.learn_window(error, self._account)
+            self._finish()
+            raise
+        except ShepherdError:
+            self._finish()
+            raise
+        self._finish()
+        raise StopIteration
+
+    def __enter__(self) -> RemoteReply:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def cancel(self) -> None:
+        """End the answer now, from any thread."""
+        self._exchange.cancel()
+
+    def close(self) -> None:
+        """Cancel what still runs. May be called twice."""
+        if self._stats is None:
+            self._exchange.cancel()
+            self._finish()
+
+    @property
+    def text(self) -> str:
+        """The whole answer, without thoughts."""
+        return "".join(self._pieces)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """What the model wants to call."""
+        return tuple(self._calls)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """None: they stay with the server."""
+        return ()
+
+    @property
+    def prompt_tokens_per_message(self) -> tuple[int, ...]:
+        """As counted by the server where it did, else estimated; the system prompt and the tools first."""
+        return self._account.tokens
+
+    @property
+    def stats(self) -> TurnStats:
+        """Tokens and times; the tokens are estimates where the server told none."""
+        if self._stats is None:
+            raise RuntimeError("the answer has not ended: iterate it to its end, or close it")
+        return self._stats
+
+    def _taken(self, piece: Piece) -> Piece | None:
+        if isinstance(piece, str):
+            self._pieces.append(piece)
+        elif isinstance(piece, ToolCall):
+            self._calls.append(piece)
+        else:
+            self._has_thought = True
+        self._chars += len(piece) if isinstance(piece, str) else len(getattr(piece, "text", ""))
+        if self._chars > self._most_chars:
+            self._exchange.cancel()
+            raise ProviderError(
+                f"the answer of provider {self._model.provider.name} does not end",
+                hint="the server ignores max_tokens; send the message again",
+            )
+        if self._first_s is None:
+            self._first_s = time.perf_counter() - self._started
+        is_empty = isinstance(piece, (str, Thought)) and not (piece if isinstance(piece, str) else piece.text)
+        return None if is_empty else piece
+
+    def _finish(self) -> None:
+        total_s = time.perf_counter() - self._started
+        first_s = total_s if self._first_s is None else self._first_s
+        text = self.text
+        # Of an answer whose thoughts were not counted apart, nobody knows how long the rest is.
+        hides_thoughts = self._has_thought and (self._usage is None or not self._usage.thinking)
+        is_text = bool(text) and self._reason != "cancelled" and not self._calls and not hides_thoughts
+        self._account = self._model.learn(self._account, text, self._usage, is_text=is_text)
+        usage = self._usage or Usage(self._account.total, self._model.count_tokens(text))
+        cached = min(usage.cached, usage.prompt)
+        retries = self._exchange.attempts - 1
+        self._stats = TurnStats(
+            prompt_tokens=usage.prompt,
+            reused_tokens=cached,
+            decoded_tokens=usage.prompt - cached,
+            generated_tokens=usage.answer,
+            window_tokens=self._model.window_tokens,
+            ttft_ms=1e3 * first_s,
+            decode_ms=1e3 * (total_s - first_s),
+            total_ms=1e3 * total_s,
+            finish_reason=self._reason,
+            warnings=(f"the request was sent {retries + 1} times before it was answered",)
+            if retries > 0
+            else (),
+            is_estimated=self._usage is None,
+        )
+
+
+def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:
+    """The messages as entries of an account; tools are part of the first one, the system prompt."""
+    entries = [_entry(message) for message in messages]
+    if not tools:
+        return entries
+    described = "".join(tool.name + tool.description + _written(tool.parameters) for tool in tools)
+    if messages and messages[0].role == "system":
+        first = messages[0]
+        system = Entry(_key("system", first.raw + described), len(first.sent) + len(described))
+        return [system, *entries[1:]]
+    return entries
+
+
+def _entry(message: Message) -> Entry:
+    called = "".join(call.name + call.arguments for call in message.tool_calls)
+    return Entry(_key(message.role, message.raw + called), len(message.sent) + len(called))
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _key(role: str, raw: str) -> str:
+    return role + hashlib.blake2b(raw.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _counted(account: Account) -> int:
+    return account.total - sum(entry.tokens for entry in account.entries if not entry.is_counted)

@@ -1,0 +1,166 @@
+"""One configured provider: its fields, what each may be, and what it takes where nothing is set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from shepherd.config import Setting
+from shepherd.errors import ConfigError, UsageError
+from shepherd.providers.kinds import KINDS, Kind
+
+__all__ = ["FIELDS", "LOCAL", "ProviderSettings", "checked_name", "checked_url"]
+
+# The model in this process, which needs no entry.
+LOCAL = "local"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)
+
+FIELDS = {
+    setting.key: setting
+    for setting in (
+        Setting("kind", "text", "", "what speaks there", choices=tuple(KINDS)),
+        Setting("model", "text", "", "the model's name there; a path or name here for llamacpp"),
+        Setting("base_url", "text", "", "address of the server; empty is the kind's own"),
+        Setting(
+            "memory", "switch", "auto", "recall and learn; auto is on in this process only", choices=("auto",)
+        ),
+        Setting(
+            "window", "whole number", 0, "window in tokens; 0 is what is usual there", least=0, most=1 << 24
+        ),
+        Setting(
+            "max_tokens",
+            "whole number",
+            0,
+            "longest answer in tokens; 0 takes the setting max_tokens",
+            least=0,
+            most=1 << 24,
+        ),
+        Setting(
+            "thinking",
+            "whole number",
+            0,
+            "anthropic: tokens it may think before it answers; 0 is off",
+            least=0,
+            most=1 << 20,
+        ),
+        Setting(
+            "timeout", "number", 120.0, "seconds without a piece of the answer", least=0.1, most=3600
+        ),
+        Setting("retries", "whole number", 3, "how often a request is sent again", least=0, most=20),
+        Setting("key_env", "text", "", "environment variable that holds the API key"),
+        Setting("api_key", "text", "", "the API key itself, if not in the environment", secret=True),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """A provider as it is configured. `key_env` and `api_key` are for shepherd.providers.keys alone."""
+
+    name: str
+    kind: str
+    model: str = ""
+    base_url: str = ""
+    memory: bool | str = "auto"
+    window: int = 0
+    max_tokens: int = 0
+    thinking: int = 0
+    timeout: float = 120.0
+    retries: int = 3
+    key_env: str = ""
+    api_key: str = field(default="", repr=False)
+
+    @classmethod
+    def from_entry(cls, name: str, entry: object) -> ProviderSettings:
+        """What the configuration says, without unknown fields; ConfigError for a value that does not fit."""
+        if not isinstance(entry, Mapping):
+            raise ConfigError(f"provider {name}: expected an object {{…}}", hint=_again(name))
+        values: dict[str, Any] = {}
+        for key, setting in FIELDS.items():
+            if key not in entry:
+                continue
+            try:
+                values[key] = setting.check(entry[key])
+            except ValueError:
+                raise _problem(name, setting) from None
+        if "kind" not in values:
+            raise ConfigError(f"provider {name}: its kind is missing", hint=_again(name))
+        if values.get("base_url"):
+            checked_url(values["base_url"])
+        return cls(name, **values)
+
+    @property
+    def row(self) -> Kind:
+        """What is known about its kind."""
+        return KINDS[self.kind]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model runs in this process."""
+        return self.row.is_local
+
+    @property
+    def address(self) -> str:
+        """Where its server is."""
+        return self.base_url.rstrip("/") or self.row.base_url
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether that is the address of the kind itself, for which its usual key is meant."""
+        return self.address == self.row.base_url
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether this process recalls and learns while the provider is in use.
+
+        Another Shepherd never gets what this one knows: it has a memory of its own.
+        """
+        if self.kind == "shepherd":
+            return False
+        return self.is_local if self.memory == "auto" else self.memory is True
+
+    @property
+    def window_tokens(self) -> int:
+        """The window to reckon with."""
+        return self.window or self.row.window_tokens
+
+
+def checked_name(name: str) -> str:
+    """`name` itself when a provider may be called so, else UsageError."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"a provider cannot be called {ascii(name)[:42]}",
+            hint="use up to 40 letters, digits, dots, dashes and underscores",
+        )
+    return name
+
+
+def checked_url(url: str) -> str:
+    """`url` itself when it is the plain address of a server, else UsageError, which does not repeat it."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or url != url.strip():
+        raise UsageError("base_url is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UsageError(
+            "base_url holds more than an address", hint="a key belongs into api_key, not into the address"
+        )
+    return url
+
+
+def _problem(name: str, setting: Setting) -> ConfigError:
+    return ConfigError(
+        f"provider {name}: {setting.key} does not fit; expected {setting.expected}",
+        hint=f"shepherd provider set {name} {setting.key} VALUE",
+    )
+
+
+def _again(name: str) -> str:
+    return f"shepherd provider remove {name}, and add it again"

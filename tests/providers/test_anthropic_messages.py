@@ -1,0 +1,143 @@
+"""Anthropic's protocol through the published client, and where its cache marks stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.types import Message, Sampling, Thought, Tool, ToolCall
+from tests.providers.test_chat_completions import QUESTION, answer
+from tests.providers.upstream import claude_says
+
+WEATHER = Tool("weather", "tells the weather", {"type": "object"})
+MARK = {"type": "ephemeral"}
+
+
+def test_answer_comes_in_the_pieces_in_which_it_was_sent(new_model):
+    pieces, reply = answer(new_model("anthropic", claude_says({"text": ["Hel", "lo"]})))
+
+    assert pieces == ["Hel", "lo"]
+    assert reply.stats.finish_reason == "stop"
+
+
+def test_key_goes_where_the_client_puts_it(new_model):
+    model = new_model("anthropic", claude_says({"text": ["ok"]}))
+
+    answer(model)
+
+    [asked] = model.upstream.asked
+    assert (asked.path, asked.key) == ("/v1/messages", "sk-test-1234567890abcdef")
+
+
+def test_a_key_in_the_environment_is_not_sent_beside_ours(new_model, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "sk-other-0987654321")
+    model = new_model("anthropic", claude_says({"text": ["ok"]}), api_key="")
+
+    answer(model)
+
+    assert "sk-other-0987654321" not in str(model.upstream.asked[0].headers)
+
+
+def test_usage_counts_what_was_read_from_the_cache_and_written_to_it(new_model):
+    counts = {"input_tokens": 12, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 100}
+
+    _, reply = answer(new_model("anthropic", claude_says({"text": ["ok"]}, prompt=counts, answer=7)))
+
+    stats = reply.stats
+    assert (stats.prompt_tokens, stats.reused_tokens, stats.decoded_tokens) == (142, 100, 42)
+    assert stats.generated_tokens == 7
+
+
+def test_thoughts_are_kept_apart_from_the_answer(new_model):
+    model = new_model("anthropic", claude_says({"thinking": "I add."}, {"text": ["Four."]}), thinking=2000)
+
+    pieces, reply = answer(model, max_tokens=100, sampling=Sampling())
+
+    assert pieces == [Thought("I add."), "Four."]
+    assert reply.text == "Four."
+    body = model.upstream.asked[0].body
+    assert (body["thinking"], body["max_tokens"]) == ({"type": "enabled", "budget_tokens": 2000}, 2100)
+
+
+def test_tool_calls_arrive_whole(new_model):
+    script = claude_says(
+        {"text": ["I look."]}, {"tool": "weather", "input": ['{"pla', 'ce": "Rome"}']}, reason="tool_use"
+    )
+
+    pieces, reply = answer(new_model("anthropic", script), tools=[WEATHER])
+
+    assert pieces == ["I look.", ToolCall("toolu_1", "weather", '{"place": "Rome"}')]
+    assert reply.stats.finish_reason == "tool_calls"
+
+
+def test_marks_stand_at_the_end_of_tools_system_and_history(new_model):
+    model = new_model("anthropic", claude_says({"text": ["ok"]}))
+    history = [Message("user", "hi"), Message("assistant", "Hi!")]
+
+    answer(model, [QUESTION[0], *history, Message("user", "and now?")], tools=[WEATHER, WEATHER])
+
+    body = model.upstream.asked[0].body
+    assert [tool.get("cache_control") for tool in body["tools"]] == [None, MARK]
+    assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": MARK}]
+    marked = [message["content"][-1].get("cache_control") for message in body["messages"]]
+    assert marked == [None, MARK, None]
+
+
+def test_marked_prefix_is_the_same_bytes_in_the_next_turn(new_model):
+    model = new_model("anthropic", claude_says({"text": ["ok"]}))
+    conversation = [*QUESTION, Message("assistant", "Hi!"), Message("user", "and now?")]
+
+    answer(model, conversation)
+    answer(model, [*conversation, Message("assistant", "Now."), Message("user", "then?")])
+
+    first, second = (asked.body for asked in model.upstream.asked)
+    text_of = [[block["text"] for block in message["content"]] for message in first["messages"][:2]]
+    assert first["system"] == second["system"]
+    assert text_of == [[block["text"] for block in message["content"]] for message in second["messages"][:2]]
+
+
+def test_results_of_tools_are_sent_as_the_users(new_model):
+    model = new_model("anthropic", claude_says({"text": ["Sunny."]}))
+    call = ToolCall("toolu_1", "weather", '{"place": "Rome"}')
+    messages = [
+        *QUESTION,
+        Message("assistant", "", tool_calls=(call,)),
+        Message("tool", "sunny", tool_call_id="toolu_1"),
+    ]
+
+    answer(model, messages)
+
+    _, called, result = model.upstream.asked[0].body["messages"]
+    assert called["content"] == [
+        {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"place": "Rome"}}
+    ]
+    assert result == {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}],
+    }
+
+
+def test_an_empty_answer_in_the_history_is_no_empty_text(new_model):
+    model = new_model("anthropic", claude_says({"text": ["ok"]}))
+
+    answer(model, [*QUESTION, Message("assistant", ""), Message("user", "well?")])
+
+    assert model.upstream.asked[0].body["messages"][1]["content"][0]["text"] == "(no answer)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("max_tokens", "length"), ("refusal", "filtered"), ("stop_sequence", "stop")]
+)
+def test_reason_of_the_end_is_told(new_model, reason, told):
+    _, reply = answer(new_model("anthropic", claude_says({"text": ["ok"]}, reason=reason)))
+
+    assert reply.stats.finish_reason == told
+
+
+def test_temperature_stays_within_what_anthropic_takes(new_model):
+    model = new_model("anthropic", claude_says({"text": ["ok"]}), sends=("temperature", "min_p"))
+
+    answer(model, sampling=Sampling(temperature=1.5, min_p=0.1))
+
+    body = model.upstream.asked[0].body
+    assert body["temperature"] == 1.0
+    assert "min_p" not in body

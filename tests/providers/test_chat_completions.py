@@ -1,0 +1,191 @@
+"""OpenAI's protocol through the published client: what is sent, and what comes of the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.types import Message, Sampling, Thought, Tool, ToolCall
+from tests.providers.upstream import refuses, says, usage
+
+QUESTION = [Message("system", "Be brief."), Message("user", "hello")]
+WEATHER = Tool(
+    "weather", "tells the weather", {"type": "object", "properties": {"place": {"type": "string"}}}
+)
+
+
+def answer(model, messages=QUESTION, **options):
+    """The pieces of one answer, and the reply at its end."""
+    with model.generate(messages, **options) as reply:
+        return list(reply), reply
+
+
+def test_answer_comes_in_the_pieces_in_which_it_was_sent(new_model):
+    pieces, reply = answer(new_model("openai", says("Hel", "lo", " — ", "wörld")))
+
+    assert pieces == ["Hel", "lo", " — ", "wörld"]
+    assert reply.text == "Hello — wörld"
+    assert reply.stats.finish_reason == "stop"
+
+
+def test_request_holds_the_conversation_as_it_was_sent(new_model):
+    model = new_model("openai", says("ok"))
+    told = Message("user", "who am I?", sent="who am I?\n\n[facts: name=Steve]")
+
+    answer(model, [QUESTION[0], Message("user", "hi"), Message("assistant", "Hi!"), told], max_tokens=77)
+
+    [asked] = model.upstream.asked
+    assert asked.path == "/v1/chat/completions"
+    assert asked.body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "Hi!"},
+        {"role": "user", "content": "who am I?\n\n[facts: name=Steve]"},
+    ]
+    assert (asked.body["model"], asked.body["max_tokens"], asked.body["stream"]) == ("m", 77, True)
+    assert asked.key == "sk-test-1234567890abcdef"
+
+
+def test_usage_of_the_server_is_the_usage_of_the_turn(new_model):
+    _, reply = answer(new_model("openai", says("ok", counts=usage(100, 7, cached=60))))
+
+    stats = reply.stats
+    assert (stats.prompt_tokens, stats.reused_tokens, stats.decoded_tokens) == (100, 60, 40)
+    assert (stats.generated_tokens, stats.is_estimated) == (7, False)
+
+
+def test_without_usage_the_tokens_are_estimates_and_say_so(new_model):
+    _, reply = answer(new_model("openai", says("seven letters"[:7])))
+
+    assert (reply.stats.generated_tokens, reply.stats.is_estimated) == (2, True)
+    assert reply.stats.prompt_tokens == sum(reply.prompt_tokens_per_message) > 0
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_thoughts_are_kept_apart_from_the_answer(new_model, field):
+    pieces, reply = answer(new_model("openai", says({field: "Let me "}, {field: "see."}, "Four.")))
+
+    assert pieces == [Thought("Let me "), Thought("see."), "Four."]
+    assert reply.text == "Four."
+
+
+def test_thoughts_inside_the_answer_are_told_apart_too(new_model):
+    pieces, reply = answer(new_model("ollama", says("<th", "ink>I add", " them.</thi", "nk>\n\nFo", "ur.")))
+
+    assert "".join(p.text for p in pieces if isinstance(p, Thought)) == "I add them."
+    assert reply.text == "Four."
+
+
+def test_tool_calls_arrive_whole(new_model):
+    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+    parts = [{"index": 0, "function": {"arguments": part}} for part in ('{"pla', 'ce": "Rome"}')]
+    second = {"index": 1, "id": "call_2", "function": {"name": "weather", "arguments": "{}"}}
+    deltas = [{"tool_calls": [call]} for call in (first, *parts, second)]
+
+    pieces, reply = answer(new_model("openai", says(*deltas, reason="tool_calls")), tools=[WEATHER])
+
+    assert pieces == [ToolCall("call_1", "weather", '{"place": "Rome"}'), ToolCall("call_2", "weather", "{}")]
+    assert reply.stats.finish_reason == "tool_calls"
+
+
+def test_tools_and_their_results_are_sent(new_model):
+    model = new_model("openai", says("Sunny."))
+    call = ToolCall("call_1", "weather", '{"place": "Rome"}')
+    messages = [
+        *QUESTION,
+        Message("assistant", "", tool_calls=(call,)),
+        Message("tool", "sunny", tool_call_id="call_1"),
+    ]
+
+    answer(model, messages, tools=[WEATHER])
+
+    body = model.upstream.asked[0].body
+    assert body["tools"][0]["function"]["parameters"]["properties"] == {"place": {"type": "string"}}
+    assert body["messages"][2]["tool_calls"][0]["function"] == {
+        "name": "weather",
+        "arguments": '{"place": "Rome"}',
+    }
+    assert body["messages"][3] == {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("length", "length"), ("content_filter", "filtered"), ("eos", "stop")]
+)
+def test_reason_of_the_end_is_told(new_model, reason, told):
+    _, reply = answer(new_model("openai", says("ok", reason=reason)))
+
+    assert reply.stats.finish_reason == told
+
+
+def test_only_sampling_that_was_set_is_sent(new_model):
+    model = new_model("openai", says("ok"), sends=("temperature", "top_k"))
+
+    answer(model, sampling=Sampling(temperature=0.0, top_k=5, top_p=0.5))
+
+    body = model.upstream.asked[0].body
+    assert (body["temperature"], body["top_k"]) == (0.0, 5)
+    assert not {"top_p", "min_p", "seed", "repeat_penalty"} & body.keys()
+
+
+@pytest.mark.parametrize("kind", ["gemini", "ollama"])
+def test_fields_that_a_server_never_heard_of_are_not_sent(new_model, kind):
+    model = new_model(kind, says("ok"), sends=("top_k",))
+
+    answer(model, sampling=Sampling(top_k=5))
+
+    assert "top_k" not in model.upstream.asked[0].body
+
+
+def test_a_field_that_the_server_refuses_gets_its_other_name_and_keeps_it(new_model):
+    refusal = {
+        "message": "Unsupported parameter: 'max_tokens' is not supported with this model.",
+        "code": "unsupported_parameter",
+        "param": "max_tokens",
+    }
+    model = new_model("openai", refuses(400, refusal), says("ok"), retries=0)
+
+    answer(model, max_tokens=50)
+    answer(model, max_tokens=50)
+
+    bodies = [asked.body for asked in model.upstream.asked]
+    assert ["max_tokens" in body for body in bodies] == [True, False, False]
+    assert [body.get("max_completion_tokens") for body in bodies] == [None, 50, 50]
+
+
+def test_a_server_that_refuses_everything_is_not_asked_for_ever(new_model):
+    from shepherd.errors import ProviderError
+
+    told = {"message": "unknown field max_tokens, max_completion_tokens, stream_options, seed, model"}
+    model = new_model("openai", refuses(400, told))
+
+    with pytest.raises(ProviderError, match="does not understand"):
+        answer(model)
+
+    assert len(model.upstream.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "allowed", "sent"),
+    [({}, True, None), ({}, False, False), ({"memory": False}, True, False), ({"memory": True}, True, None)],
+)
+def test_a_remote_shepherd_is_told_when_its_memory_is_not_wanted(new_model, fields, allowed, sent):
+    model = new_model("shepherd", says("ok"), asks_memory=lambda: allowed, **fields)
+
+    answer(model)
+
+    assert model.upstream.asked[0].body.get("memory") is sent
+
+
+def test_user_id_is_never_sent(new_model):
+    model = new_model("openai", says("ok"))
+
+    answer(model)
+
+    assert "user" not in model.upstream.asked[0].body
+
+
+def test_a_server_without_a_key_is_asked_without_one(new_model):
+    model = new_model("ollama", says("ok"), api_key="")
+
+    answer(model)
+
+    assert model.upstream.asked[0].key == "none"

@@ -1,0 +1,367 @@
+"""Every way in which a server fails: retried where that may help, and never after the first piece."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from shepherd.errors import (
+    ContextOverflowError,
+    ProviderError,
+    ProviderKeyError,
+    ProviderUnavailableError,
+    ShepherdError,
+    UsageError,
+)
+from shepherd.providers import ProviderSettings, open_remote
+from shepherd.providers.exchange import RetryPolicy
+from tests.providers.conftest import KEY
+from tests.providers.test_chat_completions import QUESTION, answer
+from tests.providers.upstream import (
+    breaks_off,
+    chunk,
+    claude_fails,
+    claude_says,
+    drops,
+    hangs,
+    never_ends,
+    raw,
+    refuses,
+    says,
+)
+
+OK = says("ok")
+CLAUDE_OK = claude_says({"text": ["ok"]})
+GOOD = {"openai": OK, "anthropic": CLAUDE_OK}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize(
+    "fault",
+    [refuses(429), refuses(500), refuses(503), refuses(529), refuses(408), drops()],
+    ids=["429", "500", "503", "529", "408", "dropped"],
+)
+def test_what_may_pass_is_tried_again(new_model, kind, fault):
+    model = new_model(kind, fault, fault, GOOD[kind])
+
+    pieces, reply = answer(model)
+
+    assert pieces == ["ok"]
+    assert len(model.upstream.asked) == 3
+    assert reply.stats.warnings == ("the request was sent 3 times before it was answered",)
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize("retries", [0, 2])
+def test_it_is_tried_as_often_as_is_set(new_model, kind, retries):
+    model = new_model(kind, refuses(503), retries=retries)
+
+    with pytest.raises(ProviderUnavailableError, match=r"provider work .* answers 503"):
+        answer(model)
+
+    assert len(model.upstream.asked) == retries + 1
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize(
+    ("fault", "error", "told", "hint"),
+    [
+        (refuses(401), ProviderKeyError, "the API key is not accepted", "set work api_key"),
+        (refuses(403), ProviderKeyError, "the API key is not accepted", "set work api_key"),
+        (refuses(404), ProviderError, "no such model or address", "set work model NAME"),
+        (refuses(400), ProviderError, "does not understand the request", "provider show work"),
+        (refuses(402), ProviderError, "payment is due", "account"),
+        (refuses(413), ProviderError, "too large", "/clear"),
+        (
+            refuses(429, {"message": "no", "code": "insufficient_quota"}),
+            ProviderError,
+            "quota is used up",
+            "account",
+        ),
+        (refuses(418), ProviderError, "answers 418", "provider test work"),
+    ],
+    ids=["401", "403", "404", "400", "402", "413", "quota", "418"],
+)
+def test_what_does_not_pass_is_told_at_once_with_what_to_do(new_model, kind, fault, error, told, hint):
+    model = new_model(kind, fault)
+
+    with pytest.raises(error, match=told) as caught:
+        answer(model)
+
+    assert hint in caught.value.hint
+    assert len(model.upstream.asked) == 1
+
+
+@pytest.mark.parametrize("kind", ["overloaded_error", "rate_limit_error", "api_error"])
+def test_an_error_inside_the_stream_is_tried_again_before_the_first_piece(new_model, kind):
+    model = new_model("anthropic", claude_fails(kind), CLAUDE_OK)
+
+    assert answer(model)[0] == ["ok"]
+    assert len(model.upstream.asked) == 2
+
+
+def test_an_error_inside_an_openai_stream_is_told(new_model):
+    fault = raw(b'data: {"error": {"message": "no", "code": "server_error"}}\n\n')
+    model = new_model("openai", fault, OK)
+
+    assert answer(model)[0] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        ("openai", breaks_off("Hel", "lo")),
+        ("anthropic", claude_says({"text": ["Hel", "lo"]}, stops=False)),
+        ("anthropic", claude_fails("overloaded_error", after="Hello")),
+        ("openai", lambda handler: (breaks_off("Hel", "lo")(handler), handler.raw(b'data: {"cho'))),
+    ],
+    ids=["openai", "anthropic", "overloaded", "inside a chunk"],
+)
+def test_nothing_is_sent_again_after_the_first_piece(new_model, kind, fault):
+    model = new_model(kind, fault)
+    pieces = []
+
+    with pytest.raises(ProviderError):
+        take_pieces(model, pieces)
+
+    assert "".join(pieces) == "Hello"
+    assert len(model.upstream.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"data: {no json}\n\n", b"data: \xff\n\n", b"data: 1\n\n", b"data: [1]\n\n", b"", b"<html></html>"],
+    ids=["no JSON", "no UTF-8", "a text", "a list", "empty", "a page"],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_an_error_and_no_crash(new_model, data):
+    model = new_model("openai", raw(data), retries=0)
+
+    with pytest.raises(ProviderError, match="provider work") as caught:
+        answer(model)
+
+    assert caught.value.hint
+
+
+def test_odd_but_harmless_fields_are_read_over(new_model):
+    odd = [
+        chunk({"content": None}),
+        {"choices": None},
+        chunk({"content": "ok", "tool_calls": None}),
+        chunk({}, "stop"),
+        chunk(usage={"prompt_tokens": None}),
+    ]
+
+    def step(handler):
+        handler.begin()
+        for event in odd:
+            handler.event(event)
+        handler.event("[DONE]")
+
+    assert answer(new_model("openai", step))[0] == ["ok"]
+
+
+def test_a_server_that_is_not_there_is_named(new_model):
+    model = new_model("ollama", base_url="http://127.0.0.1:9/v1", retries=1)
+
+    with pytest.raises(ProviderUnavailableError, match="cannot be reached") as caught:
+        answer(model)
+
+    assert "ollama serve" in caught.value.hint
+
+
+@pytest.mark.parametrize("keeps_alive", [False, True])
+def test_a_silent_server_is_given_up(new_model, keeps_alive, monkeypatch):
+    model = new_model("openai", hangs(keeps_alive=keeps_alive), timeout=0.2, retries=0)
+
+    def begin_impatiently(request, begin=model._begin):
+        exchange = begin(request)
+        exchange._patience_s = 0.5
+        return exchange
+
+    monkeypatch.setattr(model, "_begin", begin_impatiently)
+
+    with pytest.raises(ProviderError, match=r"sen(t|ds) nothing"):
+        answer(model)
+
+
+def test_an_endless_answer_is_ended(new_model):
+    model = new_model("openai", never_ends("word " * 1000))
+
+    with pytest.raises(ProviderError, match="does not end"):
+        answer(model, max_tokens=10)
+
+    assert model.upstream.left.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("error", "numbers"),
+    [
+        (
+            {
+                "message": "The maximum context length is 8192 tokens. Your messages have 9000 tokens.",
+                "code": "context_length_exceeded",
+            },
+            (9000, 8192),
+        ),
+        ({"message": "prompt is too long: 210,000 tokens > 200,000 maximum"}, (210_000, 200_000)),
+        ({"message": "exceeds the context size", "type": "exceed_context_size_error"}, (0, 0)),
+    ],
+    ids=["openai", "anthropic", "llama-server"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", GOOD)
+def test_overflow_is_its_own_error_and_teaches_the_window(new_model, kind, error, numbers):
+    model = new_model(kind, refuses(400, error))
+    before = model.window_tokens
+
+    with pytest.raises(ContextOverflowError) as caught:
+        answer(model)
+
+    assert (caught.value.prompt_tokens, caught.value.window_tokens) == numbers
+    assert model.window_tokens == (numbers[1] if numbers[1] and numbers[1] < before else model.window_tokens)
+    assert model.window_tokens <= before
+    assert len(model.upstream.asked) == 1
+
+
+def test_a_prompt_that_cannot_fit_is_not_sent(new_model):
+    model = new_model("openai", OK, window=100)
+
+    with pytest.raises(ContextOverflowError, match="about"):
+        model.generate([message_of("word " * 200)])
+
+    assert model.upstream.asked == []
+
+
+def take_pieces(model, pieces):
+    with model.generate(QUESTION) as reply:
+        pieces.extend(reply)
+
+
+def message_of(text):
+    from shepherd.types import Message
+
+    return Message("user", text)
+
+
+# ---- cancelling
+
+
+@pytest.mark.parametrize("after", [(), ("Hel", "lo")], ids=["before the first piece", "within the answer"])
+def test_cancel_ends_the_answer_and_tells_the_server(new_model, after):
+    model = new_model("openai", hangs(after), timeout=60.0)
+    pieces = []
+
+    with model.generate(QUESTION) as reply:
+        threading.Timer(0.3, reply.cancel).start()
+        pieces.extend(reply)
+
+    assert pieces == list(after)
+    assert reply.text == "".join(after)
+    assert reply.stats.finish_reason == "cancelled"
+    assert model.upstream.left.wait(10), "the connection stayed open"
+
+
+def test_leaving_the_block_cancels(new_model):
+    model = new_model("openai", never_ends(pause_s=0.01))
+
+    with model.generate(QUESTION) as reply:
+        next(reply)
+
+    assert reply.stats.finish_reason == "cancelled"
+    assert model.upstream.left.wait(10)
+
+
+def test_cancel_ends_the_waiting_between_attempts(new_model):
+    model = new_model("openai", refuses(503))
+    model._policy = RetryPolicy(3, first_s=60.0, longest_s=60.0)
+
+    with model.generate(QUESTION) as reply:
+        while not model.upstream.asked:
+            time.sleep(0.01)
+        reply.cancel()
+        assert list(reply) == []
+
+    assert len(model.upstream.asked) == 1
+
+
+def test_cancelling_twice_and_after_the_end_does_nothing(new_model):
+    _, reply = answer(new_model("openai", OK))
+
+    reply.cancel()
+    reply.close()
+
+    assert reply.text == "ok"
+    assert reply.stats.finish_reason == "stop"
+
+
+# ---- pauses
+
+
+def test_pauses_double_and_are_spread():
+    policy = RetryPolicy(9, first_s=1.0, longest_s=20.0)
+
+    for attempt, most in enumerate([1, 2, 4, 8, 16, 20, 20], 1):
+        pauses = [policy.pause_s(attempt, 0.0) for _ in range(50)]
+        assert all(most / 2 <= pause <= most for pause in pauses)
+        assert len(set(pauses)) > 1
+
+
+def test_server_says_how_long_to_wait():
+    assert RetryPolicy().pause_s(1, 7.0) == 7.0
+
+
+def test_a_server_that_wants_an_hour_is_not_waited_for(new_model):
+    model = new_model("openai", refuses(429, Retry_After="3600"), OK)
+
+    with pytest.raises(ProviderUnavailableError, match="too many requests") as caught:
+        answer(model)
+
+    assert caught.value.retry_after_s == 3600
+    assert len(model.upstream.asked) == 1
+
+
+# ---- what never gets out
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+def test_neither_key_nor_text_are_in_an_error_that_repeats_them(new_model, kind, status, caplog):
+    echo = {"message": f"{KEY}: my secret text", "code": KEY, "type": KEY}
+    model = new_model(kind, refuses(status, echo), retries=0)
+    caplog.set_level(0)
+
+    with pytest.raises(ShepherdError) as caught:
+        answer(model, [message_of("my secret text")])
+
+    everything = f"{caught.value} {caught.value.hint} {caught.getrepr()} {model.provider!r}"
+    assert KEY not in everything + caplog.text
+    assert "my secret text" not in f"{caught.value} {caught.value.hint}"
+    assert caught.value.__cause__ is None
+
+
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown():
+    provider = ProviderSettings("work", "openai", model="m", api_key="sk-wörld-12345678")
+
+    with pytest.raises(ProviderKeyError) as caught:
+        open_remote(provider)
+
+    assert "12345678" not in str(caught.value)
+
+
+def test_a_missing_client_is_named_with_the_command(monkeypatch):
+    monkeypatch.setattr("shepherd.providers.clients.find_spec", lambda name: None)
+
+    with pytest.raises(UsageError, match="needs the package anthropic") as caught:
+        open_remote(ProviderSettings("work", "anthropic", model="m", api_key=KEY))
+
+    assert caught.value.hint == "pip install 'shepherd-llm[anthropic]'"
+
+
+def test_a_missing_key_is_named_with_its_variable(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    with pytest.raises(ProviderKeyError, match="has no API key") as caught:
+        open_remote(ProviderSettings("work", "openai", model="m"))
+
+    assert "export OPENAI_API_KEY=" in caught.value.hint
