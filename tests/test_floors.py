@@ -15,6 +15,7 @@ SOURCE = Path(shepherd.__file__).parent
 FLOORS = [
     {"__main__"},
     {"cli", "tui", "server", "mcp"},
+    {"session"},
     {"opening"},
     {"assistant"},
     {"context", "extraction", "evaluation", "benchmark"},

@@ -27,11 +27,11 @@ from shepherd.context import (
 )
 from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
 from shepherd.memory import Memory, Turn
-from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, TurnStats
+from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, Thought, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
-    from shepherd.inference import Engine, Generation
+    from shepherd.providers import ChatModel, Reply
 
 __all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "Warned"]
 
@@ -48,6 +48,8 @@ _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty"
 _END_OF_THOUGHTS = "</think>"
 # About what a template writes around a message.
 _FRAME_TOKENS = 8
+# No tokenizer has longer tokens, but for a few runs of blanks.
+_MOST_CHARS_PER_TOKEN = 256
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 
 
@@ -82,7 +84,7 @@ class Finished:
     injection: Injection
 
 
-Event = Recalled | Delta | Warned | Finished
+Event = Recalled | Delta | Thought | ToolCall | Warned | Finished
 
 
 @dataclass(slots=True)
@@ -113,13 +115,13 @@ class Assistant:
     One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
     what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
     says is queued for it, in the transaction that stores the message. `on_evicted` is told, after the turn,
-    of the messages that left the window, oldest first.
+    of the messages that left the window, oldest first. `engine` may run elsewhere; see `switch`.
     """
 
     def __init__(
         self,
         *,
-        engine: Engine,
+        engine: ChatModel,
         memory: Memory | None,
         config: Config | None = None,
         user_id: str = "",
@@ -132,6 +134,7 @@ class Assistant:
         self.config = config or Config()
         self.user_id = user_id or self.config.effective_user_id
         self.private = False
+        self.is_forgetful = False
         self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
         self.extraction = extraction if self._writes_memory else None
         self.session_id: str | None = None
@@ -142,12 +145,13 @@ class Assistant:
         self._system = self._render_system()
         self._turn_lock = threading.Lock()
         self._cancelled = threading.Event()
-        self._generation: Generation | None = None
+        self._generation: Reply | None = None
 
     @property
     def recalls(self) -> bool:
         """Whether the next message will be looked up in memory."""
-        return self.memory is not None and self.config.injection_enabled and not self.private
+        is_on = self.config.injection_enabled and not self.private and not self.is_forgetful
+        return self.memory is not None and is_on
 
     @property
     def system_prompt(self) -> SystemPrompt:
@@ -162,6 +166,8 @@ class Assistant:
     def ask(self, text: str) -> Iterator[Event]:
         """The events of one turn, as they happen: Recalled, then Deltas, then Finished; Warned at any time.
 
+        What the model thinks comes as Thought, between the Deltas; it is no part of the answer.
+
         Raises ContextOverflowError before anything is decoded, ModelError when the engine fails, UsageError
         while another turn is under way; the conversation is then as it was. Closing the iterator early
         abandons the turn; `cancel()` ends the answer and keeps what there is of it.
@@ -172,7 +178,7 @@ class Assistant:
             )
         try:
             self._cancelled.clear()
-            yield from self._run(_Turn(Message("user", text), private=self.private))
+            yield from self._run(_Turn(Message("user", text), private=self.private or self.is_forgetful))
         finally:
             self._generation = None
             self._turn_lock.release()
@@ -183,6 +189,35 @@ class Assistant:
         generation = self._generation
         if generation is not None:
             generation.cancel()
+
+    def switch(
+        self,
+        engine: ChatModel,
+        *,
+        memory: Memory | None,
+        writes_memory: bool = True,
+        extraction: ExtractionWorker | None = None,
+        forgetful: bool = False,
+    ) -> None:
+        """Go on with another model, between two turns, under the rules of memory that hold for it.
+
+        With `forgetful` nothing is recalled or kept while it answers, and what was appended from memory to
+        earlier messages is taken off: this model does not get to see it.
+        """
+        if not self._turn_lock.acquire(blocking=False):
+            raise UsageError("this conversation is busy with an answer", hint="wait for it, or cancel it")
+        try:
+            self._release_extraction()
+            self.engine, self.memory, self.is_forgetful = engine, memory, forgetful
+            self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
+            self.extraction = extraction if self._writes_memory else None
+            if forgetful:
+                strip_tails(tails_to_strip(self.history, "strip", engine.window_tokens))
+            for message in self.history:
+                message.token_ids, message.tokens = (), 0  # the other model's
+            self._system = self._render_system()
+        finally:
+            self._turn_lock.release()
 
     def undo(self) -> str | None:
         """Take the last exchange back, in the stored session and in memory too; gives the user's text."""
@@ -231,7 +266,7 @@ class Assistant:
             yield Recalled(turn.injection)
             yield from _drain(turn.warnings)
             for piece in generation:
-                yield Delta(piece)
+                yield Delta(piece) if isinstance(piece, str) else piece
             exchange = self._record(turn, generation)
         stats = _with_recall(generation.stats, turn.injection.recall_us / 1000)
         stats = replace(stats, evicted_turns=len(turn.evicted))
@@ -294,11 +329,11 @@ class Assistant:
     def _count(self, text: str) -> int:
         """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""
         window = self.engine.window_tokens
-        if len(text) >= window * self.engine.model.vocabulary.longest_bytes:
+        if len(text) >= window * _MOST_CHARS_PER_TOKEN:
             return window
         return self.engine.count_tokens(text) + _FRAME_TOKENS
 
-    def _generate(self, turn: _Turn) -> Generation:
+    def _generate(self, turn: _Turn) -> Reply:
         """Start the answer; where the window is too small, much gives way before the turn is refused."""
         ways: tuple[Callable[[_Turn, ContextOverflowError], None], ...]
         ways = (self._strip_old_tails, self._evict_more, self._evict_more, self._drop_tail)
@@ -323,14 +358,14 @@ class Assistant:
                 Warned("the window has no room for memory in this turn", "/clear starts afresh")
             )
 
-    def _begin(self, turn: _Turn) -> Generation:
+    def _begin(self, turn: _Turn) -> Reply:
         return self.engine.generate(
             assemble(self._system, turn.history, turn.message),
             sampling=_sampling(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
         )
 
-    def _record(self, turn: _Turn, generation: Generation) -> Exchange | None:
+    def _record(self, turn: _Turn, generation: Reply) -> Exchange | None:
         """Make the turn part of the conversation, unless it was cancelled before the answer's first piece."""
         if not generation.text and generation.stats.finish_reason == "cancelled":
             return None
@@ -419,7 +454,8 @@ class Assistant:
 
     def _render_system(self) -> SystemPrompt:
         return render_system(
-            self.config.system_prompt, memory=self.memory is not None and self.config.injection_enabled
+            self.config.system_prompt,
+            memory=self.memory is not None and self.config.injection_enabled and not self.is_forgetful,
         )
 
 

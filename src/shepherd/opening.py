@@ -1,17 +1,16 @@
-"""From settings to a conversation that is ready: opens the memory and the engine, closes them again.
+"""From settings to the parts of a conversation: the memory, the engine, the worker that learns.
 
-Every frontend starts here, so that a setting means the same in all of them.
+Every frontend starts here, or in shepherd.session, so that a setting means the same in all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shepherd.assistant import Assistant
 from shepherd.config import Config, load
 from shepherd.errors import (
     ConfigError,
@@ -35,11 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "extracts",
+    "kept_cache",
+    "memory_in_any_weather",
     "model_path",
+    "open_engine",
     "open_memory",
     "open_memory_to_read",
-    "opened_assistant",
     "vector_settings",
+    "worked",
 ]
 
 # At the end of a conversation: how long it may take to learn from what was said last.
@@ -114,40 +116,21 @@ def open_memory_to_read(config: Config) -> Memory:
         return open_memory(config, read_only=True)
 
 
-@contextmanager
-def opened_assistant(
-    config: Config,
-    *,
-    memory: bool = True,
-    warn: Callable[[str, str], None],
-    loading: Callable[[str], None] = lambda text: None,
-) -> Iterator[Assistant]:
-    """An assistant whose memory and engine are closed at the end.
+def extracts(config: Config, chat_model: Path | None) -> bool:
+    """Whether facts are learned from what is said; `auto` is on where it costs nothing.
 
-    Mistakes are found in the order of their cost: model path, database, then the model is loaded. A database
-    that is locked, full or read-only costs a warning and the memory; one that is wrong raises StoreError.
-    `loading` is told what takes its time, and "" when that is over.
+    Without a chat model here, which is with a remote one, the model that comes with Shepherd extracts unless
+    another is set.
     """
-    path = model_path(config)
-    with ExitStack() as stack:
-        opened, is_writable = _memory_in_any_weather(config, warn) if memory else (None, False)
-        if opened is not None:
-            stack.callback(opened.close)
-            opened.wake_vectors()
-        engine = _open_engine(config, path, loading=loading)
-        stack.callback(engine.close)
-        if config.session_cache:
-            stack.enter_context(_session(engine, Path(config.session_cache).expanduser(), warn))
-        worker = None
-        if opened is not None and is_writable and extracts(config, path):
-            worker = stack.enter_context(_worked(opened, config, path, engine))
-        yield Assistant(
-            engine=engine, memory=opened, config=config, writes_memory=is_writable, extraction=worker
-        )
+    wanted = config.memory_extraction
+    by_default = not (config.memory_extraction_model or config.memory_extraction_endpoint)
+    is_free = by_default if chat_model is None else is_built_in(chat_model)
+    on = is_free if wanted == "auto" else wanted is True
+    return on and config.effective_user_id not in ANONYMOUS_USERS
 
 
 @contextmanager
-def _session(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> Iterator[None]:
+def kept_cache(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> Iterator[None]:
     """The engine's cache from this file, and back into it; whatever is wrong with it costs reading again."""
     try:
         engine.load_session(path)
@@ -160,15 +143,10 @@ def _session(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> It
         warn(str(error), error.hint)
 
 
-def extracts(config: Config, chat_model: Path) -> bool:
-    """Whether facts are learned from what is said; `auto` is on where it costs nothing."""
-    wanted = config.memory_extraction
-    on = is_built_in(chat_model) if wanted == "auto" else wanted is True
-    return on and config.effective_user_id not in ANONYMOUS_USERS
-
-
 @contextmanager
-def _worked(memory: Memory, config: Config, path: Path, engine: Engine) -> Iterator[ExtractionWorker]:
+def worked(
+    memory: Memory, config: Config, path: Path | None, engine: Engine | None
+) -> Iterator[ExtractionWorker]:
     """A worker at work; at the end it has a moment for what was said last, and the rest stays queued."""
     settings = WorkerSettings(
         min_turns=config.memory_extraction_min_turns,
@@ -192,7 +170,7 @@ def _worked(memory: Memory, config: Config, path: Path, engine: Engine) -> Itera
         worker.close()
 
 
-def _extractor(config: Config, path: Path, engine: Engine) -> Extractor:
+def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extractor:
     if config.memory_extraction_endpoint:
         return EndpointExtractor(
             config.memory_extraction_endpoint,
@@ -201,16 +179,16 @@ def _extractor(config: Config, path: Path, engine: Engine) -> Extractor:
             max_tokens=config.memory_extraction_max_tokens,
             temperature=config.memory_extraction_temperature,
         )
-    own = resolve(config.memory_extraction_model) if config.memory_extraction_model else path
+    own = resolve(config.memory_extraction_model) if config.memory_extraction_model else path or resolve("")
     built_in = is_built_in(own)
 
-    def open_engine() -> Engine:
-        if own == path:
+    def open_own() -> Engine:
+        if engine is not None and own == path:
             return engine.sibling(n_ctx=min(engine.window_tokens, WINDOW_TOKENS))
-        return _open_engine(replace(config, n_ctx=0), own, yields_to=engine)
+        return open_engine(replace(config, n_ctx=0), own, yields_to=engine)
 
     return LocalExtractor(
-        open_engine,
+        open_own,
         max_tokens=config.memory_extraction_max_tokens,
         temperature=0.0 if built_in else config.memory_extraction_temperature,
         copies=built_in,
@@ -226,7 +204,7 @@ def _retry_interval_s(config: Config) -> float:
         return config.memory_extraction_retry_interval
 
 
-def _memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory | None, bool]:
+def memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory | None, bool]:
     """The memory, if it can be had, and whether it can be written."""
     try:
         return open_memory(config), True
@@ -246,7 +224,7 @@ def _memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> 
         raise
 
 
-def _open_engine(
+def open_engine(
     config: Config,
     path: Path,
     *,

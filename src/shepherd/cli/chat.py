@@ -12,6 +12,7 @@ from shepherd.cli.parsing import (
     add_common_options,
     add_memory_options,
     add_setting_option,
+    given_settings,
     loaded_settings,
 )
 from shepherd.cli.render import Screen, counted
@@ -19,11 +20,13 @@ from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
+    from shepherd.config import Config
+    from shepherd.session import Session
 
 __all__ = ["about_the_built_in_model", "build_parser", "execute"]
 
 _DESCRIPTION = """\
-Talk with a local model that remembers.
+Talk with a model that remembers, on this machine or elsewhere (shepherd provider).
 
 Text on stdin is the message, or is appended to the text of -e. An answer goes to stdout as it is
 generated, everything else to stderr. At the prompt, /help lists the commands, Alt-Enter or a \\ at the
@@ -40,6 +43,7 @@ def build_parser() -> Parser:
     """The options of `shepherd chat`."""
     parser = Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
     add_setting_option(parser, "--model", "model", "NAME", short="-m")
+    add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
     parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this one message and end")
     parser.add_argument(
         "--continue", dest="resume", action="store_true", help="go on with the last conversation"
@@ -75,23 +79,23 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run it; the message is read before the model is loaded, so that a mistake costs no waiting."""
-    config = loaded_settings(arguments).config
+    config, model = _who_answers(arguments)
     message = (
         None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
     )
 
-    from shepherd.cli.progress import downloads
-    from shepherd.inference.models import is_built_in
-    from shepherd.opening import model_path, opened_assistant
+    from shepherd.providers import ProviderTable
+    from shepherd.session import opened_session
 
-    with downloads(screen) as report:
-        path = model_path(config, report)
-    config = replace(config, model=str(path))
-    if is_built_in(path) and not arguments.json:
-        screen.note(about_the_built_in_model())
-    with opened_assistant(
-        config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
-    ) as assistant:
+    provider = ProviderTable().get(config.provider)
+    if provider.is_local:
+        model = _local_model(
+            replace(config, model=model or provider.model or config.model), arguments, screen
+        )
+    with opened_session(
+        config, model=model, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+    ) as session:
+        assistant = session.assistant
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")
@@ -101,7 +105,32 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             return answer_lines(assistant, screen, [message] if message is not None else None)
         if message is not None:
             return _answer_once(assistant, message, screen, show_context=arguments.show_context)
-        return _converse(assistant, screen, resumed, show_context=arguments.show_context)
+        return _converse(session, screen, resumed, show_context=arguments.show_context)
+
+
+def _who_answers(arguments: Namespace) -> tuple[Config, str]:
+    """The settings, and the model of -m, which is the provider's.
+
+    One that can only be a file for this process is not meant for a provider elsewhere, unless -p says so.
+    """
+    config, given = loaded_settings(arguments).config, given_settings(arguments)
+    model = given.get("model", "")
+    if "provider" not in given and (model.startswith("hf:") or model.endswith(".gguf")):
+        config = replace(config, provider="")
+    return config, model
+
+
+def _local_model(config: Config, arguments: Namespace, screen: Screen) -> str:
+    """The path of the model that answers here, fetched if need be."""
+    from shepherd.cli.progress import downloads
+    from shepherd.inference.models import is_built_in
+    from shepherd.opening import model_path
+
+    with downloads(screen) as report:
+        path = model_path(config, report)
+    if is_built_in(path) and not arguments.json:
+        screen.note(about_the_built_in_model())
+    return str(path)
 
 
 def about_the_built_in_model() -> str:
@@ -122,10 +151,10 @@ def _answer_once(assistant: Assistant, message: str, screen: Screen, *, show_con
     return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
 
 
-def _converse(assistant: Assistant, screen: Screen, resumed: int, *, show_context: bool) -> int:
+def _converse(session: Session, screen: Screen, resumed: int, *, show_context: bool) -> int:
     from shepherd.cli.conversation import Conversation
 
-    return Conversation(assistant, screen, show_context=show_context).run(resumed)
+    return Conversation(session.assistant, screen, session=session, show_context=show_context).run(resumed)
 
 
 def _message(prompt: str | None, json: bool) -> str | None:

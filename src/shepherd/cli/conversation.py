@@ -10,6 +10,7 @@ from shepherd.cli.slash import COMMANDS, Chat
 from shepherd.cli.turn import show_turn, summary
 from shepherd.errors import InternalError, ShepherdError, StoreError, UsageError
 from shepherd.paths import history_file
+from shepherd.session import Session
 
 __all__ = ["Conversation"]
 
@@ -22,6 +23,7 @@ class Conversation:
         assistant: Assistant,
         screen: Screen,
         *,
+        session: Session | None = None,
         show_context: bool = False,
         editor: Editor | None = None,
     ) -> None:
@@ -29,7 +31,7 @@ class Conversation:
         self._screen = screen
         self._show_context = show_context
         self._editor = editor or Editor(screen, history_file(), COMMANDS)
-        self._chat = Chat(assistant, screen, self._editor)
+        self._chat = Chat(assistant, screen, self._editor, session=session)
 
     def run(self, resumed: int) -> int:
         """Until /quit or Ctrl-D; gives the exit code."""

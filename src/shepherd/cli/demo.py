@@ -85,10 +85,11 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
 
 
 def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> int:
-    from shepherd.opening import opened_assistant
+    from shepherd.session import opened_session
 
     config = loaded_settings(Namespace()).config
-    with opened_assistant(config, warn=screen.warn) as assistant:
+    with opened_session(config, warn=screen.warn) as session:
+        assistant = session.assistant
         if "--json" in options:
             from shepherd.cli.jsonlines import answer_lines
 

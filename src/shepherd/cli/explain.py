@@ -64,6 +64,8 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
     stats = last.stats
     used = stats.prompt_tokens + stats.generated_tokens
     share = 100 * used / stats.window_tokens if stats.window_tokens else 0
+    if stats.is_estimated:
+        screen.note("the provider counted nothing: the tokens are estimates")
     screen.print(
         f"prompt  {counted(stats.prompt_tokens, 'token')}: "
         f"{stats.reused_tokens:,} reused, {stats.decoded_tokens:,} decoded"
@@ -82,6 +84,7 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
 
 _SOURCES = {"user": "entered by hand", "turn": "from a conversation", "import": "imported"}
 _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancelled": "Ctrl-C"}
+_ENDINGS |= {"tool_calls": "a call of a tool", "filtered": "the provider's filter"}
 
 
 def shortened(text: str) -> str:

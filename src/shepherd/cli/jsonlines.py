@@ -14,7 +14,7 @@ from shepherd.cli.main import INTERRUPTED
 from shepherd.cli.render import Screen
 from shepherd.cli.turn import cancelling_on_interrupt
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.types import Injection
+from shepherd.types import Injection, Thought, ToolCall
 
 __all__ = ["answer_lines"]
 
@@ -68,6 +68,10 @@ def _named(event: Event) -> tuple[str, dict[str, Any]]:
         return "recalled", _injected(event.injection)
     if isinstance(event, Warned):
         return "warning", {"message": event.message, "hint": event.hint}
+    if isinstance(event, Thought):
+        return "thought", {"text": event.text}
+    if isinstance(event, ToolCall):
+        return "tool_call", asdict(event)
     stats = asdict(event.stats)
     stats.pop("warnings")
     return "finished", {"answer": event.answer, "finish_reason": stats.pop("finish_reason"), "stats": stats}

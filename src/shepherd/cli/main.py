@@ -23,6 +23,7 @@ COMMANDS = {
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
+    "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
     "config": ("shepherd.cli.config", "show and change settings"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.cli.editor import Editor
     from shepherd.memory import Memory
+    from shepherd.session import Session
 
 __all__ = ["COMMANDS", "Chat", "Command"]
 
@@ -26,8 +27,16 @@ _LISTED = 10
 class Chat:
     """What the commands act on: the assistant, the screen, and the memories that were listed last."""
 
-    def __init__(self, assistant: Assistant, screen: Screen, editor: Editor | None = None) -> None:
+    def __init__(
+        self,
+        assistant: Assistant,
+        screen: Screen,
+        editor: Editor | None = None,
+        *,
+        session: Session | None = None,
+    ) -> None:
         self.assistant = assistant
+        self.session = session
         self.screen = screen
         self.editor = editor
         self.done = False
@@ -37,7 +46,10 @@ class Chat:
     def memory(self) -> Memory:
         """The memory; UsageError when this conversation has none."""
         if self.assistant.memory is None:
-            raise UsageError("this conversation has no memory", hint="start it without --nomemory")
+            raise UsageError(
+                "this conversation has no memory",
+                hint="--nomemory, or the provider, is without; shepherd memory works on it",
+            )
         return self.assistant.memory
 
     @property
@@ -189,6 +201,24 @@ def _private(chat: Chat, argument: str) -> None:
     )
 
 
+def _provider(chat: Chat, argument: str) -> None:
+    if chat.session is None:
+        raise UsageError("the provider cannot change here", hint="start a conversation with shepherd")
+    if not argument:
+        for name in chat.session.table.names():
+            mark = "*" if name == chat.session.provider.name else " "
+            chat.screen.print(f"{mark} {name}")
+        chat.screen.note("/provider NAME goes on with another; shepherd provider add makes one")
+        return
+    name, _, model = argument.partition(" ")
+    provider = chat.session.switch(name, model.strip())
+    chat.screen.note(f"{provider.name} answers from here on: {chat.assistant.engine.info.name}")
+    if provider.kind == "shepherd":
+        chat.screen.note("its server looks after the memory; nothing of this machine's is sent")
+    elif not provider.uses_memory:
+        chat.screen.note("it is told nothing from memory, and nothing is kept, while it answers")
+
+
 def _clear(chat: Chat, argument: str) -> None:
     chat.assistant.clear()
     chat.listed = []
@@ -224,6 +254,7 @@ COMMANDS: dict[str, Command] = {
     "edit": Command("/edit NUMBER", "change a memory", _edit),
     "pin": Command("/pin NUMBER", "keep a memory for good, or no longer", _pin),
     "private": Command("/private [on|off]", "recall nothing and keep nothing until switched back", _private),
+    "provider": Command("/provider [NAME [MODEL]]", "who may answer, or go on with another one", _provider),
     "clear": Command("/clear", "begin a new conversation", _clear),
     "undo": Command("/undo", "take the last message and its answer back", _undo),
     "help": Command("/help", "this list", _help),

@@ -11,6 +11,7 @@ from types import FrameType
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, Warned
 from shepherd.cli.render import Screen, counted, duration
 from shepherd.errors import InternalError
+from shepherd.types import Thought
 
 __all__ = ["cancelling_on_interrupt", "show_turn", "summary"]
 
@@ -18,10 +19,17 @@ __all__ = ["cancelling_on_interrupt", "show_turn", "summary"]
 def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False) -> Finished:
     """Answer the message on the screen; Ctrl-C ends the answer. The answer always ends with a line feed."""
     finished: Finished | None = None
-    column_is_zero = True
+    column_is_zero, thought = True, ""
     with cancelling_on_interrupt(assistant):
         try:
             for event in assistant.ask(message):
+                if isinstance(event, Thought):
+                    thought += event.text
+                    screen.transient(f"thinking: {thought[-60:]}".replace("\n", " "))
+                    continue
+                if thought:
+                    thought = ""
+                    screen.transient("")
                 if isinstance(event, Delta):
                     screen.write(event.text)
                     column_is_zero = event.text.endswith("\n")
@@ -72,6 +80,8 @@ def summary(finished: Finished) -> str:
         found = [counted(len(injection.facts), "fact")] if injection.facts else []
         found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
         parts.append(f"remembered {' and '.join(found)} (/why)")
+    if stats.is_estimated:
+        parts.append("by estimate")
     parts.append(f"read {stats.decoded_tokens:,} of {counted(stats.prompt_tokens, 'token')}")
     parts.append(f"wrote {stats.generated_tokens:,}")
     if stats.tokens_per_second:
@@ -80,6 +90,8 @@ def summary(finished: Finished) -> str:
         parts.append("cut at the longest allowed answer (--max-tokens)")
     elif stats.finish_reason == "cancelled":
         parts.append("stopped")
+    elif stats.finish_reason == "filtered":
+        parts.append("ended by the provider's filter")
     else:
         parts.append(duration(stats.total_ms))
     return " · ".join(parts)

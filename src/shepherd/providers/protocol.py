@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, TypeAlias
 
@@ -32,7 +32,7 @@ class Reply(Protocol):
     `text`, `token_ids` and `stats` are there once the iteration has ended.
     """
 
-    def __iter__(self) -> Reply: ...
+    def __iter__(self) -> Iterator[Piece]: ...
 
     def __next__(self) -> Piece: ...
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import os
-import tempfile
 from pathlib import Path
 
 from shepherd._native.tokens import CharsPerToken
+from shepherd.atomic_file import write_atomically
 from shepherd.paths import state_dir
 
 __all__ = ["RatioStore"]
@@ -29,8 +27,7 @@ class RatioStore:
     def load(self, model: str) -> CharsPerToken:
         """The average of a model as it was saved last, else the start value."""
         value = self._read().get(model, _START)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return CharsPerToken(float(value) if is_number else _START)
+        return CharsPerToken(float(value) if isinstance(value, (int, float)) else _START)
 
     def save(self, model: str, ratio: CharsPerToken) -> None:
         """Keep it; the newest models stay when there are too many."""
@@ -39,7 +36,8 @@ class RatioStore:
         values[model] = round(ratio.value, 4)
         newest = dict(list(values.items())[-_MOST_MODELS:])
         try:
-            self._write(json.dumps(newest, indent=1).encode("ascii"))
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self._path, json.dumps(newest, indent=1).encode("ascii"))
         except OSError as error:
             _log.info("%s: %s", self._path, error.strerror)
 
@@ -49,15 +47,3 @@ class RatioStore:
         except (OSError, ValueError, RecursionError):
             return {}
         return values if isinstance(values, dict) else {}
-
-    def _write(self, data: bytes) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            os.replace(temporary, self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise

@@ -1,0 +1,269 @@
+"""`shepherd provider`: models that run elsewhere, and which one answers."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from argparse import Namespace
+from typing import Any
+
+from shepherd.cli.parsing import Parser, add_action, add_common_options, loaded_settings
+from shepherd.cli.render import Screen, counted, duration
+from shepherd.config import ConfigFile
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.providers import KINDS, ProviderSettings, ProviderTable
+from shepherd.providers.keys import ApiKey, find_key, forget_in_keyring, store_in_keyring
+from shepherd.providers.settings import FIELDS, LOCAL
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+Models that run elsewhere: who they are, and which one answers.
+
+`local` is the model in this process. An API key is read from the environment (OPENAI_API_KEY,
+ANTHROPIC_API_KEY, GEMINI_API_KEY, or the variable of key_env), from the system's keyring, or from
+config.json; it is never shown."""
+
+_EPILOG = f"""\
+kinds:
+{chr(10).join(f"  {kind.name:10} {kind.help}" for kind in KINDS.values())}
+
+fields:
+{chr(10).join(f"  {name:10} {setting.help}" for name, setting in FIELDS.items() if name != "kind")}
+
+examples:
+  shepherd provider add claude anthropic --model claude-sonnet-4-5
+  shepherd provider add vllm openai --model qwen3 --base-url http://10.0.0.5:8000/v1
+  shepherd provider use claude
+  shepherd -p vllm -e "a question"        for this once"""
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd provider`."""
+    parser = Parser(prog="shepherd provider", description=_DESCRIPTION, epilog=_EPILOG)
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+
+    add = add_action(actions, "add", "make a new one")
+    add.add_argument("name", metavar="NAME", help="what to call it")
+    add.add_argument("kind", metavar="KIND", choices=list(KINDS), help=", ".join(KINDS))
+    add.add_argument("--model", metavar="NAME", help=FIELDS["model"].help)
+    add.add_argument("--base-url", metavar="URL", help=FIELDS["base_url"].help)
+    add.add_argument("--memory", metavar="true|false", help=FIELDS["memory"].help)
+    add.add_argument("--key-env", metavar="VARIABLE", help=FIELDS["key_env"].help)
+    listing = add_action(actions, "list", "all of them, and which one answers")
+    show = add_action(actions, "show", "what is set for one")
+    show.add_argument("name", metavar="NAME", nargs="?", default="", help="the one that answers, if left out")
+    put = add_action(actions, "set", "change one field")
+    put.add_argument("name", metavar="NAME", help="which one")
+    put.add_argument("key", metavar="FIELD", help="which field")
+    put.add_argument(
+        "value", metavar="VALUE", nargs="?", help="its value, '' for the default; api_key is asked for"
+    )
+    put.add_argument("--keyring", action="store_true", help="keep the api_key in the system's keyring")
+    use = add_action(actions, "use", "let it answer from now on")
+    use.add_argument("name", metavar="NAME", help="which one")
+    following = add_action(actions, "next", "let the next one in the list answer")
+    remove = add_action(actions, "remove", "forget it and its key")
+    remove.add_argument("name", metavar="NAME", help="which one")
+    test = add_action(actions, "test", "ask it for one word, and show what that took")
+    test.add_argument("name", metavar="NAME", nargs="?", default="", help="the one that answers, if left out")
+    for action in (add, listing, show, put, use, following, remove, test):
+        add_common_options(action)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run one action."""
+    return _ACTIONS[arguments.action](ProviderTable(), arguments, screen)
+
+
+def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.providers.table import parsed
+
+    given = {key: getattr(arguments, key) for key in ("model", "base_url", "memory", "key_env")}
+    values = {key: parsed(key, text) for key, text in given.items() if text is not None}
+    provider = table.add(arguments.name, {"kind": arguments.kind, **values})
+    if arguments.json:
+        screen.json(_record(provider))
+        return 0
+    screen.note(f"{provider.name} is known; shepherd provider use {provider.name} lets it answer")
+    if not find_key(provider) and provider.row.needs_key:
+        screen.note(f"it needs a key: shepherd provider set {provider.name} api_key")
+    return 0
+
+
+def _list(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    current = _current(arguments)
+    records = []
+    for name in table.names():
+        try:
+            records.append({**_record(table.get(name)), "current": name == current})
+        except ShepherdError as error:  # the others are shown all the same
+            screen.warn(str(error), error.hint)
+    if arguments.json:
+        screen.json(records)
+        return 0
+    rows = [
+        ("*" if r["current"] else "", r["name"], r["kind"], r["model"], _switch(r["uses_memory"]), r["key"])
+        for r in records
+    ]
+    screen.table(["", "name", "kind", "model", "memory", "key"], rows)
+    return 0
+
+
+def _show(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    record = _record(table.get(arguments.name or _current(arguments)))
+    if arguments.json:
+        screen.json(record)
+        return 0
+    for key, value in record.items():
+        shown = _switch(value) if isinstance(value, bool) else value
+        screen.print(f"{key:14} {shown if shown != '' else 'not set'}")
+    return 0
+
+
+def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    name, key = arguments.name, arguments.key
+    if key == "api_key":
+        provider = _set_key(table, arguments)
+    elif arguments.value is None:
+        raise UsageError(f"{ascii(key)[1:41]} needs a value", hint="'' is the default")
+    else:
+        provider = table.set(name, key, arguments.value)
+    if arguments.json:
+        screen.json(_record(provider))
+    else:
+        screen.note(f"{provider.name}: {key} is set")
+    return 0
+
+
+def _set_key(table: ProviderTable, arguments: Namespace) -> ProviderSettings:
+    """Read the key from the terminal or a pipe: on the command line others would see it."""
+    provider = table.get(arguments.name)
+    if arguments.value:
+        raise UsageError(
+            "a key does not belong on the command line, where others see it",
+            hint=f"shepherd provider set {provider.name} api_key   asks for it, or reads it from a pipe",
+        )
+    value = "" if arguments.value == "" else _read_key(provider.name)
+    if arguments.keyring and value:
+        store_in_keyring(provider.name, value)
+        return table.set(provider.name, "api_key", "")
+    if not value:
+        forget_in_keyring(provider.name)
+    return table.set(provider.name, "api_key", value)
+
+
+def _read_key(name: str) -> str:
+    if sys.stdin is None:
+        raise UsageError("there is no input to read the key from", hint="pipe it in")
+    if sys.stdin.isatty():
+        return getpass.getpass(f"API key of {name}: ").strip()
+    return sys.stdin.readline().strip()
+
+
+def _use(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    return _choose(table.get(arguments.name), arguments, screen)
+
+
+def _next(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    names, current = table.names(), _current(arguments)
+    position = names.index(current) if current in names else -1
+    return _choose(table.get(names[(position + 1) % len(names)]), arguments, screen)
+
+
+def _choose(provider: ProviderSettings, arguments: Namespace, screen: Screen) -> int:
+    file = ConfigFile()
+    if provider.name == LOCAL:
+        file.unset("provider")
+    else:
+        file.set("provider", provider.name)
+    if arguments.json:
+        screen.json(_record(provider))
+        return 0
+    screen.note(f"{provider.name} answers from now on")
+    if _current(arguments) != provider.name:
+        screen.warn("SHEPHERD_PROVIDER is set and wins over the file")
+    return 0
+
+
+def _remove(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    table.remove(arguments.name)
+    forget_in_keyring(arguments.name)
+    if arguments.json:
+        screen.json({"removed": arguments.name})
+    else:
+        screen.note(f"{arguments.name} is removed")
+    return 0
+
+
+def _test(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.providers import open_remote
+    from shepherd.types import Message
+
+    provider = table.get(arguments.name or _current(arguments))
+    if provider.is_local:
+        raise UsageError(f"{provider.name} is in this process", hint="shepherd doctor looks at it")
+    model = open_remote(provider, asks_memory=lambda: False)
+    try:
+        with model.generate([Message("user", "Say OK.")], max_tokens=16) as reply:
+            pieces = sum(1 for _ in reply)
+    finally:
+        model.close()
+    stats = reply.stats
+    if arguments.json:
+        screen.json({"name": provider.name, "pieces": pieces, "stats": stats})
+        return 0
+    screen.print(
+        f"{provider.name} answers: first piece after {duration(stats.ttft_ms)}, all after "
+        f"{duration(stats.total_ms)}; read {counted(stats.prompt_tokens, 'token')}, wrote "
+        f"{stats.generated_tokens:,}"
+    )
+    return 0
+
+
+_ACTIONS = {
+    "add": _add,
+    "list": _list,
+    "show": _show,
+    "set": _set,
+    "use": _use,
+    "next": _next,
+    "remove": _remove,
+    "test": _test,
+}
+
+
+def _current(arguments: Namespace) -> str:
+    return loaded_settings(arguments).config.provider or LOCAL
+
+
+def _record(provider: ProviderSettings) -> dict[str, Any]:
+    """What may be shown of a provider: of its key, only where that comes from."""
+    return {
+        "name": provider.name,
+        "kind": provider.kind,
+        "model": provider.model,
+        "base_url": provider.address,
+        "memory": provider.memory,
+        "uses_memory": provider.uses_memory,
+        "window": provider.window_tokens,
+        "max_tokens": provider.max_tokens,
+        "thinking": provider.thinking,
+        "timeout": provider.timeout,
+        "retries": provider.retries,
+        "key": _key_state(provider),
+    }
+
+
+def _key_state(provider: ProviderSettings) -> str:
+    if provider.is_local:
+        return ""
+    key: ApiKey = find_key(provider)
+    if key:
+        return f"from {key.source}"
+    return "missing" if provider.row.needs_key and provider.is_at_home else "none"
+
+
+def _switch(value: bool) -> str:
+    return "on" if value else "off"

@@ -1,0 +1,178 @@
+"""A conversation with everything it needs, whose provider may change: each one brings its own rules of
+memory.
+
+Nothing here is global. What a provider needs is opened when it is chosen and closed when another one is; the
+memory is opened by the first one that may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shepherd.assistant import Assistant
+from shepherd.config import Config
+from shepherd.extraction import ExtractionWorker
+from shepherd.inference.hub import Report
+from shepherd.memory import Memory
+from shepherd.opening import extracts, kept_cache, memory_in_any_weather, model_path, open_engine, worked
+from shepherd.providers import ChatModel, ProviderSettings, ProviderTable, open_remote
+
+__all__ = ["Session", "opened_session"]
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What one provider needs, and what closes it."""
+
+    provider: ProviderSettings
+    model: ChatModel
+    memory: Memory | None
+    is_writable: bool
+    extraction: ExtractionWorker | None
+    stack: ExitStack
+
+
+class Session:
+    """One assistant and the provider that it talks with now. `switch` it, `close` it; from one thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        model: str = "",
+        memory: bool = True,
+        warn: Callable[[str, str], None],
+        loading: Callable[[str], None] = lambda text: None,
+        report: Report = lambda event: None,
+    ) -> None:
+        self.config = config
+        self.table = ProviderTable()
+        self._with_memory = memory
+        self._warn, self._loading, self._report = warn, loading, report
+        self._memory: tuple[Memory | None, bool] | None = None
+        self._assistant: Assistant | None = None
+        self._parts = self._open(self._chosen(config.provider, model))
+        parts = self._parts
+        self._assistant = Assistant(
+            engine=parts.model,
+            memory=parts.memory,
+            config=config,
+            writes_memory=parts.is_writable,
+            extraction=parts.extraction,
+        )
+        self._assistant.is_forgetful = not parts.provider.uses_memory
+
+    @property
+    def assistant(self) -> Assistant:
+        """The conversation."""
+        assert self._assistant is not None
+        return self._assistant
+
+    @property
+    def provider(self) -> ProviderSettings:
+        """Who answers."""
+        return self._parts.provider
+
+    def switch(self, name: str, model: str = "") -> ProviderSettings:
+        """Go on with another provider; when it cannot be had, the old one stays and the error tells why."""
+        parts = self._open(self._chosen(name, model))
+        try:
+            self.assistant.switch(
+                parts.model,
+                memory=parts.memory,
+                writes_memory=parts.is_writable,
+                extraction=parts.extraction,
+                forgetful=not parts.provider.uses_memory,
+            )
+        except BaseException:
+            parts.stack.close()
+            raise
+        before, self._parts = self._parts, parts
+        before.stack.close()
+        return parts.provider
+
+    def close(self) -> None:
+        """Close what is open. May be called twice."""
+        self._parts.stack.close()
+        if self._memory is not None and self._memory[0] is not None:
+            self._memory[0].close()
+
+    def _chosen(self, name: str, model: str) -> ProviderSettings:
+        provider = self.table.get(name)
+        return replace(provider, model=model) if model else provider
+
+    def _open(self, provider: ProviderSettings) -> _Parts:
+        with ExitStack() as stack:
+            open_parts = self._open_local if provider.is_local else self._open_remote
+            return replace(open_parts(provider, stack), stack=stack.pop_all())
+
+    def _open_local(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+        # In the order of what a mistake costs: the file's name, the database, the loading.
+        config = replace(self.config, model=provider.model or self.config.model)
+        path = model_path(config, self._report)
+        memory, is_writable = self._memory_for(provider)
+        engine = open_engine(config, path, loading=self._loading)
+        stack.callback(engine.close)
+        if config.session_cache:
+            stack.enter_context(kept_cache(engine, Path(config.session_cache).expanduser(), self._warn))
+        worker = None
+        if self._learns(provider, memory, is_writable, path):
+            assert memory is not None
+            worker = stack.enter_context(worked(memory, config, path, engine))
+        return _Parts(provider, engine, memory, is_writable, worker, stack)
+
+    def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+        sends = {name for name in _SAMPLING if not isinstance(getattr(self.config, name), str)}
+        sends |= {"seed"} if self.config.seed >= 0 else set()
+        model = open_remote(provider, sends=sends, asks_memory=self._asks_memory)
+        stack.callback(model.close)
+        memory, is_writable = self._memory_for(provider)
+        worker = None
+        if self._learns(provider, memory, is_writable, None):
+            assert memory is not None
+            worker = stack.enter_context(worked(memory, self.config, None, None))
+        return _Parts(provider, model, memory, is_writable, worker, stack)
+
+    def _learns(
+        self, provider: ProviderSettings, memory: Memory | None, is_writable: bool, path: Path | None
+    ) -> bool:
+        return provider.uses_memory and memory is not None and is_writable and extracts(self.config, path)
+
+    def _memory_for(self, provider: ProviderSettings) -> tuple[Memory | None, bool]:
+        """The memory, which stays open once it is: /memory and /undo go on working on it."""
+        if self._memory is None and self._with_memory and provider.uses_memory:
+            self._memory = memory_in_any_weather(self.config, self._warn)
+            if self._memory[0] is not None:
+                self._memory[0].wake_vectors()
+        return self._memory or (None, False)
+
+    def _asks_memory(self) -> bool:
+        return self._with_memory and (self._assistant is None or not self._assistant.private)
+
+
+@contextmanager
+def opened_session(
+    config: Config,
+    *,
+    model: str = "",
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
+    report: Report = lambda event: None,
+) -> Iterator[Session]:
+    """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
+
+    Mistakes are found in the order of their cost. A database that is locked, full or read-only costs a
+    warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
+    "" when that is over; `report` is told of downloads.
+    """
+    session = Session(config, model=model, memory=memory, warn=warn, loading=loading, report=report)
+    try:
+        yield session
+    finally:
+        session.close()
