@@ -94,7 +94,10 @@ def parsed(key: str, text: str) -> Any:
         text.encode("utf-8")
         value = setting.parse(text.strip())
     except ValueError:
-        raise UsageError(f"{key} does not fit; expected {setting.expected}") from None
+        default = str(setting.default).lower() or "empty"
+        raise UsageError(
+            f"{key} does not fit; expected {setting.expected}", hint=f"'' is the default: {default}"
+        ) from None
     return checked_url(value) if key == "base_url" else value
 
 

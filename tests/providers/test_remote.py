@@ -1,0 +1,103 @@
+"""What a remote model learns from turn to turn, and keeps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd._native.tokens import CharsPerToken
+from shepherd.providers.ratios import RatioStore
+from shepherd.types import Message
+from tests.providers.test_chat_completions import answer
+from tests.providers.upstream import breaks_off, hangs, says, usage
+
+SYSTEM = Message("system", "s" * 400)
+
+
+def test_tokens_of_messages_come_from_the_growth_of_the_prompt(new_model):
+    model = new_model("openai", says("A" * 40, counts=usage(150, 10)), says("ok", counts=usage(240, 1)))
+    first = Message("user", "u" * 200)
+
+    _, reply = answer(model, [SYSTEM, first])
+    before = reply.prompt_tokens_per_message
+    _, reply = answer(model, [SYSTEM, first, Message("assistant", "A" * 40), Message("user", "v" * 300)])
+
+    assert sum(before) == 150
+    assert reply.prompt_tokens_per_message == (*before, 10, 240 - 150 - 10)
+
+
+def test_thinking_is_no_part_of_the_answer_that_comes_back(new_model):
+    model = new_model(
+        "openai", says("A" * 40, counts=usage(150, 510, thinking=500)), says("ok", counts=usage(240, 1))
+    )
+    first = Message("user", "u" * 200)
+
+    answer(model, [SYSTEM, first])
+    _, reply = answer(model, [SYSTEM, first, Message("assistant", "A" * 40), Message("user", "v" * 300)])
+
+    assert reply.prompt_tokens_per_message[2:] == (10, 80)
+
+
+def test_characters_per_token_follow_the_server_and_outlast_the_process(new_model, tmp_path):
+    counts = usage(200, 1)  # 1000 characters: 5 a token
+
+    for _ in range(3):
+        model = new_model("openai", says("ok", counts=counts))
+        answer(model, [Message("system", "s" * 500), Message("user", "u" * 500)])
+
+    assert 4.0 < model.chars_per_token < 5.0
+    assert json.loads((tmp_path / "ratios.json").read_text()) == {"openai:m": round(model.chars_per_token, 4)}
+
+
+def test_models_have_averages_of_their_own(new_model, tmp_path):
+    store = RatioStore(tmp_path / "ratios.json")
+    store.save("openai:other", CharsPerToken(2.5))
+
+    assert new_model("openai", says("ok"), model="other").chars_per_token == 2.5
+    assert new_model("openai", says("ok"), model="m").chars_per_token == 3.5
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"openai:m": "x"}', b'{"openai:m": NaN}', b"\xff"])
+def test_a_damaged_file_of_averages_costs_nothing_else(tmp_path, content):
+    path = tmp_path / "ratios.json"
+    path.write_bytes(content)
+
+    assert RatioStore(path).load("openai:m").value == 3.5
+
+
+def test_averages_that_cannot_be_written_are_no_error(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    RatioStore(tmp_path / "file" / "ratios.json").save("openai:m", CharsPerToken(3.0))
+
+
+def test_a_failed_answer_teaches_nothing(new_model):
+    from shepherd.errors import ProviderError
+
+    model = new_model("openai", breaks_off("Hel"), says("ok", counts=usage(150, 1)))
+
+    with pytest.raises(ProviderError):
+        answer(model, [SYSTEM, Message("user", "hello")])
+    _, reply = answer(model, [SYSTEM, Message("user", "hello")])
+
+    assert sum(reply.prompt_tokens_per_message) == 150
+
+
+def test_a_cancelled_answer_is_counted_with_the_next_prompt(new_model):
+    model = new_model("openai", hangs(["A" * 40]), says("ok", counts=usage(200, 1)))
+    first = Message("user", "u" * 200)
+
+    with model.generate([SYSTEM, first]) as reply:
+        next(reply)
+    _, reply = answer(model, [SYSTEM, first, Message("assistant", "A" * 40), Message("user", "v" * 40)])
+
+    assert sum(reply.prompt_tokens_per_message) == 200
+
+
+def test_window_leaves_the_answer_only_what_the_prompt_does_not_take(new_model):
+    model = new_model("openai", says("ok"), window=200)
+
+    answer(model, [Message("user", "u" * 350)], max_tokens=1000)
+
+    assert model.upstream.asked[0].body["max_tokens"] == 200 - (100 + 4)
