@@ -150,12 +150,16 @@ class RemoteModel:
             f"shepherd provider set {self.provider.name} window TOKENS",
         )
 
-    def learn_window(self, error: ContextOverflowError, account: Account) -> None:
-        """After the server has refused a prompt as too long: the next one is measured by what that showed."""
+    def learn_window(self, error: ContextOverflowError, account: Account) -> Account:
+        """After the server has refused a prompt as too long: the next one is measured by what that showed.
+
+        Gives the account of the prompt as it is known now.
+        """
         shown = error.window_tokens or int(0.9 * account.total)
         self.window_tokens = max(min(self.window_tokens, shown), 1)
         if error.prompt_tokens:
             self._observe(account.uncounted_chars, error.prompt_tokens - _counted(account))
+        return settle(account, error.prompt_tokens)
 
     def learn(self, account: Account, answer: str, usage: Usage | None, *, is_text: bool) -> Account:
         """Keep what an answer showed; gives the account of its prompt as it is known now."""
@@ -208,7 +212,7 @@ class RemoteReply:
                 elif piece := self._taken(event):
                     return piece
         except ContextOverflowError as error:
-            self._model.learn_window(error, self._account)
+            self._account = self._model.learn_window(error, self._account)
             self._finish()
             raise
         except ShepherdError:
