@@ -306,6 +306,7 @@ def test_what_the_server_says_of_its_window_is_heeded_in_the_next_turn(new_sessi
         "message": "maximum context length is 400 tokens, you sent 500",
         "code": "context_length_exceeded",
     }
+    upstream.script[:] = [says("ok")]
     for number in range(3):
         ask(session, f"{number} " + "word " * 60)
     upstream.script[:] = [refuses(400, told), says("ok")]

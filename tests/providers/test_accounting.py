@@ -101,6 +101,12 @@ def test_a_count_that_cannot_be_is_shared_by_all():
     assert all(e.is_counted for e in account.entries)
 
 
+def test_a_server_that_counts_only_what_it_had_not_cached_is_not_believed():
+    account = update(first_turn(59), [SYSTEM, entry("hello", 40), entry("more", 400)], RATIO)
+
+    assert settle(account, 80) == account
+
+
 def test_the_same_words_twice_are_two_messages():
     prompt = [SYSTEM, entry("yes", 3), entry("Hi!", 12), entry("yes", 3)]
     account = answered(settle(update(Account(), prompt[:2], RATIO), 50), "Hi!", 12, 5, is_counted=True)
@@ -128,7 +134,7 @@ turns = st.lists(
         st.integers(1, 800),  # tokens of the answer
         st.booleans(),  # whether the answer was counted
         st.sampled_from(["keep", "strip", "evict"]),
-        st.floats(0.2, 5.0),  # how far the server's tokens are off the estimate
+        st.floats(0.6, 5.0),  # how far the server's tokens are off the estimate
     ),
     min_size=1,
     max_size=12,

@@ -22,6 +22,8 @@ __all__ = ["Account", "Entry", "answered", "settle", "shares", "update"]
 
 # What chat templates write around a message: role, markers, line feeds.
 FRAME_TOKENS = 4
+# Twice what any language has. A server that tells fewer tokens counted only what it had not cached.
+_MOST_CHARS_PER_TOKEN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def settle(account: Account, prompt_tokens: int) -> Account:
     Where the new entries cannot have cost what is left (fewer than one token each), the server counts
     otherwise than it did, and all entries share its number anew.
     """
-    if prompt_tokens <= 0 or not account.entries:
+    n_chars = sum(entry.chars for entry in account.entries)
+    if prompt_tokens <= 0 or not account.entries or n_chars > _MOST_CHARS_PER_TOKEN * prompt_tokens:
         return account
     new = [i for i, entry in enumerate(account.entries) if not entry.is_counted]
     left = prompt_tokens - sum(entry.tokens for entry in account.entries if entry.is_counted)
