@@ -20,6 +20,9 @@ HEAVY = {
         "mcp",
         "psycopg",
         "sqlite3",
+        "openai",
+        "anthropic",
+        "keyring",
     ),
 }
 
@@ -43,6 +46,12 @@ def test_memory_works_without_a_model_library() -> None:
     loaded = modules_after("import shepherd; shepherd.Memory")
 
     assert loaded & (HEAVY - {"numpy", "pyroaring"}) == set()
+
+
+def test_providers_load_no_client_before_a_request() -> None:
+    loaded = modules_after("import shepherd.providers, shepherd.cli.provider")
+
+    assert loaded & (HEAVY - {"numpy"}) == set()
 
 
 def test_native_modules_load_no_model_library_before_an_engine_is_made() -> None:

@@ -75,6 +75,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "llama.cpp": _llama,
         "device": _device,
         "model": _model,
+        "provider": _provider,
     }
     findings += [_guarded(name, check, config) for name, check in checks.items()]
     if arguments.json:
@@ -209,6 +210,21 @@ def _device(config: Config) -> Finding:
             _CUDA_BUILD,
         )
     return Finding("device", "ok", f"{cpu}; no GPU was found")
+
+
+def _provider(config: Config) -> Finding:
+    from shepherd.providers import ProviderTable
+    from shepherd.providers.clients import require_client
+    from shepherd.providers.keys import require_key
+
+    provider = ProviderTable().get(config.provider)
+    if provider.is_local:
+        return Finding("provider", "ok", "this process")
+    require_client(provider)
+    source = require_key(provider).source
+    with_key = f"key from {source}" if source else "without a key"
+    memory = "memory on" if provider.uses_memory else "memory off"
+    return Finding("provider", "ok", f"{provider.name}: {provider.address}, {with_key}, {memory}")
 
 
 def _model(config: Config) -> Finding:
