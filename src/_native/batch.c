@@ -54,6 +54,9 @@ void shp_batch_build(shp_scheduler *s) {
         s->has_generating = 1;
     }
     int32_t left = s->n_chunk - s->batch.n_tokens;
+    /* Prompts wait for answers to end while there is no room; without answers there is nothing to wait for. */
+    if (s->limit == 0 && !s->has_generating)
+        s->limit = 1;
     if (left > s->limit)
         left = s->limit;
     for (int32_t k = 0; k < s->slots.n && left > 0; k++) {
@@ -148,7 +151,7 @@ static void note(shp_scheduler *s, shp_slot *slot) {
 }
 
 static void after_batch(shp_scheduler *s) {
-    s->limit = 2 * s->limit < s->n_chunk ? 2 * s->limit : s->n_chunk;
+    s->limit = 2 * s->limit + 1 < s->n_chunk ? 2 * s->limit + 1 : s->n_chunk;
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].n_batched > 0)
             note(s, &s->slots.items[i]);

@@ -178,6 +178,13 @@ cdef class Stream:
         shp_stream_take(self.ptr, PyBytes_AS_STRING(out), n)
         return out
 
+    def notify(self, int fd):
+        """Also write a byte to this non-blocking file whenever there is something to read, until the end.
+
+        Close it only after the end. False where there is no such thing (Windows).
+        """
+        return shp_stream_notify(self.ptr, fd) != 0
+
     def cancel(self):
         """Ask the run to end at the next token, micro-batch or, on the CPU, graph node."""
         shp_stream_cancel(self.ptr)

@@ -74,9 +74,15 @@ void shp_scheduler_close(shp_scheduler *s) {
 }
 
 int shp_scheduler_wait_idle(shp_scheduler *s, int timeout_ms) {
+    int64_t until = shp_now_ns() + (int64_t)timeout_ms * 1000000;
     shp_mutex_lock(&s->mutex);
-    if (s->n_jobs > 0 && timeout_ms != 0)
-        shp_condition_wait_ms(&s->changed, &s->mutex, timeout_ms);
+    /* Other news wake it as well. */
+    while (s->n_jobs > 0 && timeout_ms != 0) {
+        int64_t left_ms = (until - shp_now_ns() + 999999) / 1000000;
+        if (timeout_ms > 0 && left_ms <= 0)
+            break;
+        shp_condition_wait_ms(&s->changed, &s->mutex, timeout_ms < 0 ? -1 : (int)left_ms);
+    }
     int is_idle = s->n_jobs == 0;
     shp_mutex_unlock(&s->mutex);
     return is_idle;

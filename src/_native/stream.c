@@ -24,6 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef _WIN32
+#include <unistd.h>
+#endif
+
 #include "sync.h"
 
 #define WAKE_INTERVAL_NS 1000000
@@ -40,6 +44,7 @@ struct shp_stream {
     shp_mutex mutex;
     shp_condition changed;
     int n_holders; /* who frees it last; under the mutex */
+    int fd;        /* gets a byte when the reader should look, for event loops; -1: none */
     int cancelled; /* read without the mutex, through shp_flag_get */
     shp_ending ending;
     shp_counters counters;
@@ -75,6 +80,7 @@ shp_stream *shp_stream_new(void) {
         return NULL;
     }
     s->n_holders = 1;
+    s->fd = -1;
     return s;
 }
 
@@ -264,6 +270,16 @@ static int show(shp_stream *s) {
     return 1;
 }
 
+/* A full pipe has woken its reader already, so whether the byte went in is all the same. */
+static void signal_file(int fd) {
+#ifndef _WIN32
+    if (fd >= 0 && write(fd, "", 1) < 0)
+        return;
+#else
+    (void)fd;
+#endif
+}
+
 shp_status shp_stream_write(shp_stream *s, int32_t token, const char *piece, size_t length) {
     shp_status status = SHP_OK;
     shp_mutex_lock(&s->mutex);
@@ -282,15 +298,17 @@ shp_status shp_stream_write(shp_stream *s, int32_t token, const char *piece, siz
         end = (int64_t)s->text_length + s->n_pending;
     s->tokens[s->n_tokens] = token;
     s->ends[s->n_tokens++] = end;
-    int wake = 0;
+    int wake = 0, fd = s->fd;
     if (status == SHP_OK)
         wake = show(s);
     else
         s->n_pending = 0;
     shp_mutex_unlock(&s->mutex);
     /* After the unlock, or the reader would wake up only to wait for the mutex. */
-    if (wake)
+    if (wake) {
         shp_condition_broadcast(&s->changed);
+        signal_file(fd);
+    }
     return status;
 }
 
@@ -305,12 +323,28 @@ void shp_stream_end(shp_stream *s, shp_ending ending, const shp_counters *counte
     if (counters)
         s->counters = *counters;
     shp_condition_broadcast(&s->changed);
+    /* Inside: who sees the ending may close the file. */
+    signal_file(s->fd);
     shp_mutex_unlock(&s->mutex);
 }
 
 int shp_stream_is_cancelled(const shp_stream *s) { return shp_flag_get(&s->cancelled); }
 
 void shp_stream_cancel(shp_stream *s) { shp_flag_set(&s->cancelled, 1); }
+
+int shp_stream_notify(shp_stream *s, int fd) {
+#ifdef _WIN32
+    (void)s, (void)fd;
+    return 0;
+#else
+    shp_mutex_lock(&s->mutex);
+    s->fd = fd;
+    if (s->cursor < s->visible || s->ending != SHP_RUNNING)
+        signal_file(fd);
+    shp_mutex_unlock(&s->mutex);
+    return 1;
+#endif
+}
 
 /* Bytes that can be taken now; 0 after the timeout or at the end. */
 size_t shp_stream_wait(shp_stream *s, int timeout_ms) {

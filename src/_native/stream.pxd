@@ -35,6 +35,7 @@ cdef extern from "stream.h" nogil:
     int shp_stream_is_cancelled(const shp_stream *) noexcept
     int shp_stream_fits(const shp_stream *, const char *, size_t) noexcept
     void shp_stream_cancel(shp_stream *) noexcept
+    int shp_stream_notify(shp_stream *, int) noexcept                              # 0: not on this system
     size_t shp_stream_wait(shp_stream *, int) noexcept
     size_t shp_stream_take(shp_stream *, char *, size_t) noexcept
     shp_ending shp_stream_ending(shp_stream *, shp_counters *) noexcept

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -241,6 +243,33 @@ def test_cancel_reaches_into_a_micro_batch(plain_model: Path) -> None:
         assert generation.stats.finish_reason == "cancelled"
         assert generation.stats.decoded_tokens in (0, 4000)
         assert engine.decoder.position_max + 1 == len(engine.decoder.mirror_ids)
+
+
+def test_answer_wakes_an_event_loop(scripted_model: Path) -> None:
+    async def listen(engine: Engine) -> str:
+        loop, pieces = asyncio.get_running_loop(), []
+        theirs, ours = os.pipe()
+        os.set_blocking(theirs, False)
+        os.set_blocking(ours, False)
+        ready = asyncio.Event()
+        loop.add_reader(theirs, lambda: (os.read(theirs, 512), ready.set()))
+        generation = engine.generate(HELLO, sampling=GREEDY)
+        assert generation.notify(ours)
+        while True:
+            await asyncio.wait_for(ready.wait(), 30)
+            ready.clear()
+            while piece := generation.poll():
+                pieces.append(piece)
+            if piece is None:
+                break
+        loop.remove_reader(theirs)
+        os.close(theirs)
+        os.close(ours)
+        assert generation.stats.finish_reason == "stop"
+        return "".join(pieces)
+
+    with open_engine(scripted_model) as engine:
+        assert asyncio.run(listen(engine)) == ANSWER
 
 
 def test_second_answer_is_refused_while_one_runs(endless_model: Path) -> None:

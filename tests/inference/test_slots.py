@@ -190,6 +190,21 @@ def test_long_prompt_does_not_stop_an_answer(endless_model: Path) -> None:
         assert prompt.stats.prompt_tokens == 3000
 
 
+@pytest.mark.parametrize("length", [100, 180, 220])
+def test_prompt_without_room_is_read_when_an_answer_has_ended(endless_model: Path, length: int) -> None:
+    """It once waited for ever: half of one token, the next attempt, is none, and twice none is none."""
+    with Engine(endless_model, settings=slot_settings(2, n_ctx=256)) as engine:
+        answer = engine.complete([5, 6, 7], sampling=GREEDY, max_tokens=180)
+        prompt = engine.complete(conversation(1, length), sampling=GREEDY, max_tokens=5)
+        run_to_end(prompt)
+        run_to_end(answer)
+
+        assert prompt.stats.generated_tokens == 5
+        assert answer.stats.generated_tokens == 180
+        engine.decoder.wait_idle()
+        check_mirrors(engine.decoder, 2)
+
+
 def test_background_answer_pauses_while_a_user_has_one(endless_model: Path) -> None:
     with Engine(endless_model, settings=slot_settings(2, n_ctx=4096)) as engine:
         background = engine.complete([5, 6, 7], sampling=GREEDY, max_tokens=3000, background=True)

@@ -71,6 +71,21 @@ class Generation:
     ) -> None:
         self.close()
 
+    def poll(self) -> str | None:
+        """What is there now, without waiting: "" when nothing is, None at the end.
+
+        Raises what iterating does, once.
+        """
+        data = self._stream.read(0)
+        return self._keep(data) if data is not None else next(self, None)
+
+    def notify(self, fd: int) -> bool:
+        """Write a byte to this non-blocking file whenever `poll` has something, the end included.
+
+        For event loops; close it only after the end. False where that is not possible (Windows).
+        """
+        return self._stream.notify(fd)
+
     def cancel(self) -> None:
         """End the answer at its next token or micro-batch. From any thread; what was said stays said."""
         self._stream.cancel()
@@ -113,11 +128,15 @@ class Generation:
             if data is None:
                 return None
             if data:
-                if self._first_s is None:
-                    self._first_s = time.perf_counter() - self._started
-                piece = data.decode("utf-8")
-                self._pieces.append(piece)
-                return piece
+                return self._keep(data)
+
+    def _keep(self, data: bytes) -> str:
+        piece = data.decode("utf-8")
+        if piece:
+            if self._first_s is None:
+                self._first_s = time.perf_counter() - self._started
+            self._pieces.append(piece)
+        return piece
 
     def _finish(self) -> None:
         if self._result is not None:
