@@ -1,10 +1,10 @@
 """How fast are memories stored, one by one and in bulk, and what does a bulk import do to those who read?
 
 Ours: `Memory.store_memory`, each a transaction of its own that is acknowledged (WAL, synchronous=NORMAL), and
-`Memory.import_memories`, to the end of its merging. Reference: the stdlib's sqlite3 in a process of its own, one
-INSERT into a table and one into FTS5's per memory, committed one by one, and in transactions of 500. Reads: a
-thread enriches messages of another user, before an import and during one, by a thread of the same process and
-by a process of its own.
+`Memory.import_memories`, to the end of its merging. Reference: the stdlib's sqlite3 in a process of its own,
+one INSERT into a table and one into FTS5's per memory, committed one by one, and in transactions of 500.
+Reads: a thread enriches messages of another user, before an import and during one, by a thread of the same
+process and by a process of its own.
 
     python -m pytest bench/test_writes.py --benchmark-only -s
 """
@@ -171,7 +171,8 @@ def test_reads_beside_an_import(benchmark: Any, tmp_path: Path) -> None:
         thread.join()
 
         process = _Process("import", str(path))
-        assert process.process.stdout is not None and process.process.stdin is not None
+        assert process.process.stdout is not None
+        assert process.process.stdin is not None
         process.process.stdout.readline()
         process.process.stdin.write("\n")
         process.process.stdin.flush()
@@ -185,9 +186,8 @@ def test_reads_beside_an_import(benchmark: Any, tmp_path: Path) -> None:
     idle = _spread(times["idle"])[1]
     for name, values in times.items():
         p50, p99 = _spread(values)
-        print(
-            f"  {name:<18} p50 {p50:7.1f} us   p99 {p99:8.1f} us, {p99 / idle:5.1f} times idle, {len(values)} reads"
-        )
+        times_idle = f"{p99 / idle:5.1f} times idle, {len(values)} reads"
+        print(f"  {name:<18} p50 {p50:7.1f} us   p99 {p99:8.1f} us, {times_idle}")
 
 
 if __name__ == "__main__":

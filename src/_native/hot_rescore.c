@@ -35,7 +35,7 @@ static void look_up_reach(hot_search *s, int64_t document, double *sums)
     memset(sums, 0, (2 * REACH + 1) * sizeof *sums);
     for (int i = 0; i < s->n; i++) {
         hot_keyword *word = &s->keywords[i];
-        int64_t at = word->at = seek_down(word->list.documents, -1, word->at, (uint32_t)top);
+        int64_t at = word->at = gallop_down(word->list.documents, word->at, (uint32_t)top);
         for (; at >= 0 && word->list.documents[at] + REACH >= document; at--)
             sums[(int64_t)word->list.documents[at] - document + REACH] += score_posting(s, word, at);
     }

@@ -161,7 +161,7 @@ static int sum_window(hot_search *s, uint32_t base)
         hot_keyword *word = &s->keywords[i];
         int64_t at = word->top = word->at;
         if (!word->is_walked) {
-            word->at = base ? seek_down(word->list.documents, -1, at, base - 1) : -1;
+            word->at = base ? gallop_down(word->list.documents, at, base - 1) : -1;
             continue;
         }
         for (; at >= 0 && word->list.documents[at] >= base; at--) {

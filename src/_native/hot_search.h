@@ -96,6 +96,18 @@ static inline int64_t seek_down(const uint32_t *documents, int64_t low, int64_t 
     return low + (int64_t)(n ? n_below + (from[n_below] <= document) : 0);
 }
 
+/* The same from `at` down, in a list whose wanted place is most likely near: what lies far apart is not in the cache. */
+static inline int64_t gallop_down(const uint32_t *documents, int64_t at, uint32_t document)
+{
+    int64_t high = at, step = 16;
+    while (at >= 0 && documents[at] > document) {
+        high = at - 1;
+        at -= step;
+        step *= 2;
+    }
+    return at >= 0 ? seek_down(documents, at - 1, high, document) : seek_down(documents, -1, high, document);
+}
+
 /* Looks the words up and weighs them; s->n of them are known. */
 void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words);
 
