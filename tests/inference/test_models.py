@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, try_to_load_from_cache
 
 from shepherd.errors import ModelError, ShepherdError, UsageError
-from shepherd.inference import Engine, EngineSettings
+from shepherd.inference import Engine, EngineSettings, trial
 from shepherd.inference.hub import Transferred, Waiting
 from shepherd.inference.models import BUILT_IN, ModelRegistry
 from shepherd.inference.names import (
@@ -30,6 +30,12 @@ def test_a_pulled_model_is_the_file_of_the_hub_and_an_engine_loads_it(registry, 
     assert model.path.read_bytes() == model_bytes
     with Engine(model.path, settings=EngineSettings(n_ctx=128)) as engine:
         assert engine.info.architecture == "llama"
+
+
+def test_a_pulled_model_was_checked_and_needs_no_trial(registry):
+    model = registry.pull(SPEC)
+
+    assert trial.is_known(model.path)
 
 
 def test_a_second_pull_downloads_nothing(registry, hub):
