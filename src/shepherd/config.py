@@ -193,7 +193,7 @@ class Config:
     memory_vectors_model: str = _setting("", "text", "embedding model of that server")
     memory_vectors_api_key: str = _setting("", "text", "key for that server", secret=True)
     memory_vectors_weight: float = _setting(
-        0.33, "number", "share of the vectors in the ranking, the rest is the words'", least=0, most=1
+        0.2, "number", "share of the vectors in the ranking, the rest is the words'", least=0, most=1
     )
     injection_retention: Literal["auto", "strip", "keep"] = _setting(
         "auto",

@@ -37,7 +37,7 @@ class VectorSettings:
     """How vectors are made, and how much they weigh beside words: 0 not at all, 1 alone."""
 
     open_embedder: Callable[[], TextEmbedder]
-    weight: float = 1 / 3
+    weight: float = 0.2
 
 
 class VectorRecall:
