@@ -150,7 +150,11 @@ def _serve(side: str, n_users: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         memories = corpus.build(N_MEMORIES, n_users)
         store = SIDES[side](Path(folder) / "memory.db", memories)
-        about = {"digest": memories.digest, "versions": store.version, "store_s": store.seconds_to_store}
+        about = {
+            "digest": memories.digest,
+            "versions": f"{side}: {store.version}",
+            "store_s": store.seconds_to_store,
+        }
         print(json.dumps(about), flush=True)
         for line in sys.stdin:
             what, user, keywords = json.loads(line)

@@ -148,6 +148,6 @@ def _show(report: Report, screen: Screen) -> None:
     )
     if report.load > float(str(machine["cpus"])):
         screen.warn(
-            f"the machine was busy (load {report.load:.1f} on {machine['cpus']} CPUs); p99 shows that",
+            f"the machine was busy (load {report.load:.1f} on {machine['cpus']} CPUs); p99 and ratio show it",
             "close what computes, and measure again",
         )
