@@ -1,4 +1,4 @@
-"""What does a message wait for: `Memory.enrich` with eight facts and three memories, alone and beside a writer?
+"""What does a message wait for: `Memory.enrich` with facts and memories, alone and beside a writer?
 
 Ours: the whole of it, keywords, facts, hot index, rows and text, 1,000 users, questions of 3 to 6 keywords.
 The writer is a thread of the same process that stores memories for the same users, each in a transaction of
@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 
-from bench import corpus
-from bench.corpus import NOW, Corpus
 from bench.test_recall import N_MEMORIES, TURN, _Process
+from shepherd.benchmark import corpus
+from shepherd.benchmark.corpus import NOW, Corpus
 from shepherd.memory import Memory
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import SQLiteStore

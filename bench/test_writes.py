@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import corpus
-from bench.corpus import NOW
+from shepherd.benchmark import corpus
+from shepherd.benchmark.corpus import NOW
 
 ROOT = Path(__file__).resolve().parent.parent
 N_MEMORIES = 30_000
