@@ -23,6 +23,8 @@ NATIVE = sorted(Path(store.__file__).parent.glob("*.so"))
 # Files that import sqlite3, and why that is safe: each opens a file that no store of its process opens.
 SQLITE3_IMPORTERS = {
     "src/shepherd/benchmark/stdlib_peer.py": "a process of its own; no module imports it",
+    "bench/peers.py": "each side in a process of its own, on its own file",
+    "bench/test_writes.py": "the peer runs in a process of its own, on its own file",
     "tests/packaging/test_one_sqlite.py": "the two copies work side by side on different files",
 }
 
