@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from shepherd.assistant import Delta, Finished, Recalled
+from shepherd.cli.render import Screen
+from shepherd.cli.slash import Chat
 from shepherd.config import Config, ConfigFile
 from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError
 from shepherd.providers import ProviderTable
@@ -316,3 +319,18 @@ def test_what_the_server_says_of_its_window_is_heeded_in_the_next_turn(new_sessi
 
     assert ask(session, "3 " + "word " * 60).answer == "ok"
     assert len(upstream.asked[-1].body["messages"]) < 8
+
+
+def test_provider_at_the_prompt_lists_and_switches(new_session, upstream):
+    out, err = io.StringIO(), io.StringIO()
+    session = new_session()
+    chat = Chat(session.assistant, Screen(out, err), session=session)
+
+    assert chat.message_of("/provider") is None
+    assert chat.message_of("/provider far other-model") is None
+    ask(session, "hello")
+
+    assert out.getvalue().splitlines() == ["* local", "  far", "  friend", "  other"]
+    assert "far answers from here on: other-model" in err.getvalue()
+    assert "told nothing from memory" in err.getvalue()
+    assert upstream.asked[-1].body["model"] == "other-model"

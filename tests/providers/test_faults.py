@@ -187,12 +187,12 @@ def test_a_silent_server_is_given_up(new_model, keeps_alive, monkeypatch):
 
 
 def test_an_endless_answer_is_ended(new_model):
-    model = new_model("openai", never_ends("word " * 1000))
+    model = new_model("openai", never_ends("word " * 1000, pause_s=0.001))
 
     with pytest.raises(ProviderError, match="does not end"):
         answer(model, max_tokens=10)
 
-    assert model.upstream.left.wait(10)
+    assert model.upstream.left.wait(30)
 
 
 @pytest.mark.parametrize(
@@ -250,16 +250,20 @@ def message_of(text):
 @pytest.mark.parametrize("after", [(), ("Hel", "lo")], ids=["before the first piece", "within the answer"])
 def test_cancel_ends_the_answer_and_tells_the_server(new_model, after):
     model = new_model("openai", hangs(after), timeout=60.0)
-    pieces = []
 
     with model.generate(QUESTION) as reply:
-        threading.Timer(0.3, reply.cancel).start()
+        pieces = [next(reply) for _ in after]
+        while not model.upstream.asked:
+            time.sleep(0.01)
+        canceller = threading.Timer(0.1, reply.cancel)
+        canceller.start()
         pieces.extend(reply)
+        canceller.join()
 
     assert pieces == list(after)
     assert reply.text == "".join(after)
     assert reply.stats.finish_reason == "cancelled"
-    assert model.upstream.left.wait(10), "the connection stayed open"
+    assert model.upstream.left.wait(30), "the connection stayed open"
 
 
 def test_leaving_the_block_cancels(new_model):
@@ -269,7 +273,7 @@ def test_leaving_the_block_cancels(new_model):
         next(reply)
 
     assert reply.stats.finish_reason == "cancelled"
-    assert model.upstream.left.wait(10)
+    assert model.upstream.left.wait(30)
 
 
 def test_cancel_ends_the_waiting_between_attempts(new_model):
