@@ -9,6 +9,7 @@ import pytest
 
 from shepherd.errors import (
     ContextOverflowError,
+    InternalError,
     ProviderError,
     ProviderKeyError,
     ProviderUnavailableError,
@@ -323,6 +324,14 @@ def test_a_server_that_wants_an_hour_is_not_waited_for(new_model):
 
     assert caught.value.retry_after_s == 3600
     assert len(model.upstream.asked) == 1
+
+
+def test_a_bug_of_ours_ends_the_answer_instead_of_hanging(new_model, monkeypatch):
+    model = new_model("openai", refuses(500))
+    monkeypatch.setattr(model._transport, "translate", lambda error: 1 / 0)
+
+    with pytest.raises(InternalError, match="ZeroDivisionError"):
+        answer(model)
 
 
 # ---- what never gets out

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from shepherd.errors import ProviderError, ProviderUnavailableError, ShepherdError
+from shepherd.errors import InternalError, ProviderError, ProviderUnavailableError, ShepherdError
 from shepherd.providers.protocol import Piece
 from shepherd.types import FinishReason
 
@@ -172,6 +172,12 @@ class Exchange:
                     ) from None
 
     def _run(self) -> None:
+        try:
+            self._try_until_answered()
+        except Exception as error:  # a bug of ours; without a word the reader would wait for minutes
+            self._queue.put(InternalError(f"reading a remote answer failed: {type(error).__name__}"))
+
+    def _try_until_answered(self) -> None:
         while not self.is_cancelled:
             self.attempts += 1
             error, has_begun = self._attempt()
