@@ -1,6 +1,6 @@
 """What does a message wait for: `Memory.enrich` with facts and memories, alone and beside a writer?
 
-Ours: the whole of it, keywords, facts, hot index, rows and text, 1,000 users, questions of 3 to 6 keywords.
+Ours: keywords, eight facts, hot index, three rows and text; 1,000 users, questions of 3 to 6 keywords.
 The writer is a thread of the same process that stores memories for the same users, each in a transaction of
 its own, 500 a second. Reference: the stdlib's sqlite3 in a process of its own, with the query alone that one
 would write (test_recall.py). Turns of fifty questions; the first round warms up.
