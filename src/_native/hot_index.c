@@ -1,8 +1,9 @@
 /* The hot index of one user: taking memories in and out, and who may look when.
 
-   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 28 bytes each: time,
-   sequence, length, and what rescoring needs.  A dictionary gives each word a term; a term has the list of the memories that have the word
-   (hot_postings.c).  Nothing is kept of the texts.  About 250 bytes a memory for a large user.
+   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 28 bytes each: what
+   ranking asks of all that are looked at, and what is asked of the best alone (hot_documents.c).  A dictionary gives
+   each word a term; a term has the list of the memories that have the word (hot_postings.c).  Nothing is kept of the
+   texts.  About 250 bytes a memory for a large user.
 
    Changes.  Memories that are added go to the ends of the lists.  One that is deleted or edited is looked for in
    every list, since nothing says which words it had: by halving for a few, by one pass for many (5 to 50 ms for a

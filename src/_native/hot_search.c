@@ -1,18 +1,22 @@
 /* The best k of one user's memories from the hot index: bit for bit what recall.c finds.
 
-   Candidates by BM25 and recency first (64, or k), then what their conversations add to them (rescore.c).
+   Candidates by BM25 and recency first (32, or k), then what their conversations add to them (hot_rescore.c).
 
    Candidates.  Windows of 4,096 memories from the newest to the oldest: in each, the scores of the postings are added
    up in the order of the keywords, 2 ns a posting, in sums that stay in the first-level cache.  A posting's score comes
    from a table by length where a list is long.  MaxScore: with P the sum of the most that some keywords can add,
    memories that have no other keyword cannot be among the best once
 
-       P * recency(newest time in the window or before it) < 64th score,
+       P * recency(newest time in the window or before it) < 32nd score,
 
    so the lists of those keywords are not walked, but halved for the few memories whose sum they could still lift above
    it; and the search ends when it holds for all keywords.  Whether halving (about 12 ns) is worth it is
    estimated from the lengths of the lists.  (MaxScore by passes, one rare keyword after the other with all others
-   halved, needed 3 times as long: with 64 candidates to find, few lists can be left out.)
+   halved, needed 3 times as long: with many candidates to find, few lists can be left out.)
+
+   Waiting.  What may become a candidate waits for the cache line with its time while the next window is added up, and
+   takes along the sums of the memories beside it: rescoring need not look them up again, unless the window ends
+   there or a list was left out.
 
    Exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only what is
    strictly below the least candidate's score is dropped: equal scores are decided by the larger sequence.  What
