@@ -23,17 +23,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Puts a llama-cpp-python before the real one that differs from it by some lines."""
+    """Makes processes that are started from now on find a llama-cpp-python that differs by some lines."""
 
     def make(lines: str) -> None:
-        real = Path(llama_cpp.__file__).parent
-        folder = tmp_path / "other" / "llama_cpp"
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text(
-            f"__path__ = [{str(real)!r}]\n"
-            f"from llama_cpp import llama_cpp as c\n{lines}\n__version__ = '9.9.9'\n"
+        folder = tmp_path / "other"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(
+            "import llama_cpp\nfrom llama_cpp import llama_cpp as c\n"
+            f"{lines}\nllama_cpp.__version__ = '9.9.9'\n"
         )
-        monkeypatch.setenv("PYTHONPATH", str(folder.parent))
+        monkeypatch.setenv("PYTHONPATH", str(folder))
 
     return make
 

@@ -72,7 +72,7 @@ def test_wheel_has_nothing_else(wheel: Path) -> None:
     suffixes = {PurePosixPath(name).suffix for name in files if name.startswith("shepherd/")}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"shepherd"}
     assert suffixes & {".pyx", ".pxd", ".c", ".h", ".a"} == set()
-    assert not any("test" in PurePosixPath(name).name for name in files if name.startswith("shepherd/"))
+    assert not any(part.startswith(("test", "conftest")) for name in files for part in name.split("/"))
 
 
 def test_wheel_says_which_python_and_which_command(wheel: Path) -> None:
