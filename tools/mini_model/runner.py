@@ -17,6 +17,7 @@ __all__ = ["Runner"]
 # As Shepherd asks: under its own grammar.
 GRAMMAR: str = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "grammar.py"))["ANSWER_GRAMMAR"]
 MOST_TOKENS = 400
+EXACT = llama_cpp.GGML_TYPE_F32
 
 
 class Runner:
@@ -31,6 +32,8 @@ class Runner:
             n_threads_batch=threads,
             verbose=False,
             logits_all=all_logits,
+            # What is compared to the network is the file, not the rounding of the cache.
+            **({"type_k": EXACT, "type_v": EXACT} if all_logits else {}),
         )
         self.load_ms = 1000 * (time.perf_counter() - started)
         self.size_bytes = path.stat().st_size
