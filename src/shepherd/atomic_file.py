@@ -7,16 +7,24 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["locked", "write_atomically"]
+__all__ = ["locked", "replacing", "write_atomically"]
 
 
 def write_atomically(target: Path, data: bytes) -> None:
-    """All of `data` or nothing, whatever happens: a temporary file beside it, synced, then renamed."""
+    """All of `data` or nothing, whatever happens."""
+    with replacing(target) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """A new file that takes the target's place at the end, synced and whole; after an error it is gone."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

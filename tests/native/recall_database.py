@@ -14,6 +14,8 @@ from tests.native.twin_rank import Document
 Memory = tuple[Any, ...]
 
 NOW = 1_780_000_000
+DAY = 86_400
+WORDS = ["alpha", "bravo", "carol", "delta", "echo", "fox", "golf", "hotel"]
 SEQUENCE_BITS = 40
 SCHEMA = """
     CREATE TABLE tenants (number INTEGER PRIMARY KEY, user_id TEXT NOT NULL UNIQUE,
@@ -27,6 +29,9 @@ SCHEMA = """
         contentless_delete = 1, tokenize = "ascii tokenchars '_'");
 """
 INSERT_TERMS = "INSERT INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, ?)"
+REPLACE_TERMS = (
+    "INSERT OR REPLACE INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, '')"
+)
 
 
 def scoped(tenant: int, words: Sequence[str]) -> str:

@@ -17,14 +17,8 @@ from shepherd._native import text
 from shepherd._native.store import Connection, Recall
 from tests.native import recall_database as database
 from tests.native import twin_rank
-from tests.native.recall_database import NOW, documents_of, zipf_memories
+from tests.native.recall_database import DAY, NOW, WORDS, documents_of, zipf_memories
 from tests.native.twin_rank import Document
-
-DAY = 86_400
-REPLACE_TERMS = (
-    "INSERT OR REPLACE INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, '')"
-)
-WORDS = ["alpha", "bravo", "carol", "delta", "echo", "fox", "golf", "hotel"]
 
 words = st.sampled_from(WORDS)
 texts = st.lists(words, max_size=6)

@@ -14,14 +14,8 @@ import pytest
 from shepherd._native.store import Connection, Recall
 from tests.native import recall_database as database
 from tests.native import twin_rank
-from tests.native.recall_database import NOW, documents_of, zipf_memories
+from tests.native.recall_database import DAY, NOW, documents_of, zipf_memories
 from tests.native.twin_rank import Document
-
-DAY = 86_400
-REPLACE_TERMS = (
-    "INSERT OR REPLACE INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, '')"
-)
-WORDS = ["alpha", "bravo", "carol", "delta", "echo", "fox", "golf", "hotel"]
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ import contextlib
 import hashlib
 import os
 import struct
-import tempfile
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from shepherd._native import engine as native
+from shepherd.atomic_file import replacing
 from shepherd.errors import SessionCacheError
 
 __all__ = ["identity_of", "load_session", "save_session"]
@@ -57,25 +57,16 @@ def save_session(decoder: native.Decoder, path: Path, identity: bytes) -> int:
     conversations = 0
     with _as_session_error(path):
         _check_ours(path)
-        descriptor, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w+b") as file:
-                digest = hashlib.sha256(identity)
-                file.write(_MAGIC + bytes(_DIGEST_BYTES) + identity)
-                for ids, state, is_checkpoint in decoder.snapshots():
-                    conversations += not is_checkpoint
-                    for part in (_RECORD.pack(len(ids) // 4, len(state), is_checkpoint), ids, state):
-                        digest.update(part)
-                        file.write(part)
-                file.seek(len(_MAGIC))
-                file.write(digest.digest())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        with replacing(path) as file:
+            digest = hashlib.sha256(identity)
+            file.write(_MAGIC + bytes(_DIGEST_BYTES) + identity)
+            for ids, state, is_checkpoint in decoder.snapshots():
+                conversations += not is_checkpoint
+                for part in (_RECORD.pack(len(ids) // 4, len(state), is_checkpoint), ids, state):
+                    digest.update(part)
+                    file.write(part)
+            file.seek(len(_MAGIC))
+            file.write(digest.digest())
     return conversations
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shepherd.errors import ShepherdError
-from shepherd.providers.clients import CONNECT_TIMEOUT_S, load_client
+from shepherd.providers.clients import Client
 from shepherd.providers.exchange import End, Event, Link, Usage
 from shepherd.providers.failures import failure_of
 from shepherd.providers.keys import ApiKey
@@ -38,12 +37,11 @@ class AnthropicMessages:
 
     def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
         self._provider, self._key = provider, key
-        self._client: Any = None
-        self._lock = threading.Lock()
+        self._client = Client(provider, key, "Anthropic")
 
     def send(self, request: Request, link: Link) -> Iterator[Event]:
         """One attempt."""
-        stream = self._open().messages.create(**request_body(self._provider, request))
+        stream = self._client.open().messages.create(**request_body(self._provider, request))
         with stream:
             link.attach(stream.response)
             yield from _events(stream)
@@ -54,25 +52,7 @@ class AnthropicMessages:
 
     def close(self) -> None:
         """Let go of connections."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-
-    def _open(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                anthropic = load_client(self._provider)
-                self._client = anthropic.Anthropic(
-                    base_url=self._provider.address,
-                    # Given even where there is none: else the client looks for one of its own in the
-                    # environment.
-                    api_key=self._key.value or "none",
-                    max_retries=0,
-                    timeout=anthropic.Timeout(
-                        self._provider.timeout, connect=min(CONNECT_TIMEOUT_S, self._provider.timeout)
-                    ),
-                )
-            return self._client
+        self._client.close()
 
 
 def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 from shepherd.errors import ShepherdError
-from shepherd.providers.clients import CONNECT_TIMEOUT_S, load_client
+from shepherd.providers.clients import Client
 from shepherd.providers.exchange import End, Event, Link, Usage
 from shepherd.providers.failures import failure_of
 from shepherd.providers.keys import ApiKey
@@ -48,15 +47,14 @@ class ChatCompletions:
 
     def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
         self._provider, self._key = provider, key
-        self._client: Any = None
-        self._lock = threading.Lock()
+        self._client = Client(provider, key, "OpenAI")
         is_openai = provider.kind == "openai" and provider.is_at_home
         self._refused = {"max_tokens"} if is_openai else set()
         self._sends_other = provider.kind in ("openai", "shepherd") and not is_openai
 
     def send(self, request: Request, link: Link) -> Iterator[Event]:
         """One attempt; a field that the server does not know is left out, and the request sent again."""
-        client = self._open()
+        client = self._client.open()
         while True:
             body = self._body(request)
             try:
@@ -75,24 +73,7 @@ class ChatCompletions:
 
     def close(self) -> None:
         """Let go of connections."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-
-    def _open(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                openai = load_client(self._provider)
-                self._client = openai.OpenAI(
-                    base_url=self._provider.address,
-                    # The client insists on one; servers without keys do not look at it.
-                    api_key=self._key.value or "none",
-                    max_retries=0,
-                    timeout=openai.Timeout(
-                        self._provider.timeout, connect=min(CONNECT_TIMEOUT_S, self._provider.timeout)
-                    ),
-                )
-            return self._client
+        self._client.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
         fields: dict[str, Any] = {
