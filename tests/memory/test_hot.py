@@ -327,8 +327,9 @@ def test_threads_get_right_answers_while_others_write(store, cold) -> None:
         while not done.is_set():
             with store._database.read() as connection:
                 asked = (connection, 1, ASKED[0], 5, NOW)
-                if store._recall.search(*asked) != store._database.recall.search(*asked):
-                    failures.append("differs")
+                hot, tables = store._recall.search(*asked), store._database.recall.search(*asked)
+                if hot != tables:
+                    failures.append((hot, tables))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for thread in readers:
