@@ -7,7 +7,8 @@
    Who sees what.  A search reads (version, edits) of its user in its own transaction and asks for the arrays
    of that state.  Cached arrays of the same `edits` serve every version from the one at which they were read
    as a whole: a memory added after the reader's snapshot, or deleted before it, is in the arrays without being
-   in the reader's index, and is never looked up.  Newer than the cache: the rows after the last are appended.
+   in the reader's index, and is never looked up.  Newer than the cache: the rows after the last are appended, and
+   where others were deleted meanwhile, the arrays serve no version before.
    Other `edits`: all is read again.  Older than the cache, or inside a write transaction, whose version
    number somebody else may yet use for other rows: read for this search alone.
 
@@ -325,7 +326,7 @@ static int load_newer(shp_documents_cache *cache, sqlite3_stmt *load, int64_t te
     int code = read_rows(load, tenant, base->n ? base->sequence[base->n - 1] : -1, &fresh);
     if (code != SQLITE_OK)
         return code;
-    int64_t n = base->n + fresh->n;
+    int64_t n = base->n + fresh->n, n_fresh = fresh->n;
     if (n > MAX_ROWS) {
         columns_free(fresh);
         return SQLITE_TOOBIG;
@@ -342,7 +343,9 @@ static int load_newer(shp_documents_cache *cache, sqlite3_stmt *load, int64_t te
     if (!columns)
         return SQLITE_NOMEM;
     code = documents_over(columns, version, base->edits, out);
-    if (code == SQLITE_OK)
+    /* Each memory that came or went is a version. With more of these than new rows one may have come and gone
+       meanwhile: it is missing here, and readers between its versions see it. */
+    if (code == SQLITE_OK && version - base->version == n_fresh)
         (*out)->first_version = base->first_version;
     return code;
 }
