@@ -68,6 +68,23 @@ def test_first_search_after_deletions_does_not_spoil_an_older_snapshot(connectio
         assert [hit[0] for hit in recall.search(old, 1, ["alpha"], 20, NOW)] == ids
 
 
+def test_what_came_and_went_between_two_loads_is_there_for_a_reader_between_them(
+    connection: Connection,
+) -> None:
+    [first] = database.add(connection, 1, [(["alpha"], [], NOW)])
+    recall = Recall()
+    assert len(recall.search(connection, 1, ["alpha"], 9, NOW)) == 1
+    [second] = database.add(connection, 1, [(["alpha"], [], NOW)])
+    with Connection(connection.path, read_only=True) as between:
+        between.execute("BEGIN")
+        between.execute("SELECT count(*) FROM tenants")
+        database.delete(connection, second)
+        [third] = database.add(connection, 1, [(["alpha"], [], NOW)])
+
+        assert [hit[0] for hit in recall.search(connection, 1, ["alpha"], 9, NOW)] == [third, first]
+        assert [hit[0] for hit in recall.search(between, 1, ["alpha"], 9, NOW)] == [second, first]
+
+
 def test_version_number_of_a_rolled_back_transaction_may_come_again(connection: Connection) -> None:
     recall = Recall()
     database.add(connection, 1, [(["alpha"], ["bravo"], NOW)])
