@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -87,7 +88,7 @@ class Lent(Generic[_Key]):
         return self.stream is None or self.stream.ending != native.RUNNING
 
 
-class Lending(Generic[_Key]):
+class Lending(ABC, Generic[_Key]):
     """Samplers by their settings: made on demand, lent to one run at a time, kept for the next.
 
     For one thread at a time. llama.cpp's are reset before each answer, which also restores their seed.
@@ -122,8 +123,9 @@ class Lending(Generic[_Key]):
         self._lent.remove(lent)
         self._c.llama_sampler_free(lent.sampler)
 
+    @abstractmethod
     def _build(self, key: _Key) -> Any:
-        raise NotImplementedError
+        """llama.cpp's sampler for these settings."""
 
 
 class SamplerCache(Lending[Sampling]):

@@ -8,6 +8,7 @@ import pytest
 from shepherd.errors import ModelError
 from shepherd.memory import Memory
 from shepherd.memory.vectors import VectorSettings
+from shepherd.memory.vectors.table import Unembedded
 from tests.postgres import IN_A_FILE, ON_A_SERVER
 
 NOW = 1_700_000_000.0
@@ -74,6 +75,22 @@ def test_edited_memory_is_found_by_what_it_says_now(open_memory):
     assert memory.search("automobile", 1)[0].id == one
     assert memory.search("puppy", 1)[0].relevance < 0.3
     assert memory.count_vectors() == (2, 2)
+
+
+def test_vector_of_a_text_that_has_changed_does_not_replace_the_new_one(open_memory):
+    memory = open_memory()
+    one = memory.store_memory("my pet", "it is a dog")
+    assert memory.settle_vectors()
+    memory.edit_memory(one, answer="it is a car")
+    assert memory.settle_vectors()
+
+    table = memory._vectors._table
+    late = Unembedded(one, "steve", "hash of the dog", "it is a dog")
+    table.put([late], memory._vectors._vector("dog").reshape(1, -1))
+
+    assert table.pending(10) == []
+    assert memory.search("automobile", 1)[0].id == one
+    assert memory.count_vectors() == (1, 1)
 
 
 def test_vector_goes_with_its_memory(open_memory):

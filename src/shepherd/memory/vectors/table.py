@@ -184,7 +184,9 @@ def put(
             "INSERT INTO context_vectors(id, vector, change)"
             f" SELECT id, CASE WHEN content_hash = ? THEN {parameter} ELSE NULL END, CAST(? AS BIGINT)"
             " FROM context WHERE id = ?"
-            " ON CONFLICT(id) DO UPDATE SET vector = excluded.vector, change = excluded.change",
+            # What came too late must not take away the vector that another process made of the new text.
+            " ON CONFLICT(id) DO UPDATE SET vector = excluded.vector, change = excluded.change"
+            " WHERE excluded.vector IS NOT NULL",
             (memory.content_hash, vector, change, memory.id),
         )
 
