@@ -12,41 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.memory import Memory
-from shepherd.types import SearchResult
+from tests.memory.histories import DAY, NOW, apply, changes_of, found, sentences
 from tests.postgres import Server
-
-NOW = 1_700_000_000.0
-DAY = 86_400
-WORDS = [
-    "dog",
-    "cats",
-    "Lisbon",
-    "guitar",
-    "python",
-    "C++",
-    "coffee",
-    "what",
-    "日本語",
-    "naïve",
-    "v2.31",
-    "\0",
-]
-
-sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
-users = st.sampled_from(["anna", "bob"])
-changes = st.one_of(
-    st.tuples(
-        st.just("store"),
-        users,
-        sentences,
-        sentences,
-        st.integers(-5, 800).map(lambda days: NOW - days * DAY / 2),
-        st.sampled_from(["", "s1", "s2"]),
-    ),
-    st.tuples(st.just("edit"), users, st.integers(0, 20), sentences),
-    st.tuples(st.just("delete"), users, st.integers(0, 20)),
-    st.tuples(st.just("pin"), users, st.integers(0, 20)),
-)
 
 
 @pytest.fixture
@@ -59,38 +26,14 @@ def pair(postgres_server: Server) -> Iterator[tuple[Memory, Memory]]:
         yield in_a_file, on_a_server
 
 
-def apply(memory: Memory, change: tuple[object, ...], suffix: str) -> object:
-    kind, user, *rest = change
-    user = f"{user}{suffix}"
-    if kind == "store":
-        question, answer, timestamp, session = rest
-        return memory.store_memory(question, answer, user, timestamp=timestamp, session=session)  # type: ignore[arg-type]
-    records = memory.list_memories(user, limit=1000)
-    if not records:
-        return None
-    memory_id = records[rest[0] % len(records)].id  # type: ignore[operator]
-    if kind == "edit":
-        return memory.edit_memory(memory_id, answer=f"{rest[1]} {memory_id}", user_id=user)
-    if kind == "delete":
-        return memory.delete_memory(memory_id, user)
-    return memory.pin_memory(memory_id, user_id=user)
-
-
-def found(memory: Memory, query: str, user: str) -> list[list[SearchResult]]:
-    several = [memory.search(query, n, user, threshold=t) for n, t in ((3, 0.3), (50, 0.0), (50, 0.7))]
-    memory.recency_floor = 0.0
-    several.append(memory.search(query, 50, user))
-    memory.recency_floor = 0.9
-    several.append(list(memory.recall(query, user, except_session="s1").results))
-    return several
-
-
 # Tenants get their numbers as they come, so each example continues with both databases.
 _examples = iter(range(1 << 30))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(changes, min_size=1, max_size=12), st.lists(sentences, min_size=1, max_size=4))
+@given(
+    st.lists(changes_of("anna", "bob"), min_size=1, max_size=12), st.lists(sentences, min_size=1, max_size=4)
+)
 def test_any_history_leads_to_the_same_results(
     pair: tuple[Memory, Memory], history: list[tuple[object, ...]], queries: list[str]
 ) -> None:

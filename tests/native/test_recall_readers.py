@@ -85,6 +85,50 @@ def test_what_came_and_went_between_two_loads_is_there_for_a_reader_between_them
         assert [hit[0] for hit in recall.search(between, 1, ["alpha"], 9, NOW)] == [second, first]
 
 
+def conversation(thread: int, word: str) -> list[database.Memory]:
+    """Question, answer and remark of a session; only the answer has the word, and lends to both beside it."""
+    return [([], ["who"], NOW, thread, 0, 2), ([word], [], NOW, thread), ([], ["well"], NOW, thread)]
+
+
+def test_deleted_memories_that_the_arrays_still_hold_are_neither_found_nor_counted(
+    connection: Connection,
+) -> None:
+    stored = [one for thread in range(1, 13) for one in conversation(thread, "alpha")]
+    ids = database.add(connection, 1, stored)
+    documents = documents_of(ids, stored)
+    recall = Recall()
+    assert len(recall.search(connection, 1, ["alpha"], 99, NOW)) == len(ids)
+    # Of every second conversation the remark, which ranks by what the answer lends it; of every third the
+    # answer, from which the other two have theirs; of every fourth the question.
+    gone = {*ids[2::6], *ids[1::9], *ids[0::12]}
+    for id in gone:
+        database.delete(connection, id)
+    left = [document for document in documents if document.id not in gone]
+
+    for k in range(1, len(ids) + 1):
+        kept, fresh = (one.search(connection, 1, ["alpha"], k, NOW) for one in (recall, Recall()))
+        assert kept == fresh == twin_rank.search(left, ["alpha"], k, NOW)
+        assert len(kept) == min(k, len(recall.search(connection, 1, ["alpha"], 99, NOW)))
+
+
+def test_deleted_neighbours_take_no_place_among_the_best(connection: Connection) -> None:
+    for thread in range(1, 21):
+        database.add(connection, 1, [(["alpha"], [], NOW, thread, 0, 2), ([], ["well"], NOW, thread)])
+        database.add(connection, 1, [(["alpha", *["x"] * 400], [], NOW)])
+    recall = Recall()
+    before = recall.search(connection, 1, ["alpha"], 40, NOW)
+    lent_to = [hit[0] for hit in before if hit[1] == 0.0]
+    assert len(lent_to) == 20
+
+    for id in lent_to:
+        database.delete(connection, id)
+
+    found = recall.search(connection, 1, ["alpha"], 40, NOW)
+    assert len(found) == 40
+    assert {hit[0] for hit in found}.isdisjoint(lent_to)
+    assert found == Recall().search(connection, 1, ["alpha"], 40, NOW)
+
+
 def test_version_number_of_a_rolled_back_transaction_may_come_again(connection: Connection) -> None:
     recall = Recall()
     database.add(connection, 1, [(["alpha"], ["bravo"], NOW)])

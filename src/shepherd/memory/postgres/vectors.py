@@ -14,6 +14,7 @@ from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.memory.vectors.table import (
     NOTHING,
+    UNITS,
     Floats,
     Near,
     Nearest,
@@ -22,6 +23,7 @@ from shepherd.memory.vectors.table import (
     claim_table,
     counts,
     fingerprint,
+    mean,
     pending,
     put,
 )
@@ -65,17 +67,18 @@ class ServerVectors:
                 " WHERE id BETWEEN ?2 AND ?3 AND vector IS NOT NULL),"
                 " best AS (SELECT id FROM v ORDER BY cosine DESC, id DESC LIMIT ?4)"
                 " SELECT c.id, c.user_message, c.assistant_response, c.timestamp, c.pinned, c.source,"
-                " c.session, v.cosine, (SELECT avg(cosine) FROM v) FROM context c LEFT JOIN v ON v.id = c.id"
+                " c.session, v.cosine, (SELECT count(*) FROM v),"
+                f" (SELECT CAST(sum(CAST(round(cosine * {UNITS}) AS bigint)) AS bigint) FROM v)"
+                " FROM context c LEFT JOIN v ON v.id = c.id"
                 " WHERE c.id BETWEEN ?2 AND ?3"
                 " AND (c.id IN (SELECT id FROM best) OR c.id = ANY(?5::bigint[]))",
                 (_literal(query), *memory_range(tenant), n, list(ids)),
             )
-            mean = float(rows[0][8]) if rows and rows[0][8] is not None else 0.0
             found = [
                 Near(memory_id, question, answer, told_at, pinned != 0, source, session, cosine)
-                for memory_id, question, answer, told_at, pinned, source, session, cosine, _ in rows
+                for memory_id, question, answer, told_at, pinned, source, session, cosine, *_ in rows
             ]
-            return Nearest(found, mean)
+            return Nearest(found, mean(rows[0][9] or 0, rows[0][8]) if rows else 0.0)
 
         return self._database.read(read)
 

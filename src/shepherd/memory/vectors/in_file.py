@@ -21,6 +21,7 @@ from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.memory.vectors.table import (
     NOTHING,
+    UNITS,
     Floats,
     Near,
     Nearest,
@@ -29,6 +30,7 @@ from shepherd.memory.vectors.table import (
     claim_table,
     counts,
     fingerprint,
+    mean,
     pending,
     put,
 )
@@ -98,7 +100,8 @@ class FileVectors:
                     connection, sorted(wanted)
                 )
             ]
-        return Nearest(rows, float(cosines.mean()) if len(cosines) else 0.0)
+        in_units = np.rint(cosines.astype(np.float64) * UNITS).astype(np.int64)
+        return Nearest(rows, mean(int(in_units.sum()), len(cosines)))
 
     def pending(self, n: int) -> list[Unembedded]:
         """A few memories without a vector, all of one user; none: there is nothing to do."""

@@ -25,6 +25,7 @@ from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 
 __all__ = [
     "NOTHING",
+    "UNITS",
     "Floats",
     "Near",
     "Nearest",
@@ -35,12 +36,16 @@ __all__ = [
     "claim_table",
     "counts",
     "fingerprint",
+    "mean",
     "pending",
     "put",
 ]
 
 Floats = npt.NDArray[np.float32]
 
+# Cosines are added up in whole numbers, so many to 1: a sum of floats depends in its last bits on the order
+# of the rows, and that on what other users' rows have pushed out of memory or moved in a table.
+UNITS = 1 << 40
 _OWNER, _CHANGE = "vectors_by", "vectors_change"
 # A model reads some hundred words; what comes after this is not even sent to it.
 _MOST_CHARS = 8192
@@ -120,6 +125,11 @@ class VectorTable(Protocol):
 def fingerprint(embedder_name: str) -> int:
     """A number of 62 bits for a name: PostgreSQL's `meta` holds numbers."""
     return int.from_bytes(hashlib.sha256(embedder_name.encode()).digest()[:8], "big") >> 2
+
+
+def mean(sum_of_units: int, n: int) -> float:
+    """The mean of `n` cosines from their sum in UNITS."""
+    return sum_of_units / (n * UNITS) if n else 0.0
 
 
 # ---- inside the caller's transaction, on both engines
