@@ -20,7 +20,18 @@ FLOORS = [
     {"assistant"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"memory", "knowledge", "inference", "providers"},
-    {"errors", "types", "paths", "config", "setting", "atomic_file", "escaping", "secrets", "sizes"},
+    {
+        "errors",
+        "types",
+        "paths",
+        "config",
+        "setting",
+        "atomic_file",
+        "escaping",
+        "secrets",
+        "sizes",
+        "replies",
+    },
     {"_native"},
 ]
 LEVEL = {room: len(FLOORS) - level for level, rooms in enumerate(FLOORS) for room in rooms}

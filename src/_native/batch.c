@@ -104,7 +104,7 @@ static void sample(shp_scheduler *s, shp_slot *slot) {
     }
     job->counts.sampled_tokens++;
     job->token = token;
-    shp_status status = shp_sampling_write(&s->context, job->out, token);
+    shp_status status = shp_sampling_write(&job->sampling, &s->context, job->out, token);
     if (status == SHP_STOPPED)
         shp_job_end(s, slot, SHP_END_STOP, 0);
     else if (status != SHP_OK)

@@ -24,6 +24,7 @@ HOLE: int
 
 MOST_SLOTS: int
 MOST_BOUNDARIES: int
+MOST_SHOWN: int
 
 def bind(library: Any, batch_type: Any, data_type: Any, array_type: Any) -> None: ...
 def set_log_level(least: int) -> None: ...
@@ -77,6 +78,7 @@ class Decoder:
         max_tokens: int = 0,
         penalty_last_n: int = 0,
         boundaries: Sequence[int] = (),
+        shown: Sequence[int] = (),
         background: bool = False,
         may_wait: bool = False,
     ) -> bool: ...

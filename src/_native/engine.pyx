@@ -26,7 +26,7 @@ PLAIN, SLIDING, RECURRENT, HYBRID = SHP_PLAIN, SHP_SLIDING, SHP_RECURRENT, SHP_H
 RUNNING, STOP, LENGTH, CANCELLED, FAILED = range(5)     # as shp_ending
 NO_MEMORY, NO_LOGITS, NO_TOKEN = SHP_CODE_NO_MEMORY, SHP_CODE_NO_LOGITS, SHP_CODE_NO_TOKEN
 EXACT, SHIFT, HOLE = range(3)                           # as shp_edit
-MOST_SLOTS, MOST_BOUNDARIES = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES
+MOST_SLOTS, MOST_BOUNDARIES, MOST_SHOWN = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES, SHP_MOST_SHOWN
 
 # In the order of shp_llama's members.
 _FUNCTIONS = (
@@ -274,14 +274,15 @@ cdef class Decoder:
         shp_scheduler_free(self.scheduler)
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
-               uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0, boundaries=(), bint background=False,
-               bint may_wait=False):
+               uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0, boundaries=(), shown=(),
+               bint background=False, bint may_wait=False):
         """Hand a run to the engine thread: read `tokens`, then sample up to `max_tokens` into `stream`.
 
         False when all slots are at work and it may not wait. `sampler` may be 0 when nothing is sampled. `grammar`,
         unless 0, is a sampler that refuses tokens; both are the run's alone until the stream ends. Of the prompt, the
         last `penalty_last_n` tokens are shown to the sampler first. `boundaries` are lengths, ascending, at which
         later prompts may part from this one: a checkpoint is kept there where the cache cannot rewind.
+        `shown` are control tokens whose text goes into the stream; others have none there.
         A `background` run pauses while others are on.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
@@ -296,6 +297,8 @@ cdef class Decoder:
             raise ValueError(f"max_tokens {max_tokens}, penalty_last_n {penalty_last_n}")
         if len(boundaries) > SHP_MOST_BOUNDARIES:
             raise ValueError(f"{len(boundaries)} boundaries; at most {SHP_MOST_BOUNDARIES}")
+        if len(shown) > SHP_MOST_SHOWN:
+            raise ValueError(f"{len(shown)} control tokens to show; at most {SHP_MOST_SHOWN}")
         job = shp_job_new(stream.ptr, &tokens[0], <int32_t>n)
         if job == NULL:
             raise MemoryError
@@ -305,6 +308,9 @@ cdef class Decoder:
                     raise ValueError(f"a boundary at {boundary} of {n} tokens")
                 job.boundaries[job.n_boundaries] = boundary
                 job.n_boundaries += 1
+            for token in shown:
+                job.sampling.shown[job.sampling.n_shown] = token
+                job.sampling.n_shown += 1
             job.max_tokens, job.n_penalty, job.is_background = max_tokens, penalty_last_n, background
             job.sampling.sampler, job.sampling.grammar = <void *>sampler, <void *>grammar
             if grammar != 0 and not shp_sampling_reserve(&job.sampling, self.context.n_vocab):

@@ -52,6 +52,22 @@ static int32_t draw(shp_sampling *sampling, const shp_context *context, int32_t 
     return candidates.data[candidates.selected].id;
 }
 
+static int is_shown(const shp_sampling *sampling, int32_t token) {
+    for (int32_t i = 0; i < sampling->n_shown; i++)
+        if (sampling->shown[i] == token)
+            return 1;
+    return 0;
+}
+
+/* The bytes that the reader gets of a token: how many, or minus the room that they need. */
+static int32_t piece_of(const shp_sampling *sampling, const shp_context *context, int32_t token, char *piece,
+                        int32_t length) {
+    int32_t n = shp_api.token_to_piece(context->vocab, token, piece, length, 0, false);
+    if (n == 0 && is_shown(sampling, token))
+        return shp_api.token_to_piece(context->vocab, token, piece, length, 0, true);
+    return n;
+}
+
 /* Whether the grammar takes this token, and the text that the reader gets is the text that it saw. */
 static int fits(const shp_sampling *sampling, const shp_context *context, int32_t token, const shp_stream *out) {
     shp_llama_token_data one = {token, 1, 0};
@@ -62,8 +78,8 @@ static int fits(const shp_sampling *sampling, const shp_context *context, int32_
         return 0;
     if (shp_api.is_eog(context->vocab, token))
         return 1;
-    /* Control tokens have a text for the grammar, and none for the reader. */
-    int32_t n = shp_api.token_to_piece(context->vocab, token, piece, PIECE_BYTES, 0, false);
+    /* Most control tokens have a text for the grammar, and none for the reader. */
+    int32_t n = piece_of(sampling, context, token, piece, PIECE_BYTES);
     return n < 0 || (n > 0 && shp_stream_fits(out, piece, (size_t)n));
 }
 
@@ -85,15 +101,17 @@ int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, in
     return token;
 }
 
-shp_status shp_sampling_write(const shp_context *context, shp_stream *out, int32_t token) {
+shp_status shp_sampling_write(const shp_sampling *sampling, const shp_context *context, shp_stream *out,
+                              int32_t token) {
     char small[PIECE_BYTES];
-    int32_t n = shp_api.token_to_piece(context->vocab, token, small, PIECE_BYTES, 0, false);
+    int32_t n = piece_of(sampling, context, token, small, PIECE_BYTES);
     if (n >= 0)
         return shp_stream_write(out, token, small, (size_t)n);
-    char *large = malloc((size_t)-n);
+    int32_t room = -n;
+    char *large = malloc((size_t)room);
     if (!large)
         return SHP_NO_MEMORY;
-    n = shp_api.token_to_piece(context->vocab, token, large, -n, 0, false);
+    n = piece_of(sampling, context, token, large, room);
     shp_status status = shp_stream_write(out, token, large, n > 0 ? (size_t)n : 0);
     free(large);
     return status;

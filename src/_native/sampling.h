@@ -6,12 +6,15 @@
 #include "stream.h"
 
 enum { SHP_NO_TOKEN = -2 }; /* in place of an id: the grammar refuses every token of the vocabulary */
+enum { SHP_MOST_SHOWN = 48 };
 
 typedef struct {
     void *sampler; /* borrowed; may be NULL when nothing is sampled */
     void *grammar; /* borrowed; NULL: every token may come */
     shp_llama_token_data *candidates; /* n_vocab entries, with a grammar; owned, as the next */
     int32_t *refused;                 /* n_vocab ids: tokens that do not fit here after all */
+    int32_t shown[SHP_MOST_SHOWN];    /* control tokens whose text the reader gets; of others it gets none */
+    int32_t n_shown;
 } shp_sampling;
 
 int shp_sampling_reserve(shp_sampling *sampling, int32_t n_vocab); /* 0: no memory */
@@ -19,6 +22,7 @@ void shp_sampling_free(shp_sampling *sampling);
 
 void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n);
 int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out);
-shp_status shp_sampling_write(const shp_context *context, shp_stream *out, int32_t token);
+shp_status shp_sampling_write(const shp_sampling *sampling, const shp_context *context, shp_stream *out,
+                              int32_t token);
 
 #endif

@@ -76,6 +76,9 @@ cdef extern from "sampling.h" nogil:
     ctypedef struct shp_sampling:
         void *sampler                       # borrowed, as the next
         void *grammar
+        int32_t *shown                      # SHP_MOST_SHOWN ids
+        int32_t n_shown
+    enum: SHP_MOST_SHOWN
     int shp_sampling_reserve(shp_sampling *, int32_t) noexcept                      # 0: no memory
 
 cdef extern from "scheduler.h" nogil:

@@ -45,7 +45,6 @@ _SMALL_TALK = (
 # A text of nothing but stop words has them as its keywords, stemmed.
 _FILLER = frozenset().union(*({word, stem(word)} for word in (*STOP_WORDS, *_SMALL_TALK)))
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
-_END_OF_THOUGHTS = "</think>"
 # About what a template writes around a message.
 _FRAME_TOKENS = 8
 # No tokenizer has longer tokens, but for a few runs of blanks.
@@ -377,7 +376,9 @@ class Assistant:
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
         turn.message.created_at = int(time.time())
-        answer = Message("assistant", generation.text, token_ids=tuple(generation.token_ids))
+        answer = Message(
+            "assistant", generation.text, token_ids=tuple(generation.token_ids), thought=generation.thought
+        )
         answer.tokens = len(answer.token_ids)
         exchange = Exchange(turn.message, answer)
         self._exchanges.append(exchange)
@@ -438,8 +439,7 @@ class Assistant:
     def _archive(self, exchange: Exchange, told_at: int) -> int | None:
         """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
         assert self.memory is not None
-        answer = exchange.answer.raw.rpartition(_END_OF_THOUGHTS)[2].strip()
-        told = Turn(exchange.user.raw, answer, told_at, self.session_id or "")
+        told = Turn(exchange.user.raw, exchange.answer.raw.strip(), told_at, self.session_id or "")
         memory_id = self.memory.archive_turn(told, self.user_id)
         record = None if memory_id is None else self.memory.get_memory(memory_id, self.user_id)
         return memory_id if record is not None and record.timestamp == told_at else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "ANONYMOUS_USERS",
@@ -13,6 +13,7 @@ __all__ = [
     "Injection",
     "MemoryRecord",
     "Message",
+    "Piece",
     "Role",
     "Sampling",
     "SearchResult",
@@ -107,6 +108,10 @@ class Thought:
     text: str
 
 
+# What answers come in; plain text is the answer itself.
+Piece: TypeAlias = str | Thought | ToolCall
+
+
 @dataclass(slots=True)
 class Message:
     """One message of a conversation.
@@ -114,7 +119,8 @@ class Message:
     `raw` is what its author wrote, byte for byte; `sent` is what the model saw (`raw` and the tail);
     `injected` holds the tail's parts. History, summaries and extraction read `raw`.
     `token_ids` are the ids the engine sampled, for an answer of its own: re-tokenising text loses the prefix.
-    `tool_calls` are an answer's; `tool_call_id` says whose result a message of role "tool" is.
+    `tool_calls` are an answer's; `tool_call_id` says whose result a message of role "tool" is. `thought` is
+    what a model thought before its answer, for its own template; nobody else reads it.
     `tokens` is the length of `sent` in tokens, 0 while unknown; `created_at` is in unix seconds, 0 likewise.
     """
 
@@ -128,6 +134,7 @@ class Message:
     created_at: int = field(default=0, compare=False)
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    thought: str = ""
 
     def __post_init__(self) -> None:
         if not self.sent:

@@ -258,9 +258,9 @@ def test_answer_wakes_an_event_loop(scripted_model: Path) -> None:
         while True:
             await asyncio.wait_for(ready.wait(), 30)
             ready.clear()
-            while piece := generation.poll():
-                pieces.append(piece)
-            if piece is None:
+            while found := generation.poll():
+                pieces += found
+            if found is None:
                 break
         loop.remove_reader(theirs)
         os.close(theirs)

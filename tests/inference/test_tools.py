@@ -7,19 +7,14 @@ import json
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.inference.replies import Called, ReplyParser
 from shepherd.inference.template import CHATML, ChatTemplate
-from shepherd.inference.tools import ToolPrompt, check_tools, map_strings
-from shepherd.types import Message, ToolCall
+from shepherd.inference.tools import ToolPrompt, check_tools, map_strings, schema_of
+from shepherd.replies import ReplyParser
+from shepherd.types import Message, Tool, ToolCall
 
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Weather of a city",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-    },
-}
+WEATHER = Tool(
+    "get_weather", "Weather of a city", {"type": "object", "properties": {"city": {"type": "string"}}}
+)
 CALL = ToolCall("abc123def", "get_weather", '{"city": "Café"}')
 CONVERSATION = [
     Message("system", "Be brief."),
@@ -66,8 +61,9 @@ ALTERNATING = (
 
 def rendered(source: str, messages=CONVERSATION, tools=(WEATHER,)) -> str:
     template = ChatTemplate(source)
-    prepared, shown = ToolPrompt(template).prepare(messages, tools)
-    return template.render(prepared, add_generation_prompt=True, tools=shown)
+    prepared = ToolPrompt(template).prepare(messages, tools)
+    forms = [{"role": entry.role, "content": entry.text, **entry.more} for entry in prepared.entries]
+    return template.render(forms, add_generation_prompt=True, tools=prepared.tools)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +86,7 @@ def test_arguments_are_an_object_where_the_template_makes_json_of_them() -> None
     text = rendered(WITH_OBJECTS)
 
     assert '<tool_call>{"name": "get_weather", "arguments": {"city": "Café"}}</tool_call>' in text
-    assert json.dumps(WEATHER) in text
+    assert json.dumps(schema_of(WEATHER)) in text
     assert "[tool]sunny" in text
 
 
@@ -114,8 +110,9 @@ def test_template_that_knows_no_tools_gets_instructions_that_the_parser_understa
 
     parser = ReplyParser(source, family=prompt.family, tools=["get_weather"])
     reply = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-    [called] = [event for event in [*parser.feed(reply), *parser.end()] if isinstance(event, Called)]
-    assert called.call.name == "get_weather"
+    [event] = [*parser.feed(reply), *parser.end()]
+    assert isinstance(event.piece, ToolCall)
+    assert event.piece.name == "get_weather"
 
 
 def test_results_that_have_no_role_of_their_own_go_to_one_user_message() -> None:
@@ -140,23 +137,31 @@ def test_instructions_stand_alone_without_a_system_message() -> None:
 def test_without_tools_nothing_changes() -> None:
     messages = [Message("user", "Hi"), Message("assistant", "Hello")]
 
-    assert ToolPrompt(ChatTemplate(CHATML)).prepare(messages, ()) == (
-        [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
-        None,
-    )
+    prepared = ToolPrompt(ChatTemplate(CHATML)).prepare(messages, ())
+
+    assert prepared.tools is None
+    assert [(entry.role, entry.text, entry.more) for entry in prepared.entries] == [
+        ("user", "Hi", {}),
+        ("assistant", "Hello", {}),
+    ]
 
 
 def test_same_tools_are_the_same_bytes() -> None:
     assert rendered(WITH_OBJECTS) == rendered(WITH_OBJECTS)
 
 
-@pytest.mark.parametrize(
-    "tools",
-    [[{}], [{"function": {}}], [{"function": {"name": "a b"}}], [{"function": {"name": 3}}], ["add"]],
-)
-def test_tool_without_a_name_is_refused(tools: list) -> None:
+@pytest.mark.parametrize("name", ["", "a b", "1st", "x" * 65, "é", 3])
+def test_tool_without_a_usable_name_is_refused(name) -> None:
     with pytest.raises(UsageError, match="tool 0 has no usable name"):
-        check_tools(tools)
+        check_tools([Tool(name, "", {})])
+
+
+@pytest.mark.parametrize("arguments", ["", "[1]", "no json", '"text"', "{" * 100_000])
+def test_arguments_of_others_need_not_be_an_object(arguments: str) -> None:
+    call = ToolCall("abc123def", "get_weather", arguments)
+    messages = [*CONVERSATION[:2], Message("assistant", "", tool_calls=(call,)), CONVERSATION[3]]
+
+    assert "get_weather" in rendered(WITH_OBJECTS, messages)
 
 
 def test_tool_that_is_there_twice_is_refused() -> None:

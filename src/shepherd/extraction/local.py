@@ -65,7 +65,9 @@ class LocalExtractor:
         try:
             cancellation.attach(generation.cancel)
             with generation:
-                text = "".join(generation)
+                for _ in generation:
+                    pass
+            text = generation.text
         finally:
             generation.close()
             cancellation.attach(None)

@@ -6,12 +6,13 @@ Importing it does not load llama.cpp; making an Engine does.
 
 from __future__ import annotations
 
-from shepherd.inference.engine import Engine, EngineSettings, Generation
+from shepherd.inference.engine import Answer, Engine, EngineSettings, Generation
 from shepherd.inference.gguf import GGUFHeader, TensorInfo, read_header
 from shepherd.inference.grammar import schema_to_grammar
 from shepherd.inference.model import ModelInfo
 
 __all__ = [
+    "Answer",
     "Engine",
     "EngineSettings",
     "GGUFHeader",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from shepherd._native import engine as native
 from shepherd.errors import ContextOverflowError, UsageError
+from shepherd.inference.answer import Answer
 from shepherd.inference.generation import Generation
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
@@ -20,9 +21,10 @@ from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.session import load_session, save_session
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.transcript import Prompt, Transcript
-from shepherd.types import Message, Sampling
+from shepherd.replies import ReplyParser
+from shepherd.types import Message, Sampling, Tool
 
-__all__ = ["Engine", "EngineSettings", "Generation"]
+__all__ = ["Answer", "Engine", "EngineSettings", "Generation"]
 
 # Prompt tokens between two looks at who goes first, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
@@ -37,7 +39,8 @@ class Engine:
 
         with Engine("model.gguf") as engine, engine.generate([Message("user", "Hello")]) as answer:
             for piece in answer:
-                print(piece, end="", flush=True)
+                if isinstance(piece, str):  # else a Thought or a ToolCall
+                    print(piece, end="", flush=True)
 
     With `yields_to`, its answers pause while that engine makes one.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
@@ -172,11 +175,11 @@ class Engine:
         self._check_open()
         return len(self.model.vocabulary.tokenize(text))
 
-    def count_prompt_tokens(self, messages: Sequence[Message]) -> int:
+    def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """How many tokens a prompt of these messages has, the template's own included."""
         self._check_open()
         with self._lock:
-            return len(self._transcript.prompt(messages).token_ids)
+            return len(self._transcript.prompt(messages, tools).token_ids)
 
     def generate(
         self,
@@ -187,11 +190,21 @@ class Engine:
         stop: Sequence[str] = (),
         grammar: str = "",
         background: bool = False,
-    ) -> Generation:
-        """Begin the answer to a conversation; with a `grammar` (GBNF), one that follows it.
+        tools: Sequence[Tool] = (),
+    ) -> Answer:
+        """Begin the answer to a conversation, in which the model may think and call `tools`.
 
-        Such an answer is whole when it ends with finish_reason "stop", unless a stop string cut it.
-        UsageError when the grammar is none.
+        Calls and their results are in the messages: an answer has its `tool_calls`, and after it comes a
+        message of role "tool" for each, with its `tool_call_id`. An answer of this engine goes into the next
+        request with its ids, so that the cache holds to its end: `messages.append(answer.message())`.
+
+        May be called from any thread; with several slots, several answers are made at once, and more wait.
+        Each is read by one thread, or by an event loop through `notify` and `poll`.
+
+        With a `grammar` (GBNF; schema_to_grammar makes one of a JSON schema) the answer follows it, without a
+        thought before; calls come only if the grammar has them. Such an answer is whole when it ends with
+        finish_reason "stop", unless a stop string cut it. UsageError when the grammar is none, or a tool has
+        no usable name.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         UsageError while another answer runs in the only slot, TemplateError when the template refuses the
         messages. An answer that meets the end of the window ends with finish_reason "length". One in the
@@ -201,17 +214,24 @@ class Engine:
         self._check_open()
         self._check_length(sum(len(message.sent.encode("utf-8", "replace")) for message in messages))
         with self._lock:
-            prompt = self._transcript.prompt(messages)
-            stops = (*stop, *self.template.stops)
-            return self._begin(
+            prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
+            generation = self._begin(
                 prompt,
                 sampling or Sampling(),
                 max_tokens=max_tokens,
-                stop=stops,
+                stop=(*stop, *self.template.stops),
                 grammar=grammar,
                 background=background,
+                shown=self._transcript.shown(tools),
                 started=started,
             )
+        parser = ReplyParser(
+            self.template.source,
+            family=self._transcript.family(tools),
+            prompt=prompt.text,
+            tools=[tool.name for tool in tools],
+        )
+        return Answer(generation, parser)
 
     def complete(
         self,
@@ -255,6 +275,7 @@ class Engine:
         grammar: str,
         background: bool,
         started: float,
+        shown: Sequence[int] = (),
     ) -> Generation:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
@@ -282,6 +303,7 @@ class Engine:
             max_tokens=max_tokens,
             penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
             boundaries=prompt.boundaries,
+            shown=shown,
             background=background,
             may_wait=True,
         )

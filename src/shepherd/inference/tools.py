@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from shepherd.errors import TemplateError, UsageError
-from shepherd.inference.replies import Family, family_of
 from shepherd.inference.template import ChatTemplate
-from shepherd.types import Message, ToolCall
+from shepherd.replies import Family, family_of
+from shepherd.types import Message, Tool, ToolCall
 
-__all__ = ["ToolPrompt", "check_tools", "map_strings"]
+__all__ = ["Entry", "Prepared", "ToolPrompt", "check_tools", "map_strings", "schema_of"]
 
 _PROBE = "probe_of_shepherd"
 _PROBE_TOOL = {
@@ -45,21 +46,26 @@ To call one, answer with its name and arguments as a JSON object between marks:
 </tool_call>"""
 
 
-def check_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The names of tools in OpenAI's form; UsageError for what is none, or is there twice."""
-    names = []
+def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
+    """The names of tools; UsageError for one that no model could call, or that is there twice."""
+    names: list[str] = []
     for i, tool in enumerate(tools):
-        function = tool.get("function") if isinstance(tool, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
             raise UsageError(
                 f"tool {i} has no usable name",
-                hint='write it as {"type": "function", "function": {"name": "letters_and_digits", ...}}',
+                hint="a name is letters, digits, _ and -, begins with a letter and has at most 64 of them",
             )
-        if name in names:
-            raise UsageError(f"tool {name!r} is there twice", hint="give each tool a name of its own")
-        names.append(name)
+        if tool.name in names:
+            raise UsageError(f"tool {tool.name!r} is there twice", hint="give each tool a name of its own")
+        names.append(tool.name)
     return tuple(names)
+
+
+def schema_of(tool: Tool) -> dict[str, Any]:
+    """The tool in OpenAI's form, as templates know it."""
+    parameters = tool.parameters or {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(parameters)}
+    return {"type": "function", "function": function}
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:
@@ -71,6 +77,24 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [map_strings(entry, change) for entry in value]
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the template gets as one message: role, content and `more`. `owners`: what it is made of."""
+
+    role: str
+    text: str
+    owners: tuple[int, ...]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Entries to render, and the tools as the template takes them; None where it takes none."""
+
+    entries: list[Entry]
+    tools: list[dict[str, Any]] | None
 
 
 class ToolPrompt:
@@ -103,47 +127,43 @@ class ToolPrompt:
         """Whether the template shows the calls of earlier answers."""
         return self._arguments_form is not None
 
-    def prepare(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]] | None]:
-        """What to render: messages and tools, for `ChatTemplate.render`.
-
-        Without tools and calls the messages are role and content, one for one.
-        """
+    def prepare(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Prepared:
+        """What to render. Without tools and calls the messages are role and content, one for one."""
         check_tools(tools)
         names = {call.id: call.name for message in messages for call in message.tool_calls}
-        prepared: list[dict[str, Any]] = []
-        for message in messages:
-            entry = self._entry(message, names)
+        entries: list[Entry] = []
+        for i, message in enumerate(messages):
+            entry = self._entry(message, i, names)
             # Templates without a place for results want user and assistant by turns.
-            if message.role == "tool" and entry["role"] == "user" and prepared and _is_result(prepared[-1]):
-                prepared[-1]["content"] += "\n" + entry["content"]
-            else:
-                prepared.append(entry)
+            if message.role == "tool" and entry.role == "user" and entries and _is_result(entries[-1]):
+                last = entries.pop()
+                entry = Entry("user", f"{last.text}\n{entry.text}", (*last.owners, i))
+            entries.append(entry)
         if not tools:
-            return prepared, None
+            return Prepared(entries, None)
+        shown = [schema_of(tool) for tool in tools]
         if self.takes_tools:
-            return prepared, [dict(tool) for tool in tools]
-        return _with_instructions(prepared, tools), None
+            return Prepared(entries, shown)
+        return Prepared(_with_instructions(entries, shown), None)
 
-    def _entry(self, message: Message, names: Mapping[str, str]) -> dict[str, Any]:
-        entry: dict[str, Any] = {"role": message.role, "content": message.sent}
+    def _entry(self, message: Message, i: int, names: Mapping[str, str]) -> Entry:
         if message.role == "tool":
+            if not self.takes_results:
+                return Entry("user", f"<tool_response>\n{message.sent}\n</tool_response>", (i,))
             name = names.get(message.tool_call_id, "")
-            if self.takes_results:
-                return {**entry, "tool_call_id": message.tool_call_id, "name": name}
-            return {"role": "user", "content": f"<tool_response>\n{message.sent}\n</tool_response>"}
+            return Entry("tool", message.sent, (i,), {"tool_call_id": message.tool_call_id, "name": name})
         if not message.tool_calls:
-            return entry
+            return Entry(message.role, message.sent, (i,))
         if self.takes_calls:
-            return {**entry, "tool_calls": [self._shown(call) for call in message.tool_calls]}
-        calls = "\n".join(_marked(call) for call in message.tool_calls)
-        return {**entry, "content": f"{message.sent}\n{calls}" if message.sent else calls}
+            calls = [self._shown(call) for call in message.tool_calls]
+            return Entry(message.role, message.sent, (i,), {"tool_calls": calls})
+        marked = "\n".join(_marked(call) for call in message.tool_calls)
+        return Entry(message.role, f"{message.sent}\n{marked}" if message.sent else marked, (i,))
 
     def _shown(self, call: ToolCall) -> dict[str, Any]:
         arguments: Any = call.arguments
         if self._arguments_form == "object":
-            arguments = json.loads(call.arguments)
+            arguments = _object_of(call.arguments)
         function = {"name": call.name, "arguments": arguments}
         return {"id": call.id, "type": "function", "function": function}
 
@@ -177,16 +197,23 @@ def _marked(call: ToolCall) -> str:
     return f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}\n</tool_call>'
 
 
-def _is_result(entry: Mapping[str, Any]) -> bool:
-    return entry["role"] == "user" and str(entry["content"]).endswith("</tool_response>")
+def _object_of(arguments: str) -> dict[str, Any]:
+    """Arguments as an object; those of remote models and of clients may be anything."""
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"arguments": arguments}
 
 
-def _with_instructions(
-    messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _is_result(entry: Entry) -> bool:
+    return entry.role == "user" and entry.text.endswith("</tool_response>")
+
+
+def _with_instructions(entries: list[Entry], tools: Sequence[Mapping[str, Any]]) -> list[Entry]:
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     text = _INSTRUCTIONS.format(tools=listed)
-    if messages and messages[0]["role"] == "system":
-        first = {**messages[0], "content": f"{messages[0]['content']}\n\n{text}"}
-        return [first, *messages[1:]]
-    return [{"role": "system", "content": text}, *messages]
+    if entries and entries[0].role == "system":
+        first = entries[0]
+        return [Entry("system", f"{first.text}\n\n{text}", first.owners), *entries[1:]]
+    return [Entry("system", text, ()), *entries]

@@ -7,70 +7,57 @@ contents. So it is known which characters the template wrote and which a person 
 - the text between two control tokens is tokenised on its own and cached. llama.cpp's tokenizers do the same
   inside, so the ids are those of the whole text;
 - an answer of our own enters as the ids that were sampled, after the generation prompt that it was sampled
-  after: tokenising its text again may give others, and the cache would be lost from there on.
+  after: tokenising its text again may give others, and the cache would be lost from there on. That holds for
+  its thoughts and calls too, as long as the template still shows them.
 
-A template that writes contents in another way (as JSON, in upper case, some of them twice) does not match.
-Then the whole is rendered and tokenised, with a zero-width space inside every control token that a
-content contains: correct, only slower. The comparison is made with the real rendering on every turn.
+Tools, and the calls of earlier answers, are a part of the skeleton. They get a zero-width space inside every
+control token that they contain. So does everything where a template writes contents in another way (as JSON,
+in upper case, some of them twice) and does not match its skeleton: then the whole is rendered and tokenised,
+correct, only slower. The comparison is made with the real rendering on every turn.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from shepherd.errors import TemplateError
+from shepherd.inference.prompt_builder import Prompt, PromptBuilder
+from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, match, render_form
 from shepherd.inference.template import ChatTemplate
+from shepherd.inference.tools import ToolPrompt
 from shepherd.inference.vocabulary import Vocabulary
-from shepherd.types import Message
+from shepherd.replies import Family, ReplyParser, ends_in_thought, marks_of, thinking_marks
+from shepherd.types import Message, Tool, ToolCall
 
 __all__ = ["Prompt", "Transcript"]
-
-_Tokenize = Callable[[str, bool], "array[int]"]
 
 _ZERO_WIDTH_SPACE = "\u200b"
 _CACHED_RUNS = 4096
 _CACHED_SKELETONS = 256
+_THOUGHT_KEYS = ("reasoning_content", "thinking")
+# Where an answer ends in harmony's manner: between its messages stands <|end|> as well.
+_HARMONY_END = re.compile(r"<\|(?:call|return)\|>|<\|end\|>(?!<\|start\|>assistant)")
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """Ids for the engine; how many each message has of them, the template's text around it included.
+class _Kept:
+    """An answer that enters as its ids, in place of what the template writes from `begin` to `end`.
 
-    `boundaries`: lengths at which later prompts may part from this one, ascending: the end of the system
-    prompt and that of the last message, before the template's invitation to answer.
+    `gap`: the blanks that stood behind the generation prompt.
     """
 
-    token_ids: array[int]
-    tokens_per_message: tuple[int, ...]
-    text: str
-    boundaries: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What the template gets as one message. `owners`: the messages it is made of."""
-
-    role: str
-    text: str
-    owners: tuple[int, ...]
-    answer: Message | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Skeleton:
-    """The template's own text: `texts[i]`, then the content of part `slots[i]`, ..., at last `texts[-1]`.
-
-    `closing`: how much of that last text belongs to the last message; the rest asks for an answer. -1 is
-    unknown.
-    """
-
-    texts: tuple[str, ...]
-    slots: tuple[int, ...]
-    closing: int
+    part: int
+    begin: Place
+    end: Place
+    gap: str
+    token_ids: tuple[int, ...]
 
 
 class Transcript:
@@ -79,44 +66,90 @@ class Transcript:
     def __init__(self, vocabulary: Vocabulary, template: ChatTemplate) -> None:
         self._vocabulary = vocabulary
         self._template = template
+        self._tools = ToolPrompt(template)
+        self._thought_keys = tuple(key for key in _THOUGHT_KEYS if key in template.source)
+        # One that says nothing of thoughts leaves them where they are.
+        marks = (*thinking_marks(template.source), *_THOUGHT_KEYS, "<|channel|>")
+        self._forgets_thoughts = any(mark in template.source for mark in marks)
         # Cannot occur in a template that was written before it was drawn.
         self._nonce = secrets.token_hex(8)
         self._tokenize = lru_cache(_CACHED_RUNS)(self._tokenize_run)
         self._skeleton = lru_cache(_CACHED_SKELETONS)(self._make_skeleton)
         self._says = lru_cache(_CACHED_RUNS)(self._detokenizes_to)
+        self._tells = lru_cache(_CACHED_RUNS)(self._is_told_by)
         self._folds_system: bool | None = None
 
-    def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """The ids that ask for the next answer. TemplateError when the template refuses the conversation."""
+    def family(self, tools: Sequence[Tool]) -> Family | None:
+        """How calls are written when these tools are there; None: as the template says."""
+        return self._tools.family if tools else None
+
+    def shown(self, tools: Sequence[Tool]) -> tuple[int, ...]:
+        """The control tokens that a parser of answers must see."""
+        marks = marks_of(self._template.source, family=self.family(tools), has_tools=bool(tools))
+        return self._controls(marks)
+
+    def prompt(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, ends_thought: bool = False
+    ) -> Prompt:
+        """The ids that ask for the next answer. TemplateError when the template refuses the conversation.
+
+        With `ends_thought`, a thought that the template begins for the model is ended at once.
+        """
         if not messages:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
-        parts = self._parts(messages)
-        text = self._template.render(
-            [{"role": part.role, "content": part.text} for part in parts], add_generation_prompt=True
-        )
-        skeleton = self._skeleton(tuple((part.role, bool(part.text)) for part in parts))
-        contents = None if skeleton is None else _match(text, skeleton, parts)
-        builder = _Builder(self._vocabulary, self._tokenize, len(messages))
+        parts, shown_tools = self._parts(messages, tools)
+        try:
+            text = self._render(parts, shown_tools)
+        except TemplateError:
+            # Some take thoughts in certain places only.
+            if not any(part.thought for part in parts):
+                raise
+            parts = [replace(part, thought="") for part in parts]
+            text = self._render(parts, shown_tools)
+        skeleton = self._skeleton(_shape(parts), shown_tools)
+        contents = None if skeleton is None else match(text, skeleton, parts)
+        builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages))
         if skeleton is None or contents is None:
-            text = self._neutral(parts)
+            text = self._render(self._neutral(parts), shown_tools)
             builder.template(text)
-            builder.flush()
-            counts = _by_length(len(builder.ids), [message.sent for message in messages])
+            counts = None
         else:
-            self._assemble(builder, skeleton, contents, parts)
+            kept = self._kept(skeleton, contents, parts, shown_tools)
+            self._assemble(builder, skeleton, contents, parts, kept)
             counts = builder.counts
+        if ends_thought and ends_in_thought(self._template.source, text):
+            ending = f"\n\n{thinking_marks(self._template.source)[1]}\n\n"
+            builder.template(ending)
+            text += ending
+        builder.flush()
+        if counts is None:
+            counts = _by_length(len(builder.ids), [message.sent for message in messages])
         return builder.prompt(counts, text)
 
-    def _parts(self, messages: Sequence[Message]) -> list[_Part]:
-        parts = [
-            _Part(m.role, m.sent, (i,), m if m.role == "assistant" and m.token_ids else None)
-            for i, m in enumerate(messages)
-        ]
+    # ---- parts
+
+    def _parts(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Part], str]:
+        prepared = self._tools.prepare(messages, tools)
+        parts = []
+        for entry in prepared.entries:
+            message = messages[entry.owners[-1]] if entry.owners else None
+            is_answer = message is not None and message.role == "assistant"
+            parts.append(
+                Part(
+                    entry.role,
+                    entry.text,
+                    entry.owners or (0,),
+                    message.thought if message is not None and is_answer and self._thought_keys else "",
+                    self._neutral_json(entry.more) if entry.more else "",
+                    message if message is not None and is_answer and message.token_ids else None,
+                )
+            )
+        shown = self._neutral_json(prepared.tools) if prepared.tools else ""
         if len(parts) < 2 or parts[0].role != "system" or parts[1].role != "user" or not self._must_fold():
-            return parts
+            return parts, shown
         system, user = parts[0], parts[1]
         text = f"{system.text}\n\n{user.text}" if system.text else user.text
-        return [_Part("user", text, (0, 1)), *parts[2:]]
+        return [Part("user", text, (*system.owners, *user.owners)), *parts[2:]], shown
 
     def _must_fold(self) -> bool:
         """Whether the template has no place for a system message, so that it goes before the user's first."""
@@ -130,109 +163,217 @@ class Transcript:
                 self._folds_system = True
         return self._folds_system
 
-    def _make_skeleton(self, shape: tuple[tuple[str, bool], ...]) -> _Skeleton | None:
-        """The skeleton of a conversation of these roles, empty contents staying empty; None without one."""
-        marks = [f"zq{self._nonce}x{i}zq" if full else "" for i, (_, full) in enumerate(shape)]
-        messages = [{"role": role, "content": mark} for (role, _), mark in zip(shape, marks, strict=True)]
+    def _render(self, parts: Sequence[Part], tools: str) -> str:
+        forms = [
+            render_form(part.role, part.text, part.thought, _loads(part.more), self._thought_keys)
+            for part in parts
+        ]
+        return self._template.render(forms, add_generation_prompt=True, tools=_loads(tools) or None)
+
+    def _neutral_json(self, value: object) -> str:
+        return self._vocabulary.control_pattern.sub(_broken, json.dumps(value, ensure_ascii=False))
+
+    def _neutral(self, parts: Sequence[Part]) -> list[Part]:
+        pattern = self._vocabulary.control_pattern
+        return [
+            replace(part, text=pattern.sub(_broken, part.text), thought=pattern.sub(_broken, part.thought))
+            for part in parts
+        ]
+
+    # ---- skeletons
+
+    def _make_skeleton(self, shape: Shape, tools: str) -> Skeleton | None:
+        """The skeleton of a conversation of this shape, empty contents staying empty; None without one."""
+        forms: list[dict[str, Any]] = []
+        marks: dict[str, Slot] = {}
+        may_lack: set[str] = set()
+        for i, (role, has_text, has_thought, more) in enumerate(shape):
+            content = f"zq{self._nonce}x{i}zq" if has_text else ""
+            thought = f"zq{self._nonce}t{i}zq" if has_thought else ""
+            marks |= {mark: Slot(i, mark is thought) for mark in (content, thought) if mark}
+            may_lack |= {thought, content if role == "assistant" and more else ""}
+            forms.append(render_form(role, content, thought, _loads(more), self._thought_keys))
+        shown_tools = _loads(tools) or None
         try:
-            text = self._template.render(messages, add_generation_prompt=True)
+            text = self._template.render(forms, add_generation_prompt=True, tools=shown_tools)
         except TemplateError:
             return None
-        found = sorted((text.find(mark), i) for i, mark in enumerate(marks) if mark)
-        if any(at < 0 or text.count(marks[i]) != 1 for at, i in found):
+        counts = {mark: text.count(mark) for mark in marks}
+        if any(n != 1 and not (n == 0 and mark in may_lack) for mark, n in counts.items()):
             return None
+        found = sorted((text.index(mark), mark) for mark, n in counts.items() if n)
         texts, start = [], 0
-        for at, i in found:
+        for at, mark in found:
             texts.append(text[start:at])
-            start = at + len(marks[i])
-        return _Skeleton(
-            (*texts, text[start:]), tuple(i for _, i in found), self._closing(messages, text, start)
-        )
+            start = at + len(mark)
+        closing = self._closing(forms, shown_tools, text, start)
+        return Skeleton((*texts, text[start:]), tuple(marks[mark] for _, mark in found), closing)
 
-    def _closing(self, messages: list[dict[str, str]], text: str, start: int) -> int:
+    def _closing(self, forms: list[dict[str, Any]], tools: Any, text: str, start: int) -> int:
         try:
-            uninvited = self._template.render(messages, add_generation_prompt=False)
+            uninvited = self._template.render(forms, add_generation_prompt=False, tools=tools)
         except TemplateError:
             return -1
         return len(uninvited) - start if start <= len(uninvited) and text.startswith(uninvited) else -1
 
-    def _assemble(
-        self, builder: _Builder, skeleton: _Skeleton, contents: Sequence[str], parts: Sequence[_Part]
-    ) -> None:
-        for before, slot, content in zip(skeleton.texts, skeleton.slots, contents, strict=False):
-            part = parts[slot]
-            builder.owner = part.owners[-1]
-            answer = part.answer
-            asked = None if answer is None else self._generation_prompt(parts, slot, before)
-            if answer is not None and asked is not None and self._is_kept(answer, content):
-                builder.template(asked)
-                builder.answer(answer.token_ids)
-            else:
-                builder.template(before)
-                if slot > 0 and parts[slot - 1].role == "system":
-                    builder.bound()
-                builder.content(content)
-        builder.template(skeleton.texts[-1], bound_at=skeleton.closing)
-        builder.flush()
+    # ---- answers of our own
 
-    def _generation_prompt(self, parts: Sequence[_Part], slot: int, before: str) -> str | None:
-        """The template's text before this answer when it was sampled, if it differs in blanks at most."""
-        earlier = self._skeleton(tuple((part.role, bool(part.text)) for part in parts[:slot]))
-        if earlier is None:
+    def _kept(
+        self, skeleton: Skeleton, contents: Sequence[str], parts: Sequence[Part], tools: str
+    ) -> list[_Kept]:
+        """The answers that enter as their ids, in order."""
+        kept: list[_Kept] = []
+        shape = _shape(parts)
+        for i, part in enumerate(parts):
+            if part.answer is None:
+                continue
+            earlier = self._skeleton(shape[:i], tools) if i else None
+            piece = None if earlier is None else skeleton.after(earlier.slots[-1] if earlier.slots else None)
+            if earlier is None or piece is None:
+                continue
+            asked = earlier.texts[-1]
+            begin = Place(piece, len(asked.rstrip()))
+            if not skeleton.texts[piece].startswith(asked.rstrip()):
+                continue
+            end = self._plain_end(skeleton, contents, part, i, begin)
+            if end is None and self._shows_all(skeleton, part, part.answer, i):
+                end = self._marked_end(skeleton, part.answer, i, begin, asked)
+            if end is not None:
+                kept.append(_Kept(i, begin, end, asked[begin.offset :], part.answer.token_ids))
+        return kept
+
+    def _plain_end(
+        self, skeleton: Skeleton, contents: Sequence[str], part: Part, i: int, begin: Place
+    ) -> Place | None:
+        """Where an answer ends that is text alone, whole, and said by its ids; None when it is not that."""
+        answer, at = part.answer, begin.piece
+        if answer is None or part.more or at >= len(skeleton.slots) or skeleton.slots[at] != Slot(i, False):
             return None
-        asked = earlier.texts[-1]
-        return asked if asked.rstrip() == before.rstrip() else None
+        if skeleton.texts[at][begin.offset :].strip() or part.text != answer.sent:
+            return None
+        if contents[at] not in (answer.sent, answer.sent.strip()):
+            return None
+        return Place(at + 1, 0) if self._says(answer.token_ids, answer.sent) else None
 
-    def _is_kept(self, answer: Message, content: str) -> bool:
-        """Whether the template shows this answer whole and its ids still say what it says."""
-        if content != answer.sent and content != answer.sent.strip():
+    def _shows_all(self, skeleton: Skeleton, part: Part, answer: Message, i: int) -> bool:
+        """Whether the template still shows the text and the thought of this answer."""
+        if part.text.strip() and Slot(i, False) not in skeleton.slots:
             return False
-        return self._says(answer.token_ids, answer.sent)
+        if not answer.thought.strip() or not self._forgets_thoughts:
+            return True
+        return Slot(i, True) in skeleton.slots
+
+    def _marked_end(
+        self, skeleton: Skeleton, answer: Message, i: int, begin: Place, asked: str
+    ) -> Place | None:
+        """Where an answer ends that has thoughts, calls or heads, if its ids tell just what it is."""
+        last = max((n for n, slot in enumerate(skeleton.slots) if slot.part == i), default=-1)
+        place = Place(last + 1, 0) if last >= 0 else begin
+        text = skeleton.texts[place.piece]
+        at = self._end_of_turn(text, place.offset)
+        if at is None and answer.tool_calls:
+            return None
+        end = place if at is None else Place(place.piece, at)
+        shown = "".join(skeleton.texts[begin.piece : end.piece + 1])
+        if self._tools.takes_calls and not all(call.name in shown for call in answer.tool_calls):
+            return None
+        is_told = self._tells(answer.token_ids, answer.sent, answer.tool_calls, asked)
+        return end if is_told else None
+
+    def _end_of_turn(self, text: str, start: int) -> int | None:
+        if "<|channel|>" in self._template.source:
+            found = _HARMONY_END.search(text, start)
+            return None if found is None else found.start()
+        for token in self._vocabulary.control_pattern.finditer(text, start):
+            if self._vocabulary.is_end(self._vocabulary.controls[token[0]]):
+                return token.start()
+        return None
 
     def _detokenizes_to(self, token_ids: tuple[int, ...], text: str) -> bool:
         if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
             return False
         return self._vocabulary.detokenize(token_ids).decode("utf-8", "replace") == text
 
+    def _is_told_by(
+        self, token_ids: tuple[int, ...], text: str, calls: tuple[ToolCall, ...], asked: str
+    ) -> bool:
+        """Whether these ids, parsed again, are this answer."""
+        if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
+            return False
+        source, family = self._template.source, self._tools.family if calls else None
+        shown = self._controls(marks_of(source, family=family, has_tools=bool(calls)))
+        spoken = self._vocabulary.detokenize(token_ids, shown=shown).decode("utf-8", "replace")
+        parser = ReplyParser(source, family=family, prompt=asked, tools=[call.name for call in calls])
+        pieces = [event.piece for event in (*parser.feed(spoken), *parser.end())]
+        told = [(piece.name, piece.arguments) for piece in pieces if isinstance(piece, ToolCall)]
+        said = "".join(piece for piece in pieces if isinstance(piece, str))
+        return said == text and told == [(call.name, call.arguments) for call in calls]
+
+    def _controls(self, marks: Sequence[str]) -> tuple[int, ...]:
+        controls = self._vocabulary.controls
+        return tuple(sorted({controls[mark] for mark in marks if mark in controls}))
+
+    # ---- ids
+
+    def _assemble(
+        self,
+        builder: PromptBuilder,
+        skeleton: Skeleton,
+        contents: Sequence[str],
+        parts: Sequence[Part],
+        kept: Sequence[_Kept],
+    ) -> None:
+        place = Place(0, 0)
+        for answer in kept:
+            if (answer.begin.piece, answer.begin.offset) < (place.piece, place.offset):
+                continue
+            self._write(builder, skeleton, contents, parts, place, answer.begin)
+            builder.owner = parts[answer.part].owners[-1]
+            builder.template(answer.gap)
+            builder.answer(answer.token_ids)
+            place = answer.end
+        self._write(builder, skeleton, contents, parts, place, None)
+
+    def _write(
+        self,
+        builder: PromptBuilder,
+        skeleton: Skeleton,
+        contents: Sequence[str],
+        parts: Sequence[Part],
+        begin: Place,
+        end: Place | None,
+    ) -> None:
+        """Texts and contents from one place to another, or to the end."""
+        last = len(skeleton.slots) if end is None else end.piece
+        for piece in range(begin.piece, last + 1):
+            start = begin.offset if piece == begin.piece else 0
+            slot = skeleton.slots[piece] if piece < len(skeleton.slots) else None
+            if slot is not None:
+                builder.owner = parts[slot.part].owners[-1]
+            if piece == last:
+                stop = None if end is None else end.offset
+                bound_at = skeleton.closing - start if end is None else -1
+                builder.template(skeleton.texts[piece][start:stop], bound_at=bound_at)
+            elif slot is not None:
+                builder.template(skeleton.texts[piece][start:])
+                if slot.part > 0 and parts[slot.part - 1].role == "system":
+                    builder.bound()
+                builder.content(contents[piece])
+
     def _tokenize_run(self, text: str, after_ids: bool) -> array[int]:
         return self._vocabulary.tokenize_after(text) if after_ids else self._vocabulary.tokenize(text)
 
-    def _neutral(self, parts: Sequence[_Part]) -> str:
-        pattern = self._vocabulary.control_pattern
-        messages = [
-            {
-                "role": part.role,
-                "content": pattern.sub(lambda m: m[0][0] + _ZERO_WIDTH_SPACE + m[0][1:], part.text),
-            }
-            for part in parts
-        ]
-        return self._template.render(messages, add_generation_prompt=True)
+
+def _shape(parts: Sequence[Part]) -> Shape:
+    return tuple((part.role, bool(part.text), bool(part.thought), part.more) for part in parts)
 
 
-def _match(text: str, skeleton: _Skeleton, parts: Sequence[_Part]) -> list[str] | None:
-    """What stands in each slot of the rendered text; None when text and skeleton do not add up exactly."""
-    if not text.startswith(skeleton.texts[0]):
-        return None
-    at, contents = len(skeleton.texts[0]), []
-    for slot, after in zip(skeleton.slots, skeleton.texts[1:], strict=True):
-        for content in _as_templates_write(parts[slot]):
-            if text.startswith(content, at) and text.startswith(after, at + len(content)):
-                contents.append(content)
-                at += len(content) + len(after)
-                break
-        else:
-            return None
-    return contents if at == len(text) else None
+def _loads(text: str) -> Any:
+    return json.loads(text) if text else {}
 
 
-def _as_templates_write(part: _Part) -> Iterator[str]:
-    yield part.text
-    yield part.text.strip()
-    if part.role == "assistant" and "</think>" in part.text:
-        answer = part.text.rsplit("</think>", 1)[1]
-        yield answer
-        yield answer.lstrip("\n")
-        yield answer.strip()
+def _broken(control: re.Match[str]) -> str:
+    return control[0][0] + _ZERO_WIDTH_SPACE + control[0][1:]
 
 
 def _by_length(total: int, texts: Sequence[str]) -> list[int]:
@@ -241,76 +382,3 @@ def _by_length(total: int, texts: Sequence[str]) -> list[int]:
     counts = [total * weight // sum(weights) for weight in weights]
     counts[-1] += total - sum(counts)
     return counts
-
-
-class _Builder:
-    """Collects ids: control tokens where the template writes them, runs of text between them, sampled ids."""
-
-    def __init__(self, vocabulary: Vocabulary, tokenize: _Tokenize, n_messages: int) -> None:
-        self._vocabulary, self._tokenize = vocabulary, tokenize
-        self.ids: array[int] = array("i")
-        self.counts = [0] * n_messages
-        self.owner = 0
-        self._run: list[str] = []
-        self._run_owner: int | None = None
-        self._after_ids = False
-        self._strip_next = False
-        self._boundaries: list[int] = []
-
-    def bound(self) -> None:
-        """A boundary behind the ids that nothing to come can change."""
-        if self.ids:
-            self._boundaries.append(len(self.ids))
-
-    def template(self, text: str, *, bound_at: int = -1) -> None:
-        """The template's text; a boundary before the control token that begins at `bound_at`, if one does."""
-        start = 0
-        for match in self._vocabulary.control_pattern.finditer(text):
-            self._run.append(text[start : match.start()])
-            self._control(self._vocabulary.controls[match[0]], is_bound=match.start() == bound_at)
-            start = match.end()
-        self._run.append(text[start:])
-
-    def content(self, text: str) -> None:
-        self._run.append(text)
-        # The run ends in the template's text of the next message, and still is this one's.
-        self._run_owner = self.owner
-
-    def answer(self, token_ids: Sequence[int]) -> None:
-        self.flush()
-        self._add(array("i", token_ids))
-        self._after_ids = True
-
-    def flush(self, *, strip_end: bool = False) -> None:
-        run = "".join(self._run)
-        self._run.clear()
-        if self._strip_next:
-            run = run.lstrip()
-        if strip_end:
-            run = run.rstrip()
-        if run:
-            self._add(self._tokenize(run, self._after_ids))
-        self._run_owner = None
-        self._after_ids = self._strip_next = False
-
-    def prompt(self, counts: list[int], text: str) -> Prompt:
-        """The ids, after one BOS if the model wants one: templates may have written it themselves."""
-        bos, boundaries = self._vocabulary.bos, self._boundaries
-        if self._vocabulary.adds_bos and (not self.ids or self.ids[0] != bos):
-            self.ids.insert(0, bos)
-            counts[0] += 1
-            boundaries = [length + 1 for length in boundaries]
-        inner = sorted({length for length in boundaries if length < len(self.ids)})
-        return Prompt(self.ids, tuple(counts), text, tuple(inner))
-
-    def _control(self, token: int, *, is_bound: bool) -> None:
-        before, after = self._vocabulary.strips(token)
-        self.flush(strip_end=before)
-        if is_bound:
-            self.bound()
-        self._add(array("i", [token]))
-        self._strip_next = after
-
-    def _add(self, ids: array[int]) -> None:
-        self.ids.extend(ids)
-        self.counts[self.owner if self._run_owner is None else self._run_owner] += len(ids)

@@ -6,7 +6,7 @@ import ctypes
 import re
 import threading
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -126,15 +126,16 @@ class Vocabulary:
                     return both[len(head) :]
         return self.tokenize(text)
 
-    def detokenize(self, tokens: Iterable[int]) -> bytes:
-        """The bytes that these tokens stand for, one after the other; control tokens stand for none."""
+    def detokenize(self, tokens: Iterable[int], *, shown: Collection[int] = ()) -> bytes:
+        """The bytes that these tokens stand for; control tokens stand for none, but for those `shown`."""
         out = bytearray()
         buffer = ctypes.create_string_buffer(256)
         with self._open() as handle:
             for token in tokens:
-                n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, False)
+                special = token in shown
+                n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, special)
                 if n < 0:
                     buffer = ctypes.create_string_buffer(-n)
-                    n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, False)
+                    n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, special)
                 out += buffer.raw[:n]
         return bytes(out)

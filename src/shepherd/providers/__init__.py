@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shepherd.providers.kinds import KINDS, Kind
 from shepherd.providers.opening import open_remote
-from shepherd.providers.protocol import ChatModel, Piece, Reply
+from shepherd.providers.protocol import ChatModel, Reply
 from shepherd.providers.remote import RemoteModel
 from shepherd.providers.settings import LOCAL, ProviderSettings
 from shepherd.providers.table import ProviderTable
@@ -18,7 +18,6 @@ __all__ = [
     "LOCAL",
     "ChatModel",
     "Kind",
-    "Piece",
     "ProviderSettings",
     "ProviderTable",
     "RemoteModel",

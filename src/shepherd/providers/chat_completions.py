@@ -13,7 +13,7 @@ from shepherd.providers.failures import failure_of
 from shepherd.providers.keys import ApiKey
 from shepherd.providers.remote import Request
 from shepherd.providers.settings import ProviderSettings
-from shepherd.providers.thinking import ThoughtSplitter
+from shepherd.replies import ReplyParser
 from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
 
 __all__ = ["ChatCompletions"]
@@ -133,16 +133,16 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 def _events(chunks: Any) -> Iterator[Event]:
     """The events of a stream; fields that should be there may be missing or null, as servers do."""
-    splitter = ThoughtSplitter()
+    parser = ReplyParser("")  # servers may leave thoughts in the answer
     calls: dict[int, list[str]] = {}
     for chunk in chunks:
         for choice in getattr(chunk, "choices", None) or ():
             delta = getattr(choice, "delta", None)
             if delta is not None:
-                yield from _pieces(delta, splitter)
+                yield from _pieces(delta, parser)
                 _collect(calls, delta)
             if reason := getattr(choice, "finish_reason", None):
-                yield from splitter.rest()
+                yield from (event.piece for event in parser.end())
                 yield from (ToolCall(*parts) for _, parts in sorted(calls.items()))
                 calls.clear()
                 yield End(_REASONS.get(reason, "stop"))
@@ -150,13 +150,13 @@ def _events(chunks: Any) -> Iterator[Event]:
             yield usage
 
 
-def _pieces(delta: Any, splitter: ThoughtSplitter) -> Iterator[Event]:
+def _pieces(delta: Any, parser: ReplyParser) -> Iterator[Event]:
     thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
     if isinstance(thought, str) and thought:
         yield Thought(thought)
     for text in (getattr(delta, "content", None), getattr(delta, "refusal", None)):
         if isinstance(text, str) and text:
-            yield from splitter.pieces(text)
+            yield from (event.piece for event in parser.feed(text))
 
 
 def _collect(calls: dict[int, list[str]], delta: Any) -> None:

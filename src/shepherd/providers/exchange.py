@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from shepherd.errors import InternalError, ProviderError, ProviderUnavailableError, ShepherdError
-from shepherd.providers.protocol import Piece
-from shepherd.types import FinishReason
+from shepherd.types import FinishReason, Piece
 
 __all__ = ["End", "Event", "Exchange", "Link", "RetryPolicy", "Usage"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from shepherd.types import Message, Sampling, Thought, ToolCall, TurnStats
+from shepherd.types import Message, Piece, Sampling, Tool, ToolCall, TurnStats
 
-__all__ = ["ChatModel", "Description", "Piece", "Reply"]
-
-# Plain text is the answer itself.
-Piece: TypeAlias = str | Thought | ToolCall
+__all__ = ["ChatModel", "Description", "Reply"]
 
 
 class Description(Protocol):
@@ -47,7 +44,15 @@ class Reply(Protocol):
 
     @property
     def text(self) -> str:
-        """The whole answer, without thoughts."""
+        """The whole answer, without thoughts and calls."""
+
+    @property
+    def thought(self) -> str:
+        """What it thought before; empty where that is not needed again."""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that it wants to call."""
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -77,6 +82,11 @@ class ChatModel(Protocol):
         """How many tokens `text` has, or about how many."""
 
     def generate(
-        self, messages: Sequence[Message], *, sampling: Sampling | None = None, max_tokens: int = 1024
+        self,
+        messages: Sequence[Message],
+        *,
+        sampling: Sampling | None = None,
+        max_tokens: int = 1024,
+        tools: Sequence[Tool] = (),
     ) -> Reply:
         """Begin an answer; ContextOverflowError when the prompt leaves no room for one."""

@@ -14,10 +14,9 @@ from shepherd.errors import ContextOverflowError, ProviderError, ShepherdError, 
 from shepherd.providers.accounting import Account, Entry, answered, settle, update
 from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
-from shepherd.providers.protocol import Piece
 from shepherd.providers.ratios import RatioStore
 from shepherd.providers.settings import ProviderSettings
-from shepherd.types import FinishReason, Message, Sampling, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import FinishReason, Message, Piece, Sampling, Thought, Tool, ToolCall, TurnStats
 
 __all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "Request", "Transport"]
 
@@ -243,6 +242,11 @@ class RemoteReply:
     def text(self) -> str:
         """The whole answer, without thoughts."""
         return "".join(self._pieces)
+
+    @property
+    def thought(self) -> str:
+        """None: servers do not want it back."""
+        return ""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.inference.replies import Called, ReplyParser, Said, Thought, family_of
+from shepherd.replies import ReplyEvent, ReplyParser, family_of
+from shepherd.types import Thought, ToolCall
 
 TEMPLATES = {
     "hermes": "{{ '<tool_call>' }} {{ '<think>' }}",
@@ -33,21 +34,33 @@ def events_of(family: str, pieces, *, prompt: str = "", tools=TOOLS) -> list:
     found = [event for piece in pieces for event in parser.feed(piece)] + parser.end()
     joined: list = []
     for event in found:
-        if joined and type(event) is type(joined[-1]) and not isinstance(event, Called):
-            last = joined.pop()
-            joined.append(type(event)(last.text + event.text, last.raw + event.raw))
+        last = joined[-1] if joined else None
+        if last is not None and (both := sum_of(last.piece, event.piece)) is not None:
+            joined[-1] = ReplyEvent(both, last.raw + event.raw)
         else:
             joined.append(event)
     return joined
+
+
+def sum_of(first, second):
+    """Two pieces as one; a marker, which is "", goes with anything but a call. None where they differ."""
+    if isinstance(first, ToolCall) or isinstance(second, ToolCall):
+        return None
+    if first == "" or second == "":
+        return first or second
+    if type(first) is not type(second):
+        return None
+    return first + second if isinstance(first, str) else Thought(first.text + second.text)
 
 
 def told(family: str, text: str, **options) -> tuple[str, str, list[tuple[str, dict]]]:
     """Text, thought and calls of a reply."""
     events = events_of(family, [text], **options)
     assert "".join(event.raw for event in events) == text
-    said = "".join(event.text for event in events if isinstance(event, Said))
-    thought = "".join(event.text for event in events if isinstance(event, Thought))
-    calls = [(e.call.name, json.loads(e.call.arguments)) for e in events if isinstance(e, Called)]
+    pieces = [event.piece for event in events]
+    said = "".join(piece for piece in pieces if isinstance(piece, str))
+    thought = "".join(piece.text for piece in pieces if isinstance(piece, Thought))
+    calls = [(c.name, json.loads(c.arguments)) for c in pieces if isinstance(c, ToolCall)]
     return said, thought, calls
 
 
@@ -224,9 +237,8 @@ MALFORMED = [
 def test_malformed_call_is_text_and_never_lost(family: str, reply: str) -> None:
     events = events_of(family, [reply])
 
-    assert not any(isinstance(event, Called) for event in events)
     assert "".join(event.raw for event in events) == reply
-    assert "".join(event.text for event in events if isinstance(event, Said)) == reply
+    assert "".join(event.piece for event in events) == reply
 
 
 @pytest.mark.parametrize("reply", ["<tool_call>bad" + HERMES, "<tool_call>bad</tool_call>" + HERMES])
@@ -238,11 +250,11 @@ def test_call_behind_a_malformed_one_is_found(reply: str) -> None:
 
 
 def test_text_before_a_call_comes_at_once() -> None:
-    parser = ReplyParser(TEMPLATES["hermes"])
+    parser = ReplyParser(TEMPLATES["hermes"], tools=TOOLS)
 
-    assert parser.feed("Let me look") == [Said("Let me look", "Let me look")]
-    assert parser.feed(" <tool_c") == [Said(" ", " ")]
-    assert parser.feed("ake>") == [Said("<tool_cake>", "<tool_cake>")]
+    assert parser.feed("Let me look") == [ReplyEvent("Let me look", "Let me look")]
+    assert parser.feed(" <tool_c") == [ReplyEvent(" ", " ")]
+    assert parser.feed("ake>") == [ReplyEvent("<tool_cake>", "<tool_cake>")]
 
 
 def test_prompt_that_ends_inside_a_thought_begins_with_one() -> None:
@@ -259,7 +271,7 @@ def test_answer_in_json_is_an_answer_when_there_are_no_tools() -> None:
 
     assert told("json", reply, tools=()) == (reply, "", [])
     parser = ReplyParser(TEMPLATES["json"])
-    assert parser.feed('{"name": "ge') == [Said('{"name": "ge', '{"name": "ge')]
+    assert parser.feed('{"name": "ge') == [ReplyEvent('{"name": "ge', '{"name": "ge')]
 
 
 def test_json_answer_is_not_held_back_when_its_first_key_is_none_of_a_call() -> None:
@@ -269,7 +281,7 @@ def test_json_answer_is_not_held_back_when_its_first_key_is_none_of_a_call() -> 
 
 
 def test_endless_call_becomes_text_in_the_end() -> None:
-    parser = ReplyParser(TEMPLATES["hermes"])
+    parser = ReplyParser(TEMPLATES["hermes"], tools=TOOLS)
     piece = "x" * 65_536
 
     events = (
@@ -280,8 +292,9 @@ def test_endless_call_becomes_text_in_the_end() -> None:
 
 
 def test_ids_are_what_every_template_takes() -> None:
-    parser = ReplyParser(TEMPLATES["hermes"])
-    calls = [e.call for e in [*parser.feed(HERMES + ADD), *parser.end()] if isinstance(e, Called)]
+    parser = ReplyParser(TEMPLATES["hermes"], tools=TOOLS)
+    events = [*parser.feed(HERMES + ADD), *parser.end()]
+    calls = [event.piece for event in events if isinstance(event.piece, ToolCall)]
 
     assert len({call.id for call in calls}) == 2
     assert all(len(call.id) == 9 and call.id.isalnum() for call in calls)
@@ -365,5 +378,6 @@ def test_any_split_gives_the_same_events_and_loses_nothing(family, parts, cuts, 
     assert events_of(family, pieces, prompt=prompt, tools=tools) == whole
     assert events_of(family, text, prompt=prompt, tools=tools) == whole
     for event in whole:
-        if isinstance(event, Called):
-            assert isinstance(json.loads(event.call.arguments), dict)
+        if isinstance(event.piece, ToolCall):
+            assert tools
+            assert isinstance(json.loads(event.piece.arguments), dict)

@@ -1,8 +1,9 @@
 """What a model says, told apart while it comes: text, thoughts, tool calls.
 
 Each family of models marks them in its own way, known by what its chat template has in it. The markers come
-as text, so the stream must hold control tokens too. Nothing is lost: the `raw` of all events, joined, is the
-stream, and a call that cannot be read is text. What the events are does not depend on how the stream was cut.
+as text: the stream must hold those of `marks_of` also where they are control tokens. Nothing is lost: the
+`raw` of all events, joined, is the stream, and a call that cannot be read is text. What the events are does
+not depend on how the stream was cut.
 """
 
 from __future__ import annotations
@@ -14,40 +15,33 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from shepherd.inference import tool_calls
-from shepherd.inference.tool_calls import Call, JSONEnd
-from shepherd.types import ToolCall
+from shepherd.replies import tool_calls
+from shepherd.replies.tool_calls import Call, JSONEnd
+from shepherd.types import Piece, Thought, ToolCall
 
-__all__ = ["Called", "Family", "ReplyEvent", "ReplyParser", "Said", "Thought", "family_of", "thinking_marks"]
+__all__ = [
+    "Family",
+    "ReplyEvent",
+    "ReplyParser",
+    "ends_in_thought",
+    "family_of",
+    "marks_of",
+    "thinking_marks",
+]
 
 Family = Literal["hermes", "llama3", "mistral", "harmony", "deepseek", "functiongemma", "gemma", "json"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A piece of the answer. `raw` is what the model wrote for it, markers included."""
+class ReplyEvent:
+    """A piece of the answer, "" where only a marker was read; `raw` is what the model wrote for it.
 
-    text: str
+    Where several calls were written as one text, the first has it as its `raw`.
+    """
+
+    piece: Piece
     raw: str
 
-
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """A piece of what the model thinks before it answers."""
-
-    text: str
-    raw: str
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """A whole tool call. Where several were written as one text, the first has it as its `raw`."""
-
-    call: ToolCall
-    raw: str
-
-
-ReplyEvent = Said | Thought | Called
 
 # What in a template tells the family; the first that fits.
 _FAMILIES: tuple[tuple[str, Family], ...] = (
@@ -60,6 +54,26 @@ _FAMILIES: tuple[tuple[str, Family], ...] = (
     ("<|start_header_id|>", "llama3"),
     ("<start_of_turn>", "gemma"),
 )
+_DS_BEGIN, _DS_END, _DS_SEP = (
+    "<\uff5ctool\u2581call\u2581begin\uff5c>",
+    "<\uff5ctool\u2581call\u2581end\uff5c>",
+    "<\uff5ctool\u2581sep\uff5c>",
+)
+_DS_CALLS_BEGIN, _DS_CALLS_END = (
+    "<\uff5ctool\u2581calls\u2581begin\uff5c>",
+    "<\uff5ctool\u2581calls\u2581end\uff5c>",
+)
+_HEADS = ("<|start|>", "<|channel|>")
+_CALL_ENDS = (*_HEADS, "<|end|>", "<|return|>", "<|call|>")
+_MARKS = (*_CALL_ENDS, "<|message|>")
+# What a call is written with, where vocabularies may have a token for it.
+_CALL_MARKS: dict[Family, tuple[str, ...]] = {
+    "hermes": ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+    "llama3": ("<|python_tag|>",),
+    "mistral": ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
+    "deepseek": (_DS_CALLS_BEGIN, _DS_BEGIN, _DS_SEP, _DS_END, _DS_CALLS_END),
+    "functiongemma": ("<start_function_call>", "<end_function_call>", "<escape>"),
+}
 _THINKING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
 
 # Longer calls are text: what is held back has an end.
@@ -84,6 +98,20 @@ def family_of(template: str) -> Family:
 def thinking_marks(template: str) -> tuple[str, str]:
     """Begin and end of a thought; <think> where the template does not say."""
     return next((marks for marks in _THINKING if marks[0] in template or marks[1] in template), _THINKING[0])
+
+
+def marks_of(template: str, *, family: Family | None = None, has_tools: bool = True) -> tuple[str, ...]:
+    """The texts that a parser must see even where they are control tokens, which have no text."""
+    family = family or family_of(template)
+    messages = (*_MARKS, "<|constrain|>") if family == "harmony" else ()
+    return (*thinking_marks(template), *messages, *(_CALL_MARKS.get(family, ()) if has_tools else ()))
+
+
+def ends_in_thought(template: str, prompt: str) -> bool:
+    """Whether a rendered prompt leaves the model to begin inside a thought."""
+    if family_of(template) == "harmony":
+        return _last_channel(prompt) == "analysis"
+    return prompt.rstrip().endswith(thinking_marks(template)[0])
 
 
 def _new_id() -> str:
@@ -113,7 +141,7 @@ class ReplyParser:
 
     `family`: how calls are written, where that is not the template's own way (see ToolPrompt).
     `prompt`: the rendered prompt, which may end inside a thought. `tools`: names of the tools that the model
-    was told of; without any, an answer in plain JSON is an answer. `new_id` makes the ids of calls.
+    was told of; without any, nothing is a call. `new_id` makes the ids of calls.
     """
 
     def __init__(
@@ -129,7 +157,7 @@ class ReplyParser:
         self._new_id = new_id
         self._tools = frozenset(tools)
         self._opens, self._closes = thinking_marks(template)
-        self._forms = _FORMS.get(self.family, ())
+        self._forms = _FORMS.get(self.family, ()) if self._tools else ()
         if self._tools and self.family in _FENCING:
             self._forms += (_Form("```json\n", _until("```"), self._read_known, "```"),)
         self._openers = [form.opener for form in self._forms]
@@ -142,7 +170,7 @@ class ReplyParser:
         self._state: Callable[[bool], list[ReplyEvent] | None] = self._start
         if self.family == "harmony":
             self._state = self._message
-        elif prompt.rstrip().endswith(self._opens):
+        elif ends_in_thought(template, prompt):
             self._state, self._swallows = self._thought, True
 
     def feed(self, piece: str) -> list[ReplyEvent]:
@@ -177,7 +205,7 @@ class ReplyParser:
             return None
         if body.startswith(self._opens):
             self._state, self._swallows = self._thought, True
-            return [Thought("", self._take(blanks + len(self._opens)))]
+            return [ReplyEvent("", self._take(blanks + len(self._opens)))]
         if self._tools and self.family in _BARE and body.startswith(("{", "[")):
             self._enter(_Form("", _json_call, self._read_known))
         else:
@@ -186,20 +214,20 @@ class ReplyParser:
 
     def _thought(self, last: bool) -> list[ReplyEvent] | None:
         if self._swallows and (blanks := self._blanks()):
-            return [Thought("", blanks)]
+            return [ReplyEvent("", blanks)]
         at = self._buffer.find(self._closes)
         if at >= 0:
             text = self._buffer[:at].rstrip()
             self._state, self._swallows = self._start, True
-            return [Thought(text, self._take(at + len(self._closes)))]
+            return [ReplyEvent(Thought(text), self._take(at + len(self._closes)))]
         safe = len(self._buffer) - _held(self._buffer, [self._closes])
         safe = len(self._buffer[:safe].rstrip())
         text = self._take(len(self._buffer) if last else safe)
-        return [Thought(text, text)] if text else None
+        return [ReplyEvent(Thought(text), text)] if text else None
 
     def _text(self, last: bool) -> list[ReplyEvent] | None:
         if self._swallows and (blanks := self._blanks()):
-            return [Said("", blanks)]
+            return [ReplyEvent("", blanks)]
         found = [(at, form) for form in self._forms if (at := self._buffer.find(form.opener)) >= 0]
         if not found:
             return self._said(len(self._buffer) - (0 if last else _held(self._buffer, self._openers)))
@@ -232,15 +260,15 @@ class ReplyParser:
 
     def _called(self, calls: Sequence[Call], raw: str) -> list[ReplyEvent]:
         if not calls:
-            return [Said("", raw)]
+            return [ReplyEvent("", raw)]
         return [
-            Called(ToolCall(self._new_id(), name, arguments), "" if i else raw)
+            ReplyEvent(ToolCall(self._new_id(), name, arguments), "" if i else raw)
             for i, (name, arguments) in enumerate(calls)
         ]
 
     def _said(self, n: int, *, shown: bool = True) -> list[ReplyEvent] | None:
         text = self._take(n)
-        return [Said(text if shown else "", text)] if text else None
+        return [ReplyEvent(text if shown else "", text)] if text else None
 
     def _blanks(self) -> str:
         """Blanks at the head of the buffer; without any, what comes next is no more swallowed."""
@@ -257,20 +285,21 @@ class ReplyParser:
 
     def _message(self, last: bool) -> list[ReplyEvent] | None:
         """The content of a message, up to the head of the next."""
-        kind = Thought if self._channel == "analysis" else Said
         found = [(at, mark) for mark in _MARKS if (at := self._buffer.find(mark)) >= 0]
         if not found:
             text = self._take(len(self._buffer) - (0 if last else _held(self._buffer, _MARKS)))
-            return [kind(text, text)] if text else None
+            return [self._in_channel(text)] if text else None
         at, mark = min(found)
         if at:
-            text = self._take(at)
-            return [kind(text, text)]
+            return [self._in_channel(self._take(at))]
         if mark in _HEADS:
             self._state = self._head
             return []
         self._channel = "final"  # a message without a head is one to the user
-        return [kind("", self._take(len(mark)))]
+        return [ReplyEvent("", self._take(len(mark)))]
+
+    def _in_channel(self, text: str) -> ReplyEvent:
+        return ReplyEvent(Thought(text) if self._channel == "analysis" else text, text)
 
     def _head(self, last: bool) -> list[ReplyEvent] | None:
         at = self._buffer.find("<|message|>", 0, _LONGEST_HEAD)
@@ -286,7 +315,7 @@ class ReplyParser:
             self._recipient, self._state = recipient[1], self._message_to_tool
             return []
         self._take(len(head))
-        return [Thought("", head) if self._channel == "analysis" else Said("", head)]
+        return [ReplyEvent("", head)]
 
     def _message_to_tool(self, last: bool) -> list[ReplyEvent] | None:
         """The buffer begins with the head of a call."""
@@ -296,14 +325,9 @@ class ReplyParser:
             return None
         at, mark = min(found) if found else (min(len(self._buffer), _LONGEST_CALL), "")
         self._channel, self._state = "final", self._message
-        calls = tool_calls.from_named_json(self._recipient, self._buffer[begin:at])
+        calls = tool_calls.from_named_json(self._recipient, self._buffer[begin:at]) if self._tools else None
         raw = self._take(at if mark in _HEADS else at + len(mark))
-        return [Said(raw, raw)] if calls is None else self._called(calls, raw)
-
-
-_HEADS = ("<|start|>", "<|channel|>")
-_MARKS = (*_HEADS, "<|message|>", "<|end|>", "<|return|>", "<|call|>")
-_CALL_ENDS = (*_HEADS, "<|end|>", "<|return|>", "<|call|>")
+        return [ReplyEvent(raw, raw)] if calls is None else self._called(calls, raw)
 
 
 def _last_channel(prompt: str) -> str:
@@ -396,11 +420,6 @@ _NAMED = re.compile(r"[\w.:/-]{1,128}(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*\{"
 _BEGINS_NAME = re.compile(
     r"[\w.:/-]{1,128}(?:\[[A-Z_]{0,7}\]?\w{0,64}(?:\[[A-Z]{0,4}\]?)?)?\s{0,8}", re.ASCII
 )
-_DS_BEGIN, _DS_END, _DS_SEP = (
-    "<\uff5ctool\u2581call\u2581begin\uff5c>",
-    "<\uff5ctool\u2581call\u2581end\uff5c>",
-    "<\uff5ctool\u2581sep\uff5c>",
-)
 _BARE = ("json", "llama3", "gemma")
 _FENCING = ("json", "gemma")
 _FORMS: dict[Family, tuple[_Form, ...]] = {
@@ -409,9 +428,9 @@ _FORMS: dict[Family, tuple[_Form, ...]] = {
     "llama3": (_Form("<|python_tag|>", lambda: _never, _tagged),),
     "mistral": (_Form("[TOOL_CALLS]", _bracketed, tool_calls.from_bracketed),),
     "deepseek": (
-        _Form("<\uff5ctool\u2581calls\u2581begin\uff5c>", _at_once, _nothing),
+        _Form(_DS_CALLS_BEGIN, _at_once, _nothing),
         _Form(_DS_BEGIN, _until(_DS_END), _deepseek, _DS_END),
-        _Form("<\uff5ctool\u2581calls\u2581end\uff5c>", _at_once, _nothing),
+        _Form(_DS_CALLS_END, _at_once, _nothing),
     ),
     "functiongemma": (
         _Form(

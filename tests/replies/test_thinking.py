@@ -1,4 +1,4 @@
-"""Thoughts inside an answer are told apart wherever the pieces are cut."""
+"""Thoughts at the beginning of a plain answer are told apart wherever the pieces are cut."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.providers.thinking import ThoughtSplitter
+from shepherd.replies import ReplyParser
 from shepherd.types import Thought
 
 
 def split(pieces: list[str]) -> tuple[str, str]:
-    """All thoughts, and all of the answer."""
-    splitter = ThoughtSplitter()
-    parts = [part for piece in pieces for part in splitter.pieces(piece)]
-    parts += splitter.rest()
+    """All thoughts, and all of the answer, of a model whose template is not known."""
+    parser = ReplyParser("")
+    parts = [event.piece for piece in pieces for event in parser.feed(piece)]
+    parts += [event.piece for event in parser.end()]
     thoughts = "".join(part.text for part in parts if isinstance(part, Thought))
     return thoughts, "".join(part for part in parts if isinstance(part, str))
 
@@ -33,9 +33,11 @@ def split(pieces: list[str]) -> tuple[str, str]:
         ("<think>a</thi", "a</thi", ""),
         ("<think></think>", "", ""),
         ("  indented", "", "  indented"),
+        ('<tool_call>{"name": "add", "arguments": {}}</tool_call>', "",
+         '<tool_call>{"name": "add", "arguments": {}}</tool_call>'),
         ("", "", ""),
     ],
-)
+)  # fmt: skip
 def test_only_a_block_at_the_beginning_is_a_thought(whole, thoughts, text):
     assert split([whole]) == (thoughts, text)
     assert split(list(whole)) == (thoughts, text)

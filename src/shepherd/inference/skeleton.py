@@ -1,0 +1,104 @@
+"""A template's own text around the contents of a conversation, found by rendering placeholders for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shepherd.types import Message
+
+__all__ = ["Part", "Place", "Shape", "Skeleton", "Slot", "match", "render_form"]
+
+# Of each part: its role, whether it has a content and a thought, and the rest of it as JSON.
+Shape = tuple[tuple[str, bool, bool, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the template gets as one message. `owners`: the messages it is made of; `more` is JSON.
+
+    `answer` is an answer of our own, which has its sampled ids.
+    """
+
+    role: str
+    text: str
+    owners: tuple[int, ...]
+    thought: str = ""
+    more: str = ""
+    answer: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the content or the thought of a part stands."""
+
+    part: int
+    is_thought: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a skeleton: in `texts[piece]`, at `offset`."""
+
+    piece: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """The template's own text: `texts[i]`, then what is in `slots[i]`, ..., at last `texts[-1]`.
+
+    `closing`: how much of that last text belongs to the last message; the rest asks for an answer. -1 is
+    unknown. What was called with which arguments is a part of the texts.
+    """
+
+    texts: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    closing: int
+
+    def after(self, slot: Slot | None) -> int | None:
+        """The piece behind a slot, the first one for None; None when there is no such slot."""
+        if slot is None:
+            return 0
+        return self.slots.index(slot) + 1 if slot in self.slots else None
+
+
+def render_form(
+    role: str, content: str, thought: str, more: Mapping[str, Any], thought_keys: Sequence[str]
+) -> dict[str, Any]:
+    """A message as templates take it."""
+    return {
+        "role": role,
+        "content": content,
+        **(dict.fromkeys(thought_keys, thought) if thought else {}),
+        **more,
+    }
+
+
+def match(text: str, skeleton: Skeleton, parts: Sequence[Part]) -> list[str] | None:
+    """What stands in each slot of the rendered text; None when text and skeleton do not add up exactly."""
+    if not text.startswith(skeleton.texts[0]):
+        return None
+    at, contents = len(skeleton.texts[0]), []
+    for slot, after in zip(skeleton.slots, skeleton.texts[1:], strict=True):
+        for content in _as_templates_write(parts[slot.part], is_thought=slot.is_thought):
+            if text.startswith(content, at) and text.startswith(after, at + len(content)):
+                contents.append(content)
+                at += len(content) + len(after)
+                break
+        else:
+            return None
+    return contents if at == len(text) else None
+
+
+def _as_templates_write(part: Part, *, is_thought: bool) -> Iterator[str]:
+    text = part.thought if is_thought else part.text
+    yield text
+    yield text.strip("\n")
+    yield text.strip()
+    if not is_thought and part.role == "assistant" and "</think>" in text:
+        answer = text.rsplit("</think>", 1)[1]
+        yield answer
+        yield answer.lstrip("\n")
+        yield answer.strip()
