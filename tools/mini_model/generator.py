@@ -32,6 +32,7 @@ from utterances import (
     capital,
     injected,
     question,
+    rest_of_message,
     small_talk,
     statement,
     tail,
@@ -46,8 +47,8 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 12, "context": 26, "nothing": 16, "history": 24, "extract": 36, "extract_nothing": 4,
-    "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
+    "facts": 13, "context": 26, "nothing": 17, "history": 26, "extract": 32, "extract_nothing": 3,
+    "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 2,
 }  # fmt: skip
 EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
 
@@ -111,6 +112,11 @@ def answered(random: Random, job: str, split: Split) -> list[Message]:
         else []
     )
     memories = some_memories(random, split, facts) if job == "context" or random.random() < 0.35 else []
+    if not split.plain and facts and random.random() < 0.35:
+        # Beside each other what is easily mistaken: another pet's name, another person's birthday.
+        alike = near_miss(random, split, [*facts, *memories])
+        if alike.key and all(alike.key != item.key for item in facts):
+            facts.append(alike)
     if job == "nothing" and random.random() < 0.15:
         facts, memories = [], []
     known = [*facts, *memories]
@@ -242,12 +248,20 @@ def everything(random: Random, split: Split) -> list[Message]:
 
 def extraction(random: Random, split: Split, job: str) -> list[Message]:
     """The extraction prompt, one to four lines of the user, and the JSON that keeps what they tell."""
-    # Shepherd asks the small model about one line at a time: most of its training is that.
-    single = job != "extract_lines" and (split.plain or random.random() < 0.6)
+    # Shepherd asks the small model about one line at a time: most of its training is that. Several such requests
+    # in one conversation are more to learn for the same work.
+    turns = extraction_turn(random, split, job)
+    while not split.plain and random.random() < 0.7 and len(turns) < 12:
+        turns += extraction_turn(random, split, job)
+    return [("system", EXTRACTION_PROMPT), *turns]
+
+
+def extraction_turn(random: Random, split: Split, job: str) -> list[Message]:
+    """One request of extraction and its answer."""
+    single = job != "extract_lines" and (split.plain or random.random() < 0.85)
     count = 1 if single else upto(random, 4, split)
-    telling = (
-        set(random.sample(range(count), random.randint(1, count))) if job != "extract_nothing" else set()
-    )
+    nothing = job == "extract_nothing" or (not split.plain and random.random() < 0.07)
+    telling = set() if nothing else set(random.sample(range(count), random.randint(1, count)))
     known: list[Item] = []
     lines = []
     for number in range(count):
@@ -258,13 +272,15 @@ def extraction(random: Random, split: Split, job: str) -> list[Message]:
             lines.append(statement(random, told, split))
         elif random.random() < 0.4:
             lines.append(question(random, make_item(random, split), split))
+        elif not split.plain and random.random() < 0.15:
+            lines.append(rest_of_message(random))
         else:
             lines.append(small_talk(random, split)[0])
     facts = {item.key: item.value for item in known if item.key}
     context = [{"q": extraction_question(item), "a": item.value} for item in known if not item.key]
     answer = json.dumps({"facts": facts, "context": context}, ensure_ascii=False)
     request = PROMPT["extraction_request"](lines)
-    return [("system", EXTRACTION_PROMPT), ("user", request), ("assistant", answer)]
+    return [("user", request), ("assistant", answer)]
 
 
 def extraction_question(item: Item) -> str:
@@ -272,10 +288,13 @@ def extraction_question(item: Item) -> str:
     return item.fill(item.relation.question.replace("(What|Which)", "What"))
 
 
+COPIED = ("anything", "date", "phone_number", "moment", "number", "occupation")
+
+
 def repeat(random: Random) -> list[Message]:
     """Say this again: what teaches copying first."""
     text = " ".join(
-        values.made_up_word(random) if random.random() < 0.7 else values.MAKERS["anything"](random)
+        values.made_up_word(random) if random.random() < 0.6 else values.MAKERS[random.choice(COPIED)](random)
         for _ in range(random.randint(1, 4))
     )
     return [("user", random.choice(["Repeat: ", "Say: ", "Copy: "]) + text), ("assistant", text)]

@@ -183,11 +183,27 @@ def compound_items(random: Random, split: Split, names: Sequence[str]) -> list[I
     return items
 
 
+# What is easily taken for another kind of thing: the same words, the same kind of value.
+MISTAKEN_FOR = {
+    "name": ("nickname", "called"), "nickname": ("name", "called"), "called": ("name", "age of", "birthday of", "names of children"), "names of children": ("children", "called"), "children": ("names of children", "age"),
+    "location": ("hometown", "trip", "employer"), "hometown": ("location", "trip"), "trip": ("location", "hometown"), "employer": ("occupation", "school", "team", "location"), "occupation": ("employer", "working on", "hobby"), "school": ("employer", "team"),
+    "team": ("employer", "school"), "age": ("age of", "birthday"), "age of": ("age", "birthday of", "called"), "birthday": ("birthday of", "age", "deadline"), "birthday of": ("birthday", "age of", "called"), "hobby": ("like", "learning", "instrument", "working on"),
+    "like": ("hobby", "dislike", "favorite", "preference"), "dislike": ("like", "allergy"), "allergy": ("dislike", "diet"), "diet": ("allergy", "like"), "favorite": ("preference", "like"), "preference": ("favorite", "general"), "editor": ("system", "programming"),
+    "system": ("editor", "general"), "programming": ("languages", "editor"), "languages": ("programming", "learning"), "learning": ("reading", "working on", "class"), "reading": ("learning", "working on"), "working on": ("learning", "reading", "occupation"), "buying": ("gift", "like"),
+    "gift": ("buying", "lent"), "lent": ("kept", "gift"), "kept": ("lent", "parked"), "parked": ("kept", "car"), "car": ("parked", "general"), "meeting": ("visit", "class"), "visit": ("meeting", "class", "deadline"), "class": ("meeting", "visit"), "deadline": ("visit", "birthday"),
+    "departure": ("wake time", "visit"), "wake time": ("departure", "meeting"), "height": ("shoe size", "age"), "shoe size": ("height",), "email": ("phone", "general"), "phone": ("email", "general"), "general": ("preference", "called", "kept"), "instrument": ("hobby", "learning"),
+}  # fmt: skip
+
+
 def near_miss(random: Random, split: Split, known: Sequence[Item]) -> Item:
     """An item that is not known; half the time of a relation that is (another pet, another favourite)."""
     topics = {item.topic for item in known}
     for _ in range(200):
         relation = random.choice(known).relation if known and random.random() < 0.5 else None
+        if known and not split.plain and random.random() < 0.25:
+            relation = BY_NAME[
+                random.choice(MISTAKEN_FOR.get(random.choice(known).relation.name, ("called",)))
+            ]
         if known and random.random() < 0.25:
             other = random.choice(known)
             family = [r for r in RELATIONS if r.slots and other.x in r.slots and r is not other.relation]

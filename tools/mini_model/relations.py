@@ -9,9 +9,10 @@ A relation with `key` is stored as a fact, one without as a question and answer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
+from paraphrases import PARAPHRASES, Paraphrases
 from values import listed
 
 __all__ = ["COMPOUNDS", "RELATIONS", "Relation", "expand"]
@@ -429,26 +430,37 @@ CONTEXT = (
     ),
 )  # fmt: skip
 
-RELATIONS: tuple[Relation, ...] = FACTS + CONTEXT
+
+
+def with_paraphrases(relation: Relation, more: Paraphrases) -> Relation:
+    """The relation with further wordings."""
+    return replace(
+        relation, say=relation.say + more.say, ask=relation.ask + more.ask, that=relation.that + more.that
+    )
+
+
+RELATIONS: tuple[Relation, ...] = tuple(
+    with_paraphrases(relation, PARAPHRASES[relation.name]) for relation in FACTS + CONTEXT
+)
 
 # Several things in one clause: the relations in the order of their values, and how people run them together.
 # A slot is the relation's name; relations with {x} are about the same {x}.
 COMPOUNDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("name", "hometown"), ("(I'm|I am|my name is|this is) {name} (from|and I come from|and I am from) {hometown}",)),
-    (("name", "age"), ("(I'm|I am|my name is) {name}(,| and I'm| and I am) {age}( years old|)", "{name}, {age} years old")),
-    (("name", "location"), ("(I'm|I am|my name is) {name} (and (live|I live)|living) in {location}", "{name} (here, |)(living|based) in {location}")),
-    (("name", "occupation"), ("(I'm|I am|my name is) {name}(,| and I'm| and I work as) (a|an) {occupation}", "{name} here, (a|an) {occupation} by trade")),
+    (("name", "age"), ("(I'm|I am|my name is) {name}(,| and I'm| and I am) {age}( years old|)", "{name}(,|, aged| and|, now) {age}( years old| years of age|, that's me)", "(I'm|I am|my name is|this is) {name}(, aged|, and my age is|. I am|. I'm) {age}( years old|)")),
+    (("name", "location"), ("(I'm|I am|my name is) {name} (and (live|I live)|living) in {location}", "{name} (here, |)(living|based|at home|, living|, currently living) in {location}", "{name} here(,| and I'm|. I'm| and I am) (now |)(living|based|at home) in {location}")),
+    (("name", "occupation"), ("(I'm|I am|my name is) {name}(,| and I'm| and I work as) (a|an) {occupation}", "{name} here(,|. I'm| and I am| and I'm) (a|an) {occupation}( by trade| by profession|)", "(I'm|I am|my name is) {name} and I('m| am) (working as |)(a|an) {occupation}( by trade| by profession|)")),
     (("name", "age", "location"), ("(I'm|I am|my name is) {name}, {age}( years old|), (living in|based in|and I live in) {location}",)),
     (("name", "age", "occupation"), ("(I'm|I am) {name}, (a|an) {age} year old {occupation}", "my name is {name}, I'm {age} and (I work as |)(a|an) {occupation}")),
-    (("name", "employer"), ("(I'm|I am|my name is) {name} and (I |)work (for|at) {employer}", "{name} from {employer}( here|)")),
+    (("name", "employer"), ("(I'm|I am|my name is) {name} and (I |)work (for|at) {employer}", "{name} from {employer}( here|)", "(I'm|I am|my name is) {name}(,| and I'm| and I am) (employed|working) (at|by|for) {employer}")),
     (("name", "occupation", "location"), ("(I'm|I am|my name is) {name}, (a|an) {occupation} (living |based |)in {location}",)),
     (("occupation", "employer"), ("(I'm|I am|I work as) (a|an) {occupation} (at|for) {employer}", "I (started|got a job) as (a|an) {occupation} (at|with) {employer}")),
     (("occupation", "location"), ("(I'm|I am|I work as) (a|an) {occupation} in {location}", "I (work|am employed) as (a|an) {occupation} and live in {location}")),
     (("age", "occupation"), ("(I'm|I am) (a|an) {age}( |-)year( |-)old {occupation}", "(I'm|I am) {age} and work as (a|an) {occupation}")),
     (("age", "location"), ("(I'm|I am) {age}( years old|) and (I |)live in {location}", "(I'm|I am) {age}, living in {location}")),
     (("location", "occupation"), ("I live in {location} and (I |)(work|am working) as (a|an) {occupation}", "I live in {location}, where I work as (a|an) {occupation}")),
-    (("location", "employer"), ("I live in {location} and (I |)work (for|at) {employer}", "I moved to {location} to work (for|at) {employer}")),
-    (("location", "hometown"), ("I live in {location}(,| but) (I'm|I am|originally I'm|I come) (originally |)from {hometown}", "I live in {location}, but I grew up in {hometown}")),
+    (("location", "employer"), ("I live in {location} and (I |)work (for|at) {employer}", "I (moved|came|relocated) to {location} to work (for|at|with) {employer}", "I('m| am) (based|living) in {location} and (I |)(work|am working|am employed) (for|at|by) {employer}")),
+    (("location", "hometown"), ("I live in {location}(,| but) (I'm|I am|originally I'm|I come) (originally |)from {hometown}", "I live in {location}, but I (grew up|was born|was raised) in {hometown}", "I live in {location}(,| and| but|;) originally (I'm|I am|I come) from {hometown}", "I('m| am) living in {location}(,| but| and) I (come|am) (originally |)from {hometown}")),
     (("hometown", "location"), ("I('m| am) (originally |)from {hometown} but (I |)live in {location}( now|)", "I was born in {hometown} and (I |)live in {location}( now|)", "I grew up in {hometown} and moved to {location}")),
     (("called", "age of"), ("my {x} {called} is {age of}( years old|)", "my {x} is called {called} and (he|she|it) is {age of}( years old|)", "I have (a|an) {x}, {called}, (he's|she's|who is) {age of}( years old|)")),
     (("called", "birthday of"), ("my {x} {called} (was born on|has (his|her) birthday on) {birthday of}", "my {x} {called}'s birthday is {birthday of}")),

@@ -19,7 +19,16 @@ from items import (
 )
 from relations import COMPOUNDS
 
-__all__ = ["acknowledgement", "capital", "injected", "question", "small_talk", "statement", "tail"]
+__all__ = [
+    "acknowledgement",
+    "capital",
+    "injected",
+    "question",
+    "rest_of_message",
+    "small_talk",
+    "statement",
+    "tail",
+]
 
 ASK_FRAMES = (
     "(do|would|might) you (happen to |)(know|remember|recall) {that}?", "(can|could) you (please |)(tell me|remind me|say|repeat) {that}(| please)?",
@@ -158,6 +167,15 @@ def statement(random: Random, items: Sequence[Item], split: Split) -> str:
 def remark(random: Random, split: Split) -> str:
     """A sentence with nothing to keep in it."""
     return wording(random, smalltalk.SMALL_TALK[smalltalk.SEEN], split)
+
+
+def rest_of_message(random: Random) -> str:
+    """What remains beside a statement when a message is cut into its sentences: "Please remember it."."""
+    ends = [closer[2:] for closer in STATEMENT_CLOSERS if closer.startswith((". ", ", "))]
+    text = random.choice(["please remember it.", "good to know, right?", *ends])
+    if random.random() < 0.3:
+        text = random.choice([opener.strip(" :,") for opener in STATEMENT_OPENERS if opener]) + "."
+    return capital(text)
 
 
 def small_talk(random: Random, split: Split) -> tuple[str, str]:

@@ -27,6 +27,11 @@ ONSETS = (
 NUCLEI = listed("a e i o u a e i o ai ee ea oo ou ia io y au ei")
 CODAS = listed("n r s t l m k x d p g b ck st nd rt ll ss ng th sh ff z ld rn mp") + [""] * 4
 ONSET_LIST = [*ONSETS.split(), "", "", "", ""]
+# Words that other words begin with: the tokenizer keeps them whole, and a value may begin with them ("butcher").
+BEGINNINGS = listed(
+    "but and for with on in my is the so from at as you your not can have do to of it or if no now new by am an "
+    "was we he she me are our one per con pro let two all out up this that call name live work like said"
+)
 FIRST_NAMES = listed(
     "Anna Ben Carla David Elena Frank Greta Hugo Irene Jonas Klara Leo Mia Noah Olga Paul Rosa Sam Tara "
     "Umar Vera Will Yara Zoe John Mary James Linda Robert Susan Peter Laura Karl Nina Ivan Alice Tom "
@@ -106,8 +111,9 @@ def made_up_word(random: Random, low: int = 1, high: int = 3) -> str:
     kind = random.random()
     if kind < 0.12:
         return "".join(random.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(random.randint(2, 9)))
+    beginning = random.choice(BEGINNINGS) if 0.16 < kind < 0.24 else ""
     while True:
-        word = "".join(
+        word = beginning + "".join(
             random.choice(ONSET_LIST) + random.choice(NUCLEI) + random.choice(CODAS)
             for _ in range(random.randint(low, high))
         )
