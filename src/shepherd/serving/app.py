@@ -1,0 +1,58 @@
+"""The application: routes, errors in each API's shape, and what stands before them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from shepherd import __version__
+from shepherd.errors import InternalError, ShepherdError
+from shepherd.serving.errors import Denied, Problem, error_of, problem_of
+from shepherd.serving.state import ServerState
+
+__all__ = ["create_app"]
+
+_log = logging.getLogger(__name__)
+
+
+def create_app(state: ServerState) -> FastAPI:
+    """The ASGI application of a server with these parts."""
+    app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.shepherd = state
+    app.add_exception_handler(Denied, _answer_error)
+    app.add_exception_handler(ShepherdError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_http)
+    app.add_exception_handler(Exception, _answer_error)
+    return app
+
+
+async def _answer_error(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, (Denied, ShepherdError)) or isinstance(error, InternalError):
+        _log.error("%s %s: %s", request.method, request.url.path, type(error).__name__)
+    return _answer(request, problem_of(error))
+
+
+async def _answer_invalid(request: Request, error: Any) -> JSONResponse:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    # Only where and why: the value is the user's text.
+    problem = Problem(400, "invalid_request", f"{where or 'the body'}: {first['msg']}", where or None)
+    return _answer(request, problem)
+
+
+async def _answer_http(request: Request, error: Any) -> JSONResponse:
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return _answer(request, Problem(error.status_code, code, message))
+
+
+def _answer(request: Request, problem: Problem) -> JSONResponse:
+    return JSONResponse(
+        error_of(problem, request.url.path), problem.status, headers=dict(problem.headers) or None
+    )

@@ -1,0 +1,53 @@
+"""What all parts of a running server share: settings, memory, who answers, what is counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shepherd.config import Config
+from shepherd.memory import Memory
+
+if TYPE_CHECKING:
+    from shepherd.extraction import ExtractionWorker
+    from shepherd.serving.conversation import Conversations
+    from shepherd.types import TurnStats
+
+__all__ = ["ServerState", "Served"]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One answer, when it has ended; for counting. `error` is the code of what it failed with, or ""."""
+
+    route: str
+    stats: TurnStats | None
+    injected: bool = False
+    error: str = ""
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The parts of one server process.
+
+    `memory` is None where there is none; it may be read-only (`is_writable`). Writing, and everything else
+    that waits for a disk, belongs on a worker thread (`anyio.to_thread.run_sync`), not into the event loop.
+    `observers` are told of every answer, on the event loop.
+    """
+
+    config: Config
+    memory: Memory | None
+    is_writable: bool
+    conversations: Conversations
+    worker: ExtractionWorker | None = None
+    # Bound to loopback and without keys: `user` of the request counts. See identity.
+    needs_key: bool = False
+    started_at: float = field(default_factory=time.time)
+    observers: list[Callable[[Served], None]] = field(default_factory=list)
+
+    def served(self, event: Served) -> None:
+        """Tell all observers."""
+        for observer in self.observers:
+            observer(event)
