@@ -43,6 +43,7 @@ def values(text: str) -> list[tuple[str, str]]:
         "SK" + HEX32,
         "123456789:AA" + ALNUM40[:33],
         "dop_v1_" + HEX32 * 2,
+        "shepherd_" + HEX32 * 2,
     ],
 )
 @pytest.mark.parametrize("frame", ["{}", "My key is {}, keep it.", "KEY={}\n", '{{"key": "{}"}}', "({})"])

@@ -77,6 +77,7 @@ _API_KEYS = re.compile(
             r"SG\.[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{30,64}",  # SendGrid
             r"SK[0-9a-f]{32}|key-[0-9a-f]{32}",  # Twilio, Mailgun
             r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{50,300}|dckr_pat_[A-Za-z0-9_\-]{27}",
+            r"shepherd_[0-9a-f]{64}",  # our own server's
             r"do[opr]_v1_[0-9a-f]{64}|dapi[0-9a-f]{32}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
             r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}",  # Linear, Notion
             r"(?<!\d)\d{8,10}:AA[A-Za-z0-9_\-]{33}",  # Telegram

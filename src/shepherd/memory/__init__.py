@@ -3,9 +3,11 @@
 Knows nothing of models or conversations in progress; works alone.
 """
 
+from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.memory import Memory
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
+    ApiKey,
     AuditFinding,
     CheckReport,
     ClaimCounts,
@@ -22,6 +24,8 @@ from shepherd.memory.records import (
 from shepherd.memory.store import MemoryStore
 
 __all__ = [
+    "ApiKey",
+    "ApiKeys",
     "AuditFinding",
     "CheckReport",
     "ClaimCounts",

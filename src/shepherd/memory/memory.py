@@ -12,6 +12,7 @@ from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import audit, tail, transfer
+from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.engines import open_store
 from shepherd.memory.importers import Source
 from shepherd.memory.importers.shepherd import read as read_lines
@@ -88,6 +89,7 @@ class Memory:
         )
         self.ledger = LedgerNotes(self._store, self._user, clock)
         self.extraction = ExtractionQueue(self._store, self._user, clock)
+        self.keys = ApiKeys(self._store, clock)
         self._vectors = _open_vectors(self._store, vectors, read_only=read_only)
 
     def __enter__(self) -> Memory:

@@ -32,7 +32,8 @@ SOURCE = "migration"
 _MEMORIES = ("context", "conversations")
 _OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
 _OURS = (
-    "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes", "extraction_jobs"
+    "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes",
+    "extraction_jobs", "ledger", "api_keys"
 )  # fmt: skip
 _PREFIX = "migrating_"
 _PAGE = 500

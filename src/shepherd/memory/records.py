@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 __all__ = [
+    "ApiKey",
     "AuditFinding",
     "CheckReport",
     "ClaimCounts",
@@ -174,6 +175,18 @@ class ExtractionStats:
     facts: int = 0
     memories: int = 0
     dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What is stored of a key: whose it is and what it may do. `revoked_at` is 0 while it is good."""
+
+    id: str
+    owner: str
+    scopes: tuple[str, ...]
+    label: str
+    created_at: int
+    revoked_at: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,15 @@ _TABLES = (
         given TEXT NOT NULL DEFAULT '',
         UNIQUE(user_id, message_ids))""",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
+    # Who may use a server, see api_keys.py; revoked_at 0: still good. Rows are never deleted.
+    """CREATE TABLE api_keys(
+        hash TEXT PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        owner TEXT NOT NULL,
+        scopes TEXT NOT NULL,
+        label TEXT NOT NULL DEFAULT '',
+        created_at INTEGER NOT NULL,
+        revoked_at INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID""",
 )
 
 

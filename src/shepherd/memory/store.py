@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shepherd.escaping import storable
-from shepherd.memory import facts, jobs, ledger, memories, recalls, sessions, tenants
+from shepherd.memory import api_keys, facts, jobs, ledger, memories, recalls, sessions, tenants
 from shepherd.memory.connection import Connection
 from shepherd.memory.facts import FactCache
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.recalls import RecallCounts
 from shepherd.memory.records import (
+    ApiKey,
     CheckReport,
     ClaimCounts,
     ExtractionJob,
@@ -404,6 +405,28 @@ class MemoryStore(ABC):
     def drop_jobs(self, user_id: str, job_id: int | None) -> int:
         """Removes one job that is not done, or all dead ones; how many."""
         return self._write(user_id, lambda connection: jobs.drop(connection, user_id, job_id))
+
+    # ---- who may use a server
+
+    def add_key(self, key_hash: str, key: ApiKey) -> None:
+        """Stores a key under its hash."""
+        self._write(key.owner, lambda connection: api_keys.add(connection, key_hash, key))
+
+    def find_key(self, key_hash: str) -> ApiKey | None:
+        """The key of this hash, also if it was revoked."""
+        return self._read(lambda connection: api_keys.find(connection, key_hash))
+
+    def has_keys(self) -> bool:
+        """Whether there are keys, revoked ones too."""
+        return self._read(api_keys.are_any)
+
+    def list_keys(self) -> list[ApiKey]:
+        """All keys, in the order they were made."""
+        return self._read(api_keys.listed)
+
+    def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
+        """Ends a key; None without such a key."""
+        return self._write("", lambda connection: api_keys.revoke(connection, key_id, now))
 
     # ---- for a user who may have stored nothing
 

@@ -27,6 +27,7 @@ TABLES = (
     "extraction_jobs",
     "recalls",
     "ledger",
+    "api_keys",
 )
 
 # C is the order of code points, which is SQLite's.
@@ -132,6 +133,14 @@ _STATEMENTS = (
     # The digest: an entry of an index has 2,704 bytes at most, which a few hundred numbers are.
     "CREATE UNIQUE INDEX extraction_jobs_messages ON extraction_jobs(user_id, md5(message_ids))",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(user_id, state, next_try)",
+    """CREATE TABLE api_keys(
+        hash TEXT COLLATE "C" PRIMARY KEY,
+        id TEXT COLLATE "C" NOT NULL UNIQUE,
+        owner TEXT COLLATE "C" NOT NULL,
+        scopes TEXT NOT NULL,
+        label TEXT NOT NULL DEFAULT '',
+        created_at BIGINT NOT NULL,
+        revoked_at BIGINT NOT NULL DEFAULT 0)""",
 )
 
 

@@ -1,0 +1,48 @@
+"""`shepherd apikey`: a key is shown once, listed without itself, and ended by its id."""
+
+from __future__ import annotations
+
+import json
+
+
+def test_a_key_alone_is_on_stdout_and_the_list_does_not_show_it(shepherd):
+    made = shepherd("apikey", "create", "--owner", "anna", "--label", "laptop")
+    listed = shepherd("apikey", "list")
+
+    key = made.stdout.strip()
+    assert (made.returncode, made.stdout.count("\n")) == (0, 1)
+    assert "not shown again" in made.stderr
+    assert listed.stdout.split("\t")[1:3] == ["anna", "chat memory"]
+    assert "laptop" in listed.stdout
+    assert key not in listed.stdout
+
+
+def test_the_owner_is_the_one_who_asks_unless_another_is_named(shepherd):
+    made = json.loads(shepherd("apikey", "create", "--scope", "chat", "--json").stdout)
+
+    assert (made["owner"], made["scopes"]) == ("steve", ["chat"])
+    assert made["key"].startswith("shepherd_")
+    [listed] = json.loads(shepherd("apikey", "list", "--json").stdout)
+    assert listed == {name: value for name, value in made.items() if name != "key"}
+
+
+def test_a_revoked_key_stays_in_the_list_as_such(shepherd):
+    key_id = json.loads(shepherd("apikey", "create", "--json").stdout)["id"]
+
+    done = shepherd("apikey", "revoke", key_id)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert key_id in done.stderr
+    assert "revoked 20" in shepherd("apikey", "list").stdout
+
+
+def test_mistakes_say_what_to_do(shepherd):
+    scope = shepherd("apikey", "create", "--scope", "memry")
+    owner = shepherd("apikey", "create", "--owner", "anna/bob")
+    missing = shepherd("apikey", "revoke", "beef")
+
+    assert (scope.returncode, owner.returncode, missing.returncode) == (2, 2, 1)
+    assert "there is no scope 'memry'" in scope.stderr
+    assert "did you mean memory" in scope.stderr
+    assert "without blanks and slashes" in owner.stderr
+    assert "shepherd apikey list" in missing.stderr
