@@ -253,6 +253,30 @@ class Config:
         False, "switch", "also store what looks like a password, key, token or card number"
     )
 
+    # Who may ask a server, and how much.
+    server_hosts: str = _setting(
+        "", "text", "names by which the server is called, with commas; addresses and localhost always work"
+    )
+    server_origins: str = _setting(
+        "", "text", "web pages that may call the server from a browser, as https://name:port, with commas"
+    )
+    server_max_body_mb: int = _setting(
+        16, "whole number", "largest request to the server", least=1, most=4096
+    )
+    server_body_timeout: float = _setting(
+        30, "number", "seconds within which a request must have arrived whole", least=0.1, most=3600
+    )
+    server_max_requests: int = _setting(
+        256,
+        "whole number",
+        "requests that the server works on at once; more are told to wait",
+        least=1,
+        most=65536,
+    )
+    server_max_requests_per_key: int = _setting(
+        64, "whole number", "the same for each API key", least=1, most=65536
+    )
+
     @property
     def injection_enabled(self) -> bool:
         """Whether recall is on; `auto` means on: a provider whose memory is off is given none at all."""

@@ -105,7 +105,8 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 
 
 def _revoke(memory: Memory, arguments: Namespace, screen: Screen) -> int:
-    revoked, missing = [], []
+    revoked: list[str] = []
+    missing: list[str] = []
     for key_id in arguments.ids:
         key = memory.keys.revoke(key_id)
         (missing if key is None else revoked).append(key_id)

@@ -20,6 +20,7 @@ __all__ = [
     "add_line",
     "claim",
     "count",
+    "counts",
     "drop",
     "end",
     "fail",
@@ -241,6 +242,14 @@ def stats(connection: Connection, user_id: str) -> ExtractionStats:
     # PostgreSQL's sums are decimals.
     facts, memories, dropped = (int(sum(row[i] for row in rows)) for i in (2, 3, 4))
     return ExtractionStats(**counts, facts=facts, memories=memories, dropped=dropped)
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    """How many jobs of all users are in which state, but for those that are done."""
+    rows = connection.execute(
+        "SELECT state, count(*) FROM extraction_jobs WHERE state <> 'done' GROUP BY state"
+    )
+    return {state: int(n) for state, n in rows}
 
 
 def retry(connection: Connection, user_id: str, job_id: int | None, now: float) -> int:

@@ -89,6 +89,10 @@ class ExtractionQueue:
         user = self._user(user_id)
         return ExtractionStats() if user is None else self._store.job_stats(user)
 
+    def counts(self) -> dict[str, int]:
+        """How many jobs of all users are in which state, but for those that are done."""
+        return self._store.count_jobs()
+
     def retry(self, job_id: int | None = None, user_id: str | None = None) -> int:
         """Gives one dead job, or all, another chance; how many."""
         user = self._user(user_id)

@@ -398,6 +398,10 @@ class MemoryStore(ABC):
         """Counts by state."""
         return self._read(lambda connection: jobs.stats(connection, user_id))
 
+    def count_jobs(self) -> dict[str, int]:
+        """How many of all users are in which state, but for those that are done."""
+        return self._read(jobs.counts)
+
     def retry_jobs(self, user_id: str, job_id: int | None, now: float) -> int:
         """Makes one dead job due again, or all; how many."""
         return self._write(user_id, lambda connection: jobs.retry(connection, user_id, job_id, now))

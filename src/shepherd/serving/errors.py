@@ -96,9 +96,7 @@ def openai_error(problem: Problem) -> dict[str, Any]:
     """The body that OpenAI's clients expect."""
     fallback = "invalid_request_error" if problem.status <= _LAST_CLIENT_ERROR else "server_error"
     kind = _OPENAI_TYPES.get(problem.status, fallback)
-    return {
-        "error": {"message": problem.message, "type": kind, "param": problem.param, "code": problem.code}
-    }
+    return {"error": {"message": problem.message, "type": kind, "param": problem.param, "code": problem.code}}
 
 
 def anthropic_error(problem: Problem) -> dict[str, Any]:

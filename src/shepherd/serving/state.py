@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shepherd.serving.conversation import Conversations
     from shepherd.types import TurnStats
 
-__all__ = ["ServerState", "Served"]
+__all__ = ["Served", "ServerState"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,32 @@
+"""`/health`: whether the server can do its work. Open to everybody, so it says no more than that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from shepherd.errors import StoreError
+
+if TYPE_CHECKING:
+    from shepherd.serving.state import ServerState
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+
+@router.get("/health")
+def health(request: Request) -> JSONResponse:
+    """200 when requests can be answered and remembered, 503 when the memory cannot be reached."""
+    state: ServerState = request.app.state.shepherd
+    memory = "off"
+    if state.memory is not None:
+        try:
+            state.memory.keys.are_any()
+            memory = "ok" if state.is_writable else "read-only"
+        except StoreError:
+            memory = "failed"
+    is_well = memory != "failed"
+    return JSONResponse({"status": "ok" if is_well else "failed", "memory": memory}, 200 if is_well else 503)

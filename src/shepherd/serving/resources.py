@@ -1,0 +1,285 @@
+"""One's own memory over HTTP: memories, facts, what is still to be learned, and what was injected when.
+
+`?user=` names one of the key owner's users, as `user` in a chat does. What is somebody else's is not found.
+Words to search for travel in a body and not in a URL, which ends up in logs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from shepherd.memory import ExtractionJob, Memory
+from shepherd.serving.errors import Denied
+from shepherd.serving.identity import caller_of
+from shepherd.serving.state import ServerState
+from shepherd.types import Injection, Message
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1")
+
+_MOST_LISTED = 1000
+# An id is the user's number << 40 | sequence.
+_LARGEST_ID = (1 << 63) - 1
+_LONGEST_TEXT = 1 << 20
+
+Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
+Offset = Annotated[int, Query(ge=0, le=_LARGEST_ID)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewMemory(_Body):
+    """A memory to add."""
+
+    question: str = Field(default="", max_length=_LONGEST_TEXT)
+    answer: str = Field(default="", max_length=_LONGEST_TEXT)
+
+
+class MemoryChange(_Body):
+    """What is to be different about a memory."""
+
+    question: str | None = Field(default=None, max_length=_LONGEST_TEXT)
+    answer: str | None = Field(default=None, max_length=_LONGEST_TEXT)
+    pinned: bool | None = None
+
+
+class Search(_Body):
+    """What to look for."""
+
+    query: str = Field(max_length=_LONGEST_TEXT)
+    max_results: int = Field(default=10, ge=1, le=100)
+    threshold: float = Field(default=0.0, ge=0, le=1)
+
+
+class FactValue(_Body):
+    """The value of a fact."""
+
+    value: str = Field(max_length=_LONGEST_TEXT)
+
+
+class Own:
+    """The memory of the user that a request is about."""
+
+    def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
+        state: ServerState = request.app.state.shepherd
+        self._state, self._memory = state, state.memory
+        self._caller = caller_of(request, user)
+        self.user = self._caller.user_id
+
+    @property
+    def memory(self) -> Memory:
+        """To read."""
+        if self._memory is None:
+            raise Denied(503, "no_memory", "this server runs without memory")
+        return self._memory
+
+    @property
+    def writable(self) -> Memory:
+        """To write; refuses where nothing would be kept."""
+        memory = self.memory
+        if self._caller.is_nobody:
+            raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
+        if not self._state.is_writable:
+            raise Denied(503, "memory_read_only", "this server may only read its memory")
+        return memory
+
+
+OwnMemory = Annotated[Own, Depends()]
+
+# ---- memories
+
+
+@router.get("/memory")
+def list_memories(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
+    """Newest first."""
+    records = own.memory.list_memories(own.user, limit=limit, offset=offset)
+    return {"data": [asdict(record) for record in records], "total": own.memory.count_memories(own.user)}
+
+
+@router.post("/memory", status_code=201)
+def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
+    """Remembers something; an identical memory is left as it is and comes back."""
+    memory = own.writable
+    memory_id = memory.store_memory(new.question, new.answer, own.user)
+    return _memory(own, memory_id or 0)
+
+
+@router.post("/memory/search")
+def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
+    """The best memories for the words of the query, best first, with their scores."""
+    results = own.memory.search(wanted.query, wanted.max_results, own.user, threshold=wanted.threshold)
+    return {"data": [asdict(result) for result in results]}
+
+
+@router.get("/memory/export")
+def export(own: OwnMemory) -> StreamingResponse:
+    """Everything about the user as JSON lines, which `shepherd memory import` reads."""
+    entries = own.memory.export_memories(own.user)
+    return StreamingResponse(_lines(entries), media_type="application/jsonl")
+
+
+@router.get("/memory/{memory_id}")
+def show_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
+    """One memory."""
+    return _memory(own, memory_id)
+
+
+@router.patch("/memory/{memory_id}")
+def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[str, Any]:
+    """Changes question, answer, or whether it is pinned."""
+    memory = own.writable
+    _memory(own, memory_id)
+    if change.question is not None or change.answer is not None:
+        memory.edit_memory(memory_id, question=change.question, answer=change.answer, user_id=own.user)
+    if change.pinned is not None:
+        memory.pin_memory(memory_id, change.pinned, own.user)
+    return _memory(own, memory_id)
+
+
+@router.delete("/memory/{memory_id}")
+def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
+    """Forgets one memory."""
+    if not own.writable.delete_memory(_checked(memory_id), own.user):
+        raise _missing("memory")
+    return {"id": memory_id, "deleted": True}
+
+
+# ---- facts
+
+
+@router.get("/facts")
+def list_facts(own: OwnMemory) -> dict[str, Any]:
+    """All facts, in the order of their keys."""
+    return {"data": [asdict(fact) for fact in own.memory.get_all_facts(own.user)]}
+
+
+@router.get("/facts/{key:path}")
+def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
+    """A fact, with every value that it had."""
+    value = own.memory.get_fact(key, own.user)
+    history = own.memory.fact_history(key, own.user)
+    if value is None and not history:
+        raise _missing("fact")
+    return {"key": key, "value": value, "history": [asdict(change) for change in history]}
+
+
+@router.put("/facts/{key:path}")
+def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
+    """Sets a fact; the value before it stays in the history."""
+    own.writable.set_fact(key, new.value, own.user)
+    return {"key": key, "value": new.value}
+
+
+@router.delete("/facts/{key:path}")
+def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
+    """Forgets a fact; its history stays."""
+    if not own.writable.clear_fact(key, own.user):
+        raise _missing("fact")
+    return {"key": key, "deleted": True}
+
+
+# ---- what is still to be learned
+
+
+@router.get("/extraction/jobs")
+def list_jobs(own: OwnMemory) -> dict[str, Any]:
+    """The user's jobs that are not done, and how many there are in which state."""
+    queue = own.memory.extraction
+    return {"data": [_job(job) for job in queue.jobs(own.user)], "stats": asdict(queue.stats(own.user))}
+
+
+@router.post("/extraction/jobs/{job_id}/retry")
+def retry_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
+    """Gives a job that was given up another chance."""
+    if not own.writable.extraction.retry(_checked(job_id), own.user):
+        raise _missing("job that was given up")
+    return {"id": job_id, "retried": True}
+
+
+@router.delete("/extraction/jobs/{job_id}")
+def drop_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
+    """Learns nothing from what a job holds."""
+    if not own.writable.extraction.drop(_checked(job_id), own.user):
+        raise _missing("job")
+    return {"id": job_id, "deleted": True}
+
+
+# ---- what was injected, and why
+
+
+@router.get("/trace")
+def list_traces(own: OwnMemory, limit: Limit = 50) -> dict[str, Any]:
+    """Stored conversations, the latest first."""
+    return {"data": [asdict(session) for session in own.memory.list_sessions(own.user, limit=limit)]}
+
+
+@router.get("/trace/{session_id}")
+def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
+    """For each message of the user in a conversation: what memory added to it, with sources and scores."""
+    messages = own.memory.load_session(session_id, own.user)
+    if not messages:
+        raise _missing("conversation")
+    return {"id": session_id, "data": [_traced(message) for message in messages if message.role == "user"]}
+
+
+# ---- what they have in common
+
+
+def _memory(own: Own, memory_id: int) -> dict[str, Any]:
+    record = own.memory.get_memory(_checked(memory_id), own.user)
+    if record is None:
+        raise _missing("memory")
+    return asdict(record)
+
+
+def _checked(number: int) -> int:
+    # More than the database's integers hold is no memory's id.
+    if not 0 <= number <= _LARGEST_ID:
+        raise _missing("such thing")
+    return number
+
+
+def _missing(what: str) -> Denied:
+    return Denied(404, "not_found", f"this user has no such {what}")
+
+
+def _job(job: ExtractionJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "session": job.session_id,
+        "state": job.state,
+        "messages": len(job.message_ids),
+        "attempts": job.attempts,
+        "next_try": job.next_try,
+        "told_at": job.told_at,
+        "error": job.error,
+    }
+
+
+def _traced(message: Message) -> dict[str, Any]:
+    injection = message.injected or Injection()
+    return {
+        "message": message.id,
+        "created_at": message.created_at,
+        "text": message.raw,
+        "tail": injection.tail,
+        "facts": [asdict(fact) for fact in injection.facts],
+        "memories": [asdict(result) for result in injection.results],
+        "keywords": list(injection.keywords),
+        "recall_us": injection.recall_us,
+    }
+
+
+def _lines(entries: Iterator[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        yield json.dumps(entry, ensure_ascii=False) + "\n"
