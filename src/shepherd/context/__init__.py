@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from shepherd.context.eviction import evict
 from shepherd.context.injection import inject
-from shepherd.context.ledger import Ledger
+from shepherd.context.ledger import Ledger, Restored, conversation_hashes
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
 
 __all__ = [
     "Ledger",
+    "Restored",
     "Retention",
     "SystemPrompt",
     "assemble",
+    "conversation_hashes",
     "evict",
     "inject",
     "render_system",

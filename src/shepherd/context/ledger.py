@@ -3,7 +3,8 @@
 Such a client sends its conversation bare, again with every request. The model, though, saw a tail at the end
 of each user message, and its KV cache holds those bytes. The ledger notes the exact tail under a hash of the
 conversation up to that message, and gives it back; and it notes where the oldest turns have left the window,
-so that they leave at the same place again instead of one turn later with every request.
+so that they leave at the same place again instead of one turn later with every request. Which stored
+conversation a message went to, and when, is noted too.
 
 A conversation that was edited, cut or branched has other hashes from there on: what is the same gets its
 tails back, the rest is new. The notes are bounded and may be lost without harm.
@@ -15,7 +16,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shepherd.errors import ShepherdError
@@ -38,11 +39,13 @@ class Restored:
     """A bare conversation as the model saw it: all messages, with the tails they had.
 
     Those before index `n_left` had left the window, but for system messages. `known`: hashes that have notes.
+    `session`: where its earlier messages are stored, "" for a conversation that is new.
     """
 
     messages: list[Message]
     n_left: int
     known: frozenset[str]
+    session: str = ""
 
 
 class Ledger:
@@ -60,13 +63,14 @@ class Ledger:
         hashes = conversation_hashes(messages)
         asked = [key for key, message in zip(hashes, messages, strict=True) if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
-        restored, n_left = list(messages), 0
+        restored, n_left, session = list(messages), 0, ""
         for i, message in enumerate(messages[:-1]):
-            if note := notes.get(hashes[i]):
-                tail, is_first = _read(note)
-                restored[i] = _with_tail(message, tail)
-                n_left = i if is_first else n_left
-        return Restored(restored, n_left, frozenset(notes))
+            if text := notes.get(hashes[i]):
+                note = _Note.read(text)
+                restored[i] = _with_tail(message, note)
+                n_left = i if note.is_first else n_left
+                session = note.session or session
+        return Restored(restored, n_left, frozenset(notes), session)
 
     def record(
         self,
@@ -75,18 +79,24 @@ class Ledger:
         *,
         n_left: int = 0,
         stripped: Collection[int] = (),
+        session: str = "",
     ) -> None:
         """Note what the model is about to see of this conversation, which `restored` gave.
 
-        The newest message's tail; that what is before index `n_left`, the user message of a turn, has left
-        the window since, 0 when nothing has; that the messages at the indices `stripped` lost their tails.
+        The newest message's tail, time and `session`; that what is before index `n_left`, the user message of
+        a turn, has left the window since, 0 when nothing has; that the messages at the indices `stripped`
+        lost their tails.
         """
         hashes = conversation_hashes(messages)
         firsts = {n_left} if n_left else set()
         written, removed = {}, []
         for i in {len(messages) - 1, *firsts, *stripped}:
-            note = _note("" if i in stripped else _tail(messages[i]), i in firsts or i == restored.n_left > 0)
-            if note:
+            message = messages[i]
+            if message.role != "user":
+                continue
+            tail = "" if i in stripped else _tail(message)
+            is_first = i in firsts or i == restored.n_left > 0
+            if note := _Note(tail, is_first, session, message.created_at).written():
                 written[hashes[i]] = note
             elif hashes[i] in restored.known:
                 removed.append(hashes[i])
@@ -124,27 +134,37 @@ def conversation_hashes(messages: Sequence[Message]) -> list[str]:
     return hashes
 
 
-def _note(tail: str, is_first: bool) -> str:
-    """What is stored; ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
-    parts = {**({"tail": tail} if tail else {}), **({"first": True} if is_first else {})}
-    return json.dumps(parts, separators=(",", ":")) if parts else ""
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What is stored of one message; `at` is in unix seconds, 0 while unknown."""
 
+    tail: str
+    is_first: bool
+    session: str
+    at: int
 
-def _read(note: str) -> tuple[str, bool]:
-    parts = json.loads(note)
-    return str(parts.get("tail", "")), bool(parts.get("first", False))
+    def written(self) -> str:
+        """ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
+        parts: dict[str, object] = {"tail": self.tail, "first": self.is_first, "in": self.session}
+        said = {key: part for key, part in parts.items() if part}
+        if said and self.at:
+            said["at"] = self.at
+        return json.dumps(said, separators=(",", ":")) if said else ""
+
+    @classmethod
+    def read(cls, text: str) -> _Note:
+        parts = json.loads(text)
+        return cls(
+            str(parts.get("tail", "")),
+            bool(parts.get("first", False)),
+            str(parts.get("in", "")),
+            int(parts.get("at", 0)),
+        )
 
 
 def _tail(message: Message) -> str:
     return message.sent[len(message.raw) :] if message.sent.startswith(message.raw) else ""
 
 
-def _with_tail(message: Message, tail: str) -> Message:
-    return Message(
-        message.role,
-        message.raw,
-        message.raw + tail,
-        tool_calls=message.tool_calls,
-        tool_call_id=message.tool_call_id,
-        created_at=message.created_at,
-    )
+def _with_tail(message: Message, note: _Note) -> Message:
+    return replace(message, sent=message.raw + note.tail, created_at=message.created_at or note.at)

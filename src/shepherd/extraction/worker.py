@@ -45,16 +45,16 @@ class WorkerSettings:
 
 
 class ExtractionWorker:
-    """Works off the jobs of one user. `start()` it, tell it of turns, `close()` it; any thread may call.
+    """Works off the jobs of one user, or with `user_id` None, as a server has it, those of all.
 
-    `retry_interval_s` is asked before each retry. Failures are logged, never raised into a turn.
+    `start()` it, tell it of turns, `close()` it; any thread may call. `retry_interval_s` is asked before each retry. Failures are logged, never raised into a turn.
     """
 
     def __init__(
         self,
         memory: Memory,
         extractor: Extractor,
-        user_id: str,
+        user_id: str | None,
         *,
         settings: WorkerSettings | None = None,
         retry_interval_s: Callable[[], float] = lambda: 5.0,
@@ -63,7 +63,7 @@ class ExtractionWorker:
         self.owner = new_owner()
         self.overflowed = 0
         self._memory = memory
-        self._queue = memory.extraction
+        self._queue = memory.extraction if user_id is not None else memory.extraction.of_everyone()
         self._extractor = extractor
         self._user_id = user_id
         self._retry_interval_s = retry_interval_s
@@ -90,27 +90,31 @@ class ExtractionWorker:
         """Begin, with what earlier processes have left."""
         self._thread.start()
 
-    def told(self, session_id: str) -> None:
-        """A message was stored with `open_job`; enough of them make it due, else the idle timeout does."""
+    def told(self, session_id: str, user_id: str | None = None) -> None:
+        """A message was stored with `open_job`; enough of them make it due, else the idle timeout does.
+
+        A worker for all users is told whose it was.
+        """
         with self._changed:
             self._turns += 1
             self._told_at = time.monotonic()
             is_enough = self._turns >= self.settings.min_turns
         if is_enough:
-            self.release(session_id)
+            self.release(session_id, user_id)
         else:
             self._wake()
 
-    def release(self, session_id: str = "") -> None:
+    def release(self, session_id: str = "", user_id: str | None = None) -> None:
         """Make what was collected due, of a session or of all. Raises StoreError."""
         with self._changed:
             self._turns, self._told_at = 0, None
         limit = self.settings.queue_limit
-        self.overflowed += self._queue.release(self.owner, self._user_id, session=session_id, limit=limit)
+        user = self._user_id if self._user_id is not None else user_id
+        self.overflowed += self._queue.release(self.owner, user, session=session_id, limit=limit)
         self._wake()
 
     def stats(self) -> ExtractionStats:
-        """Counts of this user's jobs. Raises StoreError."""
+        """Counts of this user's jobs, or of the memory's own user. Raises StoreError."""
         return self._queue.stats(self._user_id)
 
     def flush(self, deadline_s: float) -> bool:

@@ -22,9 +22,11 @@ __all__ = [
     "count",
     "counts",
     "drop",
+    "due_user",
     "end",
     "fail",
     "give_back",
+    "holders",
     "move",
     "next_try",
     "of_user",
@@ -116,6 +118,14 @@ def owners(connection: Connection, user_id: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+def holders(connection: Connection) -> list[tuple[str, str]]:
+    """All users with jobs open or running, and who has them."""
+    rows = connection.execute(
+        "SELECT DISTINCT user_id, owner FROM extraction_jobs WHERE state IN ('open', 'running')"
+    )
+    return [(user_id, owner) for user_id, owner in rows]
+
+
 def give_back(connection: Connection, user_id: str, owner: str, now: float) -> int:
     """Makes all jobs due that the owner had open or running; it is gone, or about to go."""
     given = connection.execute(
@@ -169,10 +179,21 @@ def claim(
     return _job(rows[0]) if rows else None
 
 
-def next_try(connection: Connection, user_id: str) -> float | None:
-    """When the next job is due; None when there is none."""
+def due_user(connection: Connection, now: float) -> str | None:
+    """Whose job has waited longest of all that are due or whose lease has ended; None: there is none."""
     rows = connection.execute(
-        f"SELECT min(next_try) FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}", (user_id,)
+        f"SELECT user_id FROM extraction_jobs WHERE {_UNDER_WAY} AND next_try <= ? ORDER BY id LIMIT 1",
+        (now,),
+    )
+    return rows[0][0] if rows else None
+
+
+def next_try(connection: Connection, user_id: str | None) -> float | None:
+    """When the next job is due, of one user or (None) of all; None when there is none."""
+    whose = "" if user_id is None else "user_id = ? AND "
+    rows = connection.execute(
+        f"SELECT min(next_try) FROM extraction_jobs WHERE {whose}{_UNDER_WAY}",
+        () if user_id is None else (user_id,),
     )
     return None if rows[0][0] is None else float(rows[0][0])
 

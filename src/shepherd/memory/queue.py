@@ -10,7 +10,7 @@ from shepherd.memory.records import ExtractionJob, ExtractionStats, NewMemory
 if TYPE_CHECKING:
     from shepherd.memory.store import MemoryStore
 
-__all__ = ["ExtractionQueue"]
+__all__ = ["EveryonesQueue", "ExtractionQueue"]
 
 # As long as a job may run before another process takes it over. One whose process is gone comes back at once.
 LEASE_S = 300.0
@@ -25,6 +25,10 @@ class ExtractionQueue:
         self._store = store
         self._user = user
         self._clock = clock
+
+    def of_everyone(self) -> EveryonesQueue:
+        """The same jobs for a worker that serves all users."""
+        return EveryonesQueue(self._store, self._user, self._clock)
 
     def release(self, owner: str, user_id: str | None = None, *, session: str = "", limit: int = 0) -> int:
         """Makes what `owner` has collected due, of one session or of all.
@@ -102,3 +106,38 @@ class ExtractionQueue:
         """Removes one job that is not done, or all dead ones; how many."""
         user = self._user(user_id)
         return 0 if user is None else self._store.drop_jobs(user, job_id)
+
+
+class EveryonesQueue(ExtractionQueue):
+    """Where the worker of a server looks: without a `user_id` the jobs of all users, the oldest first."""
+
+    def release(self, owner: str, user_id: str | None = None, *, session: str = "", limit: int = 0) -> int:
+        """Makes what `owner` has collected due, of one user or of all; how many were dropped for the limit."""
+        users = [user_id] if user_id is not None else self._users_of(owner)
+        return sum(super(EveryonesQueue, self).release(owner, u, session=session, limit=limit) for u in users)
+
+    def give_back(self, owner: str, user_id: str | None = None) -> int:
+        """Makes all jobs due that `owner` had open or running; how many."""
+        users = [user_id] if user_id is not None else self._users_of(owner)
+        return sum(super(EveryonesQueue, self).give_back(owner, user) for user in users)
+
+    def owners(self, user_id: str | None = None) -> list[str]:
+        """Who has jobs open or running."""
+        if user_id is not None:
+            return super().owners(user_id)
+        return sorted({owner for _, owner in self._store.job_holders()})
+
+    def claim(self, owner: str, user_id: str | None = None) -> ExtractionJob | None:
+        """The oldest job that is due, for `owner` to run; None when there is none."""
+        user = user_id if user_id is not None else self._store.user_with_due_job(self._clock())
+        return None if user is None else super().claim(owner, user)
+
+    def due_in(self, user_id: str | None = None) -> float | None:
+        """Seconds until the next job is due, at least 0; None when there is none."""
+        if user_id is not None:
+            return super().due_in(user_id)
+        at = self._store.next_job_at(None)
+        return None if at is None else max(at - self._clock(), 0.0)
+
+    def _users_of(self, owner: str) -> list[str]:
+        return [user for user, other in self._store.job_holders() if other == owner]

@@ -357,8 +357,16 @@ class MemoryStore(ABC):
             user_id, lambda connection: jobs.claim(connection, user_id, owner, now=now, lease_s=lease_s)
         )
 
-    def next_job_at(self, user_id: str) -> float | None:
-        """When the next job is due."""
+    def user_with_due_job(self, now: float) -> str | None:
+        """Whose job has waited longest of all that are due."""
+        return self._read(lambda connection: jobs.due_user(connection, now))
+
+    def job_holders(self) -> list[tuple[str, str]]:
+        """All users with jobs open or running, and who has them."""
+        return self._read(jobs.holders)
+
+    def next_job_at(self, user_id: str | None) -> float | None:
+        """When the next job is due, of one user or (None) of all."""
         return self._read(lambda connection: jobs.next_try(connection, user_id))
 
     def finish_job(

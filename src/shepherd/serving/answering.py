@@ -1,0 +1,174 @@
+"""An answer on the event loop: no thread waits for a local one, a client that goes away ends it.
+
+The engine rings a pipe when it has something; a remote model has a thread that hands over what it reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from starlette.types import Receive
+
+from shepherd.errors import ShepherdError
+from shepherd.inference import Generation
+from shepherd.providers import Piece, Reply
+from shepherd.types import TurnStats
+
+__all__ = ["Answer", "blocking", "ended_with_its_client"]
+
+_T = TypeVar("_T")
+
+# Prompts are made one after the other under the engine's lock anyway; the rest are short looks into a database.
+_threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
+
+
+async def blocking(work: Callable[[], _T]) -> _T:
+    """The result of something that waits for a disk or a lock, without holding up the event loop."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)
+
+
+class Answer:
+    """A reply under way. Iterate it for its pieces, then `await end()`, whatever happened.
+
+    `finish` ends what still runs and keeps what is to be kept, told whether the reply failed; it may block.
+    """
+
+    def __init__(self, reply: Reply, finish: Callable[[bool], TurnStats]) -> None:
+        self._reply = reply
+        self._finish = finish
+        self._failed = False
+        bell = _Bell.of(reply)
+        self._source: _EngineSource | _ThreadSource
+        self._source = _EngineSource(reply, bell) if bell is not None else _ThreadSource(reply)
+
+    def __aiter__(self) -> Answer:
+        return self
+
+    async def __anext__(self) -> Piece:
+        try:
+            piece = await self._source.next()
+        except ShepherdError:
+            self._failed = True
+            raise
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    def cancel(self) -> None:
+        """End it soon; what was said stays said."""
+        self._reply.cancel()
+
+    async def end(self) -> TurnStats:
+        """What it cost. Done to its end even when the task is cancelled meanwhile."""
+        self.cancel()
+        ending = asyncio.ensure_future(blocking(lambda: self._finish(self._failed)))
+        try:
+            return await asyncio.shield(ending)
+        finally:
+            if not ending.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await ending
+            self._source.close()
+
+
+@asynccontextmanager
+async def ended_with_its_client(receive: Receive, cancel: Callable[[], None]) -> AsyncIterator[None]:
+    """Within the block, `cancel` is called when the client goes away."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        cancel()
+
+    watcher = asyncio.ensure_future(watch())
+    try:
+        yield
+    finally:
+        watcher.cancel()
+
+
+class _Bell:
+    """A pipe that the engine writes to; waiting for it takes no thread."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self.writer, False)
+
+    @classmethod
+    def of(cls, reply: Reply) -> _Bell | None:
+        """One that rings for this reply; None where that cannot be."""
+        if not isinstance(reply, Generation) or os.name != "posix":
+            return None
+        bell = cls()
+        if reply.notify(bell.writer):
+            return bell
+        bell.close()
+        return None
+
+    def close(self) -> None:
+        os.close(self.reader)
+        os.close(self.writer)
+
+
+class _EngineSource:
+    """Takes what is there, and waits for the bell when nothing is."""
+
+    def __init__(self, reply: Any, bell: _Bell) -> None:
+        self._reply, self._bell = reply, bell
+        self._rung = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(bell.reader, self._rung.set)
+
+    async def next(self) -> Piece | None:
+        while True:
+            piece: Piece | None = self._reply.poll()
+            if piece is None or piece:
+                return piece
+            await self._rung.wait()
+            self._rung.clear()
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._bell.reader, 4096)
+
+    def close(self) -> None:
+        """Only after the reply's end: until then the engine writes."""
+        self._loop.remove_reader(self._bell.reader)
+        self._bell.close()
+
+
+class _ThreadSource:
+    """A thread reads, and hands over to the event loop."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
+        self._reply = reply
+        threading.Thread(target=self._read, name="shepherd-remote", daemon=True).start()
+
+    async def next(self) -> Piece | None:
+        item = await self._queue.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def close(self) -> None:
+        """The thread ends with the reply."""
+
+    def _read(self) -> None:
+        try:
+            for piece in self._reply:
+                self._put(piece)
+            self._put(None)
+        except Exception as error:
+            self._put(error)
+
+    def _put(self, item: Piece | Exception | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, item)

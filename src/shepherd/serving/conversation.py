@@ -1,0 +1,210 @@
+"""One turn of a client that keeps no state: the whole conversation comes in, an answer goes out.
+
+The ledger gives earlier messages the tails they had, memory adds one to the newest, and what leaves a full
+window leaves at the same place with every request; so the KV cache matches to the end of the last answer.
+Everything here blocks, and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from shepherd.config import Config
+from shepherd.context import Restored, conversation_hashes, inject
+from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
+from shepherd.extraction import ExtractionWorker
+from shepherd.memory import Memory
+from shepherd.providers import ChatModel, Reply
+from shepherd.serving.keeping import Keeper
+from shepherd.serving.models import Models
+from shepherd.serving.prompting import Draft
+from shepherd.serving.recent import Recent
+from shepherd.serving.chat_request import ChatRequest
+from shepherd.types import Injection, Message, Sampling, ToolCall, TurnStats
+
+__all__ = ["Conversations", "Turn"]
+
+_log = logging.getLogger(__name__)
+
+_SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
+# Answers whose sampled ids are kept for the request that brings their text back: about 2 KB each.
+_KEPT_ANSWERS = 4096
+
+
+class Turn:
+    """An answer on its way. Iterate `reply`, then `end()` it."""
+
+    def __init__(
+        self,
+        owner: Conversations,
+        request: ChatRequest,
+        reply: Reply,
+        draft: Draft,
+        restored: Restored,
+    ) -> None:
+        self.request = request
+        self.reply = reply
+        self.draft = draft
+        self.restored = restored
+        self._owner = owner
+        self._stats: TurnStats | None = None
+
+    @property
+    def injection(self) -> Injection:
+        """What memory added to the newest message."""
+        return self.draft.injection
+
+    def end(self, *, failed: bool = False) -> TurnStats:
+        """Cancel what still runs, keep what was said, and give the model back; what the answer cost.
+
+        Nothing is kept of one that `failed`. May be called twice. Before the client hears of the end: its
+        next request may follow at once.
+        """
+        if self._stats is None:
+            with self.reply:
+                pass
+            self._stats = replace(
+                self.reply.stats,
+                recall_ms=self.injection.recall_us / 1000,
+                evicted_turns=len({i for i in range(len(self.draft.messages))} - set(self.draft.kept)),
+            )
+            self._owner.ended(self, failed=failed)
+        return self._stats
+
+
+class Conversations:
+    """Answers conversations of many users with the models of a server.
+
+    Without `memory`, as with a provider whose memory is off, nothing is recalled or kept. With a `worker` what
+    users say is queued for it.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        *,
+        memory: Memory | None,
+        config: Config,
+        writes_memory: bool = True,
+        worker: ExtractionWorker | None = None,
+    ) -> None:
+        self.models = models
+        self.config = config
+        self._memory = memory
+        self._writes = writes_memory
+        self._keeper = None if memory is None else Keeper(memory, config, worker)
+        self._answers: Recent[tuple[str, str], tuple[int, ...]] = Recent(_KEPT_ANSWERS)
+
+    def begin(self, request: ChatRequest) -> Turn:
+        """Start an answer.
+
+        Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
+        UsageError for what the model cannot do.
+        """
+        model = self.models.take()
+        try:
+            restored = self._restored(request)
+            draft = Draft.begin(request, restored, model, self.config, recalls=self._recalls(request))
+            draft.strip()
+            self._recall(request, draft, restored)
+            draft.make_room()
+            reply = self._generate(request, model, draft)
+        except BaseException:
+            self.models.give_back(model)
+            raise
+        return Turn(self, request, reply, draft, restored)
+
+    def ended(self, turn: Turn, *, failed: bool) -> None:
+        """For Turn.end alone."""
+        self.models.give_back(turn.draft.model)
+        reply, request = turn.reply, turn.request
+        reason = reply.stats.finish_reason
+        calls: tuple[ToolCall, ...] = tuple(getattr(reply, "tool_calls", ()))
+        if failed or (reason == "cancelled" and not reply.text):
+            return
+        answer = Message("assistant", reply.text, token_ids=tuple(reply.token_ids), tool_calls=calls)
+        if answer.token_ids:
+            key = conversation_hashes([*turn.draft.messages, answer])[-1]
+            self._answers.put((request.user_id, key), answer.token_ids)
+        if self._keeper is not None and self._writes and request.remembers:
+            self._keeper.keep(
+                request.user_id,
+                turn.draft,
+                turn.restored,
+                answer,
+                is_whole=reason != "cancelled",
+                model_name=self.models.name,
+            )
+
+    def _restored(self, request: ChatRequest) -> Restored:
+        """The conversation with the tails that it had, and our answers as they were sampled."""
+        restored = Restored(list(request.messages), 0, frozenset())
+        if self._keeper is not None and request.remembers:
+            restored = self._keeper.restore(request.messages, request.user_id)
+        hashes = conversation_hashes(request.messages)
+        for i, message in enumerate(restored.messages):
+            if message.role == "assistant":
+                ids = self._answers.get((request.user_id, hashes[i])) or ()
+                restored.messages[i] = replace(message, token_ids=ids)
+        return restored
+
+    def _recalls(self, request: ChatRequest) -> bool:
+        return self._memory is not None and request.remembers and self.config.injection_enabled
+
+    def _recall(self, request: ChatRequest, draft: Draft, restored: Restored) -> None:
+        # What left the window is no longer in front of the model, and may be recalled.
+        since = draft.messages[restored.n_left].created_at if restored.n_left else 0
+        try:
+            draft.injection = inject(
+                draft.messages,
+                memory=self._memory,
+                user_id=request.user_id,
+                session_id=restored.session,
+                session_since=since,
+                enabled=self._recalls(request),
+            )
+        except ShepherdError as error:
+            _log.warning("recall failed: %s", error)
+
+    def _generate(self, request: ChatRequest, model: ChatModel, draft: Draft) -> Reply:
+        """Begin the answer; where the window is too small, much gives way before the request is refused."""
+        for _ in range(3):
+            try:
+                return self._ask(request, model, draft)
+            except ContextOverflowError as error:
+                if not draft.make_room(error.prompt_tokens):
+                    break
+        draft.drop_tail()
+        return self._ask(request, model, draft)
+
+    def _ask(self, request: ChatRequest, model: ChatModel, draft: Draft) -> Reply:
+        options: dict[str, Any] = {"stop": request.stop, "grammar": request.grammar}
+        if request.tool_choice != "none":
+            options["tools"] = request.tools
+        options = {name: value for name, value in options.items() if value}
+        if self.models.engine is None and ("stop" in options or "grammar" in options):
+            raise UsageError(
+                f"provider {self.models.provider.name} is not asked for "
+                + ("stop strings" if "stop" in options else "a format"),
+                hint="leave out stop and response_format, or serve a model on this machine",
+            )
+        return model.generate(
+            draft.prompt(),
+            sampling=_sampling(self.config, model.info.sampling, request.sampling),
+            max_tokens=draft.max_tokens or model.window_tokens,
+            **options,
+        )
+
+
+def _sampling(config: Config, recommended: Sampling, asked: Mapping[str, float]) -> Sampling:
+    """What the client asks for, else what is set, else what the model's file recommends."""
+    chosen: dict[str, Any] = {
+        name: value
+        for name in _SAMPLING_SETTINGS
+        if not isinstance(value := getattr(config, name), str)  # "auto"
+    }
+    seed = None if config.seed < 0 else config.seed
+    return replace(recommended, **{**chosen, "seed": seed, **asked})

@@ -1,0 +1,123 @@
+"""What is kept of a turn: the messages in a stored conversation, jobs for the worker, memories, the ledger.
+
+A memory that fails costs a line in the log, never the answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from shepherd.assistant import is_statement
+from shepherd.config import Config
+from shepherd.context import Ledger, Restored, conversation_hashes
+from shepherd.errors import ShepherdError
+from shepherd.extraction import ExtractionWorker
+from shepherd.memory import Memory, Turn
+from shepherd.serving.prompting import Draft
+from shepherd.serving.recent import Recent
+from shepherd.types import Message
+
+__all__ = ["Keeper"]
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+# A message that comes again so soon in the same conversation is the same one, tried again.
+_RETRY_S = 600.0
+_RETRIES_KNOWN = 4096
+
+
+class Keeper:
+    """Writes down what users and the model said. Thread-safe, as the memory is."""
+
+    def __init__(self, memory: Memory, config: Config, worker: ExtractionWorker | None) -> None:
+        self._memory = memory
+        self._config = config
+        self._worker = worker
+        self._told: Recent[tuple[str, str], tuple[float, str]] = Recent(_RETRIES_KNOWN)
+
+    def restore(self, messages: tuple[Message, ...], user_id: str) -> Restored:
+        """The conversation as the model saw it last time."""
+        return Ledger(self._memory, user_id).restore(messages)
+
+    def keep(
+        self,
+        user_id: str,
+        draft: Draft,
+        restored: Restored,
+        answer: Message,
+        *,
+        is_whole: bool,
+        model_name: str,
+    ) -> None:
+        """Everything there is to keep of one turn. Only a whole answer becomes a memory."""
+        key = user_id, conversation_hashes(draft.messages)[-1]
+        told_at, session = self._told.get(key) or (0.0, "")
+        is_retry = time.monotonic() - told_at < _RETRY_S and bool(session)
+        session = restored.session or (session if is_retry else "")
+        if not session:
+            started = self._attempt("session", lambda: self._memory.start_session(user_id, model_name))
+            if not started:
+                return  # a database that is locked now would be waited for with every write
+            session = started
+        self._note(user_id, draft, restored, session)
+        if draft.newest.role == "user" and not is_retry:
+            job = self._worker.open_job if self._worker is not None else None
+            self._attempt(
+                "message",
+                lambda: self._memory.append_message(session, draft.newest, user_id, job=job),
+            )
+            self._told.put(key, (time.monotonic(), session))
+        if answer.raw:
+            self._attempt("answer", lambda: self._memory.append_message(session, answer, user_id))
+        if self._worker is not None:
+            worker = self._worker
+            self._attempt("extraction", lambda: worker.told(session, user_id))
+        if self._config.archive_turns:
+            self._attempt(
+                "archive", lambda: self._archive(user_id, draft, restored, answer, session, is_whole)
+            )
+
+    def _note(self, user_id: str, draft: Draft, restored: Restored, session: str) -> None:
+        first = draft.first_kept
+        was_first = max(restored.n_left, next(i for i, m in enumerate(draft.messages) if m.role != "system"))
+        Ledger(self._memory, user_id).record(
+            draft.messages,
+            restored,
+            n_left=first if first > was_first else 0,
+            stripped=draft.stripped,
+            session=session,
+        )
+
+    def _archive(
+        self, user_id: str, draft: Draft, restored: Restored, answer: Message, session: str, is_whole: bool
+    ) -> None:
+        """What was told, and what has just left the window, whatever it said."""
+        said = next((m.raw for m in reversed(draft.messages) if m.role == "user"), "")
+        if is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
+            self._remember(user_id, said, answer.raw, draft.newest.created_at, session)
+        kept = set(draft.kept)
+        asked: Message | None = None
+        for i, message in enumerate(draft.messages):
+            if i < restored.n_left or i in kept:
+                continue
+            if message.role == "user":
+                asked = message
+            elif message.role == "assistant" and message.raw and asked is not None:
+                told_at = asked.created_at or int(time.time())
+                self._remember(user_id, asked.raw, message.raw, told_at, session)
+                asked = None
+
+    def _remember(self, user_id: str, question: str, answer: str, told_at: int, session: str) -> None:
+        self._memory.archive_turn(Turn(question, answer.strip(), told_at, session), user_id)
+
+    def _attempt(self, what: str, action: Callable[[], _T]) -> _T | None:
+        """The result of something that the answer does not depend on; a failure is logged."""
+        try:
+            return action()
+        except ShepherdError as error:
+            _log.warning("keeping the %s failed: %s", what, error)
+            return None

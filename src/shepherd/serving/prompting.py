@@ -1,0 +1,131 @@
+"""The prompt of a conversation that came in whole: old tails back, a new one, and what has to leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from shepherd.config import Config
+from shepherd.context import Restored, Retention, evict, render_system, strip_tails, tails_to_strip
+from shepherd.serving.chat_request import ChatRequest
+from shepherd.types import Injection, Message
+
+if TYPE_CHECKING:
+    from shepherd.providers import ChatModel
+
+__all__ = ["Draft"]
+
+_FRAME_TOKENS = 8  # about what a template writes around a message
+_MOST_CHARS_PER_TOKEN = 256  # no tokenizer has longer tokens, but for a few runs of blanks
+# Of the window, in bytes of tails: that few are no crowd, whatever they are in tokens.
+_FEW_TAILS = 0.125
+
+
+@dataclass(slots=True)
+class Draft:
+    """A prompt while it is made, for one model.
+
+    `messages` are the client's, with tails; `kept` are the indices of those that the model will see, beside
+    `system`, which stands for all that came before the first message of a person.
+    """
+
+    messages: list[Message]
+    kept: list[int]
+    system: Message
+    model: ChatModel
+    max_tokens: int
+    retention: Retention
+    injection: Injection = field(default_factory=Injection)
+    stripped: set[int] = field(default_factory=set)
+
+    @classmethod
+    def begin(
+        cls, request: ChatRequest, restored: Restored, model: ChatModel, config: Config, *, recalls: bool
+    ) -> Draft:
+        """The prompt before anything is recalled. What had left the window stays out."""
+        messages = list(restored.messages)
+        messages[-1] = replace(messages[-1], created_at=int(time.time()))
+        first = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
+        base = "\n\n".join(message.raw for message in messages[:first]) or config.system_prompt
+        kept = range(first, len(messages))
+        return cls(
+            messages,
+            [i for i in kept if i >= restored.n_left or messages[i].role == "system"],
+            Message("system", render_system(base, memory=recalls).text),
+            model,
+            request.max_tokens or config.max_tokens,
+            config.injection_retention,
+        )
+
+    @property
+    def newest(self) -> Message:
+        """What is to be answered."""
+        return self.messages[-1]
+
+    @property
+    def first_kept(self) -> int:
+        """Index of the oldest message of the conversation that the model still sees."""
+        return next(i for i in self.kept if self.messages[i].role != "system")
+
+    def prompt(self) -> list[Message]:
+        """What the model sees."""
+        return [self.system, *(self.messages[i] for i in self.kept)]
+
+    def strip(self, retention: Retention | None = None) -> None:
+        """Take old tails off, all at once, when they crowd the window or are not to stay at all."""
+        retention = retention or self.retention
+        window, earlier = self.model.window_tokens, self.messages[:-1]
+        carriers = [message for message in earlier if message.sent != message.raw]
+        n_bytes = sum(_bytes(message.sent) - _bytes(message.raw) for message in carriers)
+        if retention != "strip" and n_bytes <= _FEW_TAILS * window:
+            return
+        for message in carriers:
+            message.tokens = message.tokens or self._count(message.sent)
+        leaving = {id(message) for message in tails_to_strip(earlier, retention, window)}
+        self.stripped |= {i for i, message in enumerate(earlier) if id(message) in leaving}
+        strip_tails(message for message in earlier if id(message) in leaving)
+
+    def make_room(self, prompt_tokens: int = 0) -> bool:
+        """Let the oldest turns go when the window is full, tails first; whether anything did.
+
+        `prompt_tokens`: what the engine found, where our counts were less.
+        """
+        before = len(self.kept), len(self.stripped)
+        if self.retention != "keep" and self._leaving(prompt_tokens):
+            self.strip("strip")
+        gone = {self.kept[place - 1] for place in self._leaving(prompt_tokens)}  # the first is the system's
+        self.kept = [i for i in self.kept if i not in gone]
+        return before != (len(self.kept), len(self.stripped))
+
+    def drop_tail(self) -> None:
+        """Do without what memory adds to the newest message."""
+        self.newest.sent, self.newest.injected, self.injection = self.newest.raw, None, Injection()
+
+    def _leaving(self, prompt_tokens: int) -> Sequence[int]:
+        messages = self.prompt()
+
+        def leaving(counts: Sequence[int]) -> Sequence[int]:
+            window = self.model.window_tokens
+            return evict(messages, counts, window_tokens=window, max_tokens=self.max_tokens)
+
+        # No token is empty: most requests need no counting.
+        if not prompt_tokens and not leaving([_bytes(message.sent) + _FRAME_TOKENS for message in messages]):
+            return ()
+        counts = [self._count(message.sent) for message in messages]
+        total = sum(counts)
+        if 0 < total < prompt_tokens:
+            counts = [-(-count * prompt_tokens // total) for count in counts]
+        return leaving(counts)
+
+    def _count(self, text: str) -> int:
+        """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""
+        window = self.model.window_tokens
+        if len(text) >= window * _MOST_CHARS_PER_TOKEN:
+            return window
+        return self.model.count_tokens(text) + _FRAME_TOKENS
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
