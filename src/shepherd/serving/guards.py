@@ -7,6 +7,7 @@ mean this machine: what the browser then sends as Host is that name.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections import Counter
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ from shepherd.serving.requests import App, Receive, Scope, Send, header, record_
 
 __all__ = ["BodyGuard", "CrowdGuard", "HostGuard", "host_of", "names_in"]
 
+# [address]:port, or a name or address without brackets.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 _WAIT = (("Retry-After", "1"),)
 # They are open for long, or must answer when nothing else does.
 _UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
@@ -167,11 +170,9 @@ class CrowdGuard:
 
 
 def host_of(value: str) -> str:
-    """The name or address in a Host header, without its port and brackets."""
-    value = value.strip().lower()
-    if value.startswith("["):
-        return value[1:].partition("]")[0]
-    return value.rpartition(":")[0] if ":" in value else value
+    """The name or address in a Host header, without its port and brackets; "" for what is none."""
+    match = _HOST.fullmatch(value.strip().lower())
+    return "" if match is None else match[1] or match[2]
 
 
 def names_in(setting: str) -> frozenset[str]:
