@@ -32,6 +32,7 @@ FLOORS = [
         "secrets",
         "sizes",
         "replies",
+        "transactions",
     },
     {"_native"},
 ]

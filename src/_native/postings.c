@@ -1,6 +1,6 @@
 /* Postings of some words out of the FTS5 index.
 
-   Index: context_fts (FTS5, contentless), row id = tenant << 40 | sequence, tokens `t<tenant>_<word>`; so a
+   Index: context_fts or chunks_fts (FTS5, contentless), row id = tenant << 40 | sequence, tokens `t<tenant>_<word>`; so a
    phrase's rows are one user's, and its document frequency that user's own.  Rows of another tenant under
    such a token (a damaged or forged file) are passed over.
 
@@ -244,13 +244,11 @@ static int register_function(sqlite3 *db)
     return fts5->xCreateFunction(fts5, "shepherd_recall", NULL, on_row, NULL);
 }
 
-int shp_postings_open(sqlite3 *db, shp_postings *postings)
+int shp_postings_open(sqlite3 *db, const char *match, shp_postings *postings)
 {
-    static const char MATCH[] = "SELECT 1 FROM context_fts WHERE context_fts MATCH ?1 "
-                                "AND shepherd_recall(context_fts, ?2)";
     int code = register_function(db);
     return code != SQLITE_OK ? code
-                             : sqlite3_prepare_v3(db, MATCH, -1, SQLITE_PREPARE_PERSISTENT, &postings->match, NULL);
+                             : sqlite3_prepare_v3(db, match, -1, SQLITE_PREPARE_PERSISTENT, &postings->match, NULL);
 }
 
 void shp_postings_close(shp_postings *postings)

@@ -42,8 +42,9 @@ typedef struct {
     int64_t expression_capacity;
 } shp_postings;
 
-/* SQLite codes.  `db` must outlive what is opened on it. */
-int shp_postings_open(sqlite3 *db, shp_postings *postings);
+/* SQLite codes.  `db` must outlive what is opened on it.  `match` asks an FTS5 table of such tokens:
+   SELECT 1 FROM t WHERE t MATCH ?1 AND shepherd_recall(t, ?2) */
+int shp_postings_open(sqlite3 *db, const char *match, shp_postings *postings);
 void shp_postings_close(shp_postings *postings);
 
 /* Fills the lists with the postings of `match`: n_phrases quoted tokens of that tenant joined by OR. */

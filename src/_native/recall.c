@@ -409,13 +409,35 @@ int shp_recall_search(shp_documents_cache *cache, shp_recall_reader *reader, con
 
 /* ---- opening */
 
+/* Statements over the tables of a corpus.  Of a chunk `thread` is its node: the one before it and after it are of
+   the same text, and its node's card is there too. */
+static const struct corpus {
+    const char *sums, *load, *is_there, *match;
+} CORPORA[SHP_RECALL_CORPORA] = {
+    [SHP_RECALL_MEMORIES] = {
+        "SELECT n, total_length, version, edits FROM tenants WHERE number = ?1",
+        /* The planner would take the table, with all its text, for a range of row ids. */
+        "SELECT id, timestamp, doc_len, thread, label, asks FROM context INDEXED BY context_docs "
+        "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+        "SELECT 1 FROM context WHERE id = ?1",
+        "SELECT 1 FROM context_fts WHERE context_fts MATCH ?1 AND shepherd_recall(context_fts, ?2)",
+    },
+    [SHP_RECALL_CHUNKS] = {
+        "SELECT n, total_length, version, edits FROM knowledge_sums WHERE number = ?1",
+        "SELECT id, 0, doc_len, node_id, 0, 0 FROM chunks INDEXED BY chunks_docs WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+        "SELECT 1 FROM chunks WHERE id = ?1",
+        "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ?1 AND shepherd_recall(chunks_fts, ?2)",
+    },
+};
+
 static int prepare(sqlite3 *db, const char *sql, sqlite3_stmt **out)
 {
     return sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
 }
 
-int shp_recall_reader_open(sqlite3 *db, shp_recall_reader **out)
+int shp_recall_reader_open(sqlite3 *db, int corpus, shp_recall_reader **out)
 {
+    const struct corpus *tables = &CORPORA[corpus];
     shp_recall_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return SQLITE_NOMEM;
@@ -425,16 +447,13 @@ int shp_recall_reader_open(sqlite3 *db, shp_recall_reader **out)
     if (code == SQLITE_OK)
         code = prepare(db, "ROLLBACK", &reader->rollback);
     if (code == SQLITE_OK)
-        code = prepare(db, "SELECT n, total_length, version, edits FROM tenants WHERE number = ?1",
-                       &reader->tenant_row);
-    /* The planner would take the table, with all its text, for a range of row ids. */
+        code = prepare(db, tables->sums, &reader->tenant_row);
     if (code == SQLITE_OK)
-        code = prepare(db, "SELECT id, timestamp, doc_len, thread, label, asks FROM context INDEXED BY context_docs "
-                           "WHERE id BETWEEN ?1 AND ?2 ORDER BY id", &reader->load);
+        code = prepare(db, tables->load, &reader->load);
     if (code == SQLITE_OK)
-        code = prepare(db, "SELECT 1 FROM context WHERE id = ?1", &reader->is_there);
+        code = prepare(db, tables->is_there, &reader->is_there);
     if (code == SQLITE_OK)
-        code = shp_postings_open(db, &reader->postings);
+        code = shp_postings_open(db, tables->match, &reader->postings);
     if (code != SQLITE_OK) {
         shp_recall_reader_close(reader);
         return code;

@@ -11,7 +11,10 @@
 
 enum { SHP_RECALL_MAX_KEYWORDS = 16 }; /* ranked by: the rarest of them that the user's memories have */
 
-/* What one connection needs to search: statements and buffers.  For one thread at a time. */
+/* What is searched: the tables of each are in recall.c. */
+enum { SHP_RECALL_MEMORIES = 0, SHP_RECALL_CHUNKS = 1, SHP_RECALL_CORPORA = 2 };
+
+/* What one connection needs to search one corpus: statements and buffers.  For one thread at a time. */
 typedef struct shp_recall_reader shp_recall_reader;
 
 typedef struct {
@@ -30,7 +33,7 @@ typedef struct {
 } shp_recall_hit;
 
 /* SQLite codes.  `db` must outlive the reader; tables and index as in recall.c. */
-int shp_recall_reader_open(sqlite3 *db, shp_recall_reader **out);
+int shp_recall_reader_open(sqlite3 *db, int corpus, shp_recall_reader **out);
 void shp_recall_reader_close(shp_recall_reader *reader);
 
 /* Best first, at most k.  In the transaction that is open, else in one of its own.

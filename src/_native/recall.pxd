@@ -16,6 +16,8 @@ cdef extern from "documents.h" nogil:
 
 cdef extern from "recall.h" nogil:
     const int SHP_RECALL_MAX_PHRASES, SHP_RECALL_MAX_KEYWORDS
+    const int SHP_RECALL_MEMORIES, SHP_RECALL_CHUNKS
+    enum: SHP_RECALL_CORPORA
     ctypedef struct shp_recall_reader:
         pass
     ctypedef struct shp_recall_query:
@@ -30,7 +32,7 @@ cdef extern from "recall.h" nogil:
         int64_t id
         double bm25, score, relevance
 
-    int shp_recall_reader_open(sqlite3* db, shp_recall_reader** out) noexcept
+    int shp_recall_reader_open(sqlite3* db, int corpus, shp_recall_reader** out) noexcept
     void shp_recall_reader_close(shp_recall_reader* reader) noexcept
     int shp_recall_search(shp_documents_cache* cache, shp_recall_reader* reader, const shp_recall_query* query,
                           const shp_recall_hit** hits, int64_t* n_hits) noexcept

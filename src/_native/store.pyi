@@ -1,7 +1,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 __all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
@@ -56,7 +56,7 @@ class Connection:
 
 @final
 class Recall:
-    def __init__(self) -> None: ...
+    def __init__(self, *, corpus: Literal["memories", "chunks"] = "memories") -> None: ...
     def search(
         self,
         connection: Connection,

@@ -31,7 +31,10 @@ from libc.string cimport memchr, memset
 
 from recall cimport (
     SHP_MAX_TENANT,
+    SHP_RECALL_CHUNKS,
+    SHP_RECALL_CORPORA,
     SHP_RECALL_MAX_PHRASES,
+    SHP_RECALL_MEMORIES,
     shp_documents_cache,
     shp_documents_cache_bytes,
     shp_documents_cache_free,
@@ -243,7 +246,7 @@ cdef class Connection:
     cdef dict statements          # SQL -> _Statement
     cdef uint64_t clock           # ticks once per use of a statement
     cdef shp_rows spare              # buffers of the last result, used again by the next
-    cdef shp_recall_reader* reader  # owned; NULL until the first recall
+    cdef shp_recall_reader* readers[SHP_RECALL_CORPORA]  # owned; by corpus, NULL until the first recall
     cdef object database          # what Recall compares: the path, or of a database in memory the lock's address
     cdef readonly str path
     cdef readonly bint read_only
@@ -275,7 +278,7 @@ cdef class Connection:
             raise
 
     def __dealloc__(self):
-        shp_recall_reader_close(self.reader)
+        self._close_readers()
         # close_v2 waits for the other statements, which go with the dictionary.
         sqlite3_close_v2(self.db)
         shp_rows_free(&self.spare)
@@ -315,10 +318,15 @@ cdef class Connection:
             self.db = NULL
             self.statements = {}      # finalises them
             with nogil:
-                shp_recall_reader_close(self.reader)
-                self.reader = NULL
+                self._close_readers()
                 sqlite3_close_v2(db)
         PyThread_release_lock(self.lock)
+
+    cdef void _close_readers(self) noexcept nogil:
+        cdef int corpus
+        for corpus in range(SHP_RECALL_CORPORA):
+            shp_recall_reader_close(self.readers[corpus])
+            self.readers[corpus] = NULL
 
     cdef _Statement _statement(self, str sql):
         """The prepared statement of `sql`, ready to bind; from the cache where it is not running."""
@@ -622,6 +630,9 @@ cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progr
 cdef class Recall:
     """Finds the memories of one user that fit some keywords.  One per database, for all its connections.
 
+    With `corpus="chunks"` it finds chunks of the user's knowledge instead: a chunk's neighbours are those stored
+    beside it, its conversation is its node, and it has no time.
+
     Keeps what ranking needs of the memories of the users it has searched (29 bytes each), brought up to date
     inside every search from `tenants`: writes of other connections and other processes are seen as far as
     the transaction of the search sees them.  After a database was replaced by another under the same path,
@@ -630,8 +641,12 @@ cdef class Recall:
 
     cdef shp_documents_cache* cache   # owned
     cdef object database              # Connection.database of the one it serves; None before the first search
+    cdef int corpus                   # SHP_RECALL_...
 
-    def __cinit__(self):
+    def __cinit__(self, *, corpus="memories"):
+        if corpus not in ("memories", "chunks"):
+            raise ValueError(f"corpus is memories or chunks, not {corpus!r}")
+        self.corpus = SHP_RECALL_CHUNKS if corpus == "chunks" else SHP_RECALL_MEMORIES
         self.cache = shp_documents_cache_new()
         if self.cache == NULL:
             raise MemoryError
@@ -687,10 +702,10 @@ cdef class Recall:
         cdef int code = SQLITE_OK
         cdef list found = []
         with nogil:
-            if connection.reader == NULL:
-                code = shp_recall_reader_open(connection.db, &connection.reader)
+            if connection.readers[self.corpus] == NULL:
+                code = shp_recall_reader_open(connection.db, self.corpus, &connection.readers[self.corpus])
             if code == SQLITE_OK:
-                code = shp_recall_search(self.cache, connection.reader, query, &hits, &n_hits)
+                code = shp_recall_search(self.cache, connection.readers[self.corpus], query, &hits, &n_hits)
         if code != SQLITE_OK:
             raise _error(connection.db, code, True)
         for i in range(n_hits):

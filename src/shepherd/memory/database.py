@@ -166,6 +166,7 @@ class Database:
             # Reading opens the log: who has never used it leaves it lying beside the file at the end.
             writer.execute("PRAGMA user_version")
             writer.execute("PRAGMA synchronous = NORMAL")
+            writer.execute("PRAGMA foreign_keys = ON")
             writer.execute("PRAGMA journal_size_limit = 67108864")
 
     def _make_ours(self, undo: contextlib.ExitStack) -> str:

@@ -34,6 +34,7 @@ from shepherd.memory.records import (
 from shepherd.memory.repetition import without_repetitions
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.tail import FactsBlocks
+from shepherd.transactions import Transactions
 from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Message, SearchResult
 
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ class Memory:
         if self._vectors is not None:
             self._vectors.close()
         self._store.close()
+
+    @property
+    def transactions(self) -> Transactions:
+        """The database, for what else is kept in it: Knowledge(memory.transactions, user_id)."""
+        return self._store
 
     # ---- for a message
 

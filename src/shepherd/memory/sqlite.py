@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shepherd._native.store import Connection
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
 from shepherd.memory import check, claim, facts, maintenance, memories, pruning, recalls, search, tenants
+from shepherd.memory.chunk_index import FileChunks
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
@@ -56,6 +57,7 @@ class SQLiteStore(MemoryStore):
         busy_timeout_s: float = 5.0,
     ) -> None:
         super().__init__()
+        self.chunks = FileChunks()
         self._limit_bytes = parse_limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self._recall = HotRecall(self._database, limit_bytes=recall_cache_mb << 20)

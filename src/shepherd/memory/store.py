@@ -30,6 +30,7 @@ from shepherd.memory.records import (
     Periods,
     SessionSummary,
 )
+from shepherd.transactions import ChunkIndex
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class MemoryStore(ABC):
     """One database of memories, facts and sessions of many users."""
 
     terms: TermIndex
+    chunks: ChunkIndex
 
     def __init__(self) -> None:
         self._facts = FactCache()
@@ -439,6 +441,24 @@ class MemoryStore(ABC):
     def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
         """Ends a key; None without such a key."""
         return self._write("", lambda connection: api_keys.revoke(connection, key_id, now))
+
+    # ---- for rooms that keep something of their own in the database: shepherd.transactions
+
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` returns; everything in it sees the same moment. May run it again."""
+        return self._read(work)
+
+    def write(self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0) -> _Result:
+        """What `work` returns, once it is committed. Writers of one user take turns. May run it again."""
+        return self._grow(user_id, work, size) if size else self._write(user_id, work)
+
+    def find_number(self, connection: Connection, user_id: str) -> int | None:
+        """The number of a user who has stored something."""
+        return tenants.find(connection, user_id)
+
+    def ensure_number(self, connection: Connection, user_id: str) -> int:
+        """The number of a user, from now on."""
+        return tenants.ensure(connection, user_id)
 
     # ---- for a user who may have stored nothing
 

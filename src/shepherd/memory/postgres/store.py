@@ -10,6 +10,7 @@ from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageE
 from shepherd.memory import claim, facts, recalls
 from shepherd.memory.facts import FactRow
 from shepherd.memory.postgres import check, maintenance, schema, search
+from shepherd.memory.postgres.chunk_index import ServerChunks
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.terms import TERMS, add_all
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
@@ -59,6 +60,7 @@ class PostgresStore(MemoryStore):
         self, url: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
     ) -> None:
         super().__init__()
+        self.chunks = ServerChunks()
         self._limit = maintenance.Limit(parse_limit(max_db_size))
         self._database = Database(url, read_only=read_only, patience_s=busy_timeout_s)
         try:

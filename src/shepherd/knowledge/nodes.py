@@ -1,0 +1,258 @@
+"""Rows of `nodes` with their dimensions and chunks, always changed together. Inside the caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shepherd.errors import UsageError
+from shepherd.knowledge import chunks, dimensions, edges
+from shepherd.knowledge.chunks import Shelf
+from shepherd.knowledge.records import Node
+from shepherd.transactions import Connection
+
+__all__ = [
+    "CHANGEABLE",
+    "NewNode",
+    "add",
+    "by_origin",
+    "change",
+    "content_hash",
+    "delete",
+    "get",
+    "listed",
+    "several",
+]
+
+_COLUMNS = (
+    "id, title, kind, description, notes, link, event_date, n_edges, text_length, index_state,"
+    " index_error, metadata, content_hash, created_at, updated_at, touched_at"
+)
+# What a caller may give new values for.
+CHANGEABLE = (
+    "title",
+    "kind",
+    "description",
+    "notes",
+    "link",
+    "event_date",
+    "metadata",
+    "source_text",
+    "dimensions",
+)
+_TEXTS = ("title", "kind", "description", "notes", "link", "event_date")
+# A title is one line of a list, and in every prompt of a hub.
+_LONGEST_TITLE = 300
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """What is to be stored; `origin` is what an import knows it by, unique for a user."""
+
+    title: str
+    kind: str = ""
+    description: str = ""
+    notes: str = ""
+    source_text: str = ""
+    link: str = ""
+    event_date: str = ""
+    metadata: Mapping[str, Any] | None = None
+    dimensions: tuple[str, ...] = ()
+    origin: str = ""
+    content_hash: str = ""
+    created_at: int | None = None
+    updated_at: int | None = None
+
+
+def content_hash(text: str) -> str:
+    """SHA-256 in hex; empty for no text."""
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+
+def add(connection: Connection, shelf: Shelf, new: NewNode, now: int) -> int:
+    """The id of the stored node."""
+    title = _title(new.title)
+    [(node_id,)] = connection.execute(
+        "UPDATE knowledge_sums SET next_node = next_node + 1 WHERE number = ? RETURNING next_node - 1",
+        (shelf.number,),
+    )
+    created_at = now if new.created_at is None else new.created_at
+    connection.execute(
+        "INSERT INTO nodes(user_id, id, kind, title, link, event_date, created_at, updated_at, touched_at,"
+        " text_length, content_hash, origin, metadata, description, notes, source_text)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            shelf.user_id,
+            node_id,
+            new.kind,
+            title,
+            new.link,
+            new.event_date,
+            created_at,
+            created_at if new.updated_at is None else new.updated_at,
+            now,
+            len(new.source_text),
+            new.content_hash or content_hash(new.source_text),
+            new.origin,
+            json.dumps(dict(new.metadata or {}), ensure_ascii=False, sort_keys=True),
+            new.description,
+            new.notes,
+            new.source_text,
+        ),
+    )
+    dimensions.set_of_node(connection, shelf.user_id, node_id, new.dimensions)
+    chunks.add_part(connection, shelf, node_id, "text", new.source_text)
+    chunks.add_part(connection, shelf, node_id, "card", chunks.card(title, new.description, new.notes))
+    return int(node_id)
+
+
+def change(
+    connection: Connection,
+    shelf: Shelf,
+    node_id: int,
+    values: Mapping[str, Any],
+    now: int,
+    *,
+    content: str | None = None,
+) -> bool:
+    """Gives a node new values of CHANGEABLE; what was made of the old ones is replaced in the same transaction.
+
+    `content` is the hash of what source_text was read from, where that is not the text itself.
+    """
+    known = get(connection, shelf.user_id, node_id, with_text="source_text" in values)
+    if known is None:
+        return False
+    columns: dict[str, Any] = {name: values[name] for name in _TEXTS if name in values}
+    if "title" in columns:
+        columns["title"] = _title(columns["title"])
+    if "metadata" in values:
+        columns["metadata"] = json.dumps(values["metadata"], ensure_ascii=False, sort_keys=True)
+    if "source_text" in values:
+        columns["source_text"] = values["source_text"]
+        columns["text_length"] = len(values["source_text"])
+        columns["content_hash"] = content or content_hash(values["source_text"])
+    columns |= {"updated_at": max(now, known.updated_at), "touched_at": now}
+    connection.execute(
+        f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in columns)} WHERE user_id = ? AND id = ?",
+        (*columns.values(), shelf.user_id, node_id),
+    )
+    if "dimensions" in values:
+        dimensions.set_of_node(connection, shelf.user_id, node_id, values["dimensions"])
+    if "source_text" in values and values["source_text"] != known.source_text:
+        chunks.remove(connection, shelf, node_id, "text")
+        chunks.add_part(connection, shelf, node_id, "text", values["source_text"])
+    before = chunks.card(known.title, known.description, known.notes)
+    after = chunks.card(
+        *(columns.get(name, getattr(known, name)) for name in ("title", "description", "notes"))
+    )
+    if before != after:
+        chunks.remove(connection, shelf, node_id, "card")
+        chunks.add_part(connection, shelf, node_id, "card", after)
+    return True
+
+
+def delete(connection: Connection, shelf: Shelf, node_id: int) -> bool:
+    """Removes a node with its edges, dimensions and chunks; whether there was such a one."""
+    user_id = shelf.user_id
+    if not connection.execute("SELECT 1 FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id)):
+        return False
+    edges.delete_of_node(connection, user_id, node_id)
+    dimensions.set_of_node(connection, user_id, node_id, ())
+    connection.execute("DELETE FROM focused_nodes WHERE user_id = ? AND node_id = ?", (user_id, node_id))
+    chunks.remove(connection, shelf, node_id, "text")
+    chunks.remove(connection, shelf, node_id, "card")
+    connection.execute("DELETE FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id))
+    return True
+
+
+def get(connection: Connection, user_id: str, node_id: int, *, with_text: bool = False) -> Node | None:
+    """That node if it is the user's."""
+    text = ", source_text" if with_text else ""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}{text} FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id)
+    )
+    return _nodes(connection, user_id, rows)[0] if rows else None
+
+
+def listed(
+    connection: Connection,
+    user_id: str,
+    *,
+    kind: str | None = None,
+    dimension: str | None = None,
+    limit: int,
+    offset: int = 0,
+) -> list[Node]:
+    """The latest first."""
+    wanted, parameters = ["user_id = ?"], [user_id]
+    if kind is not None:
+        wanted.append("kind = ?")
+        parameters.append(kind)
+    if dimension is not None:
+        wanted.append("id IN (SELECT node_id FROM node_dimensions WHERE user_id = ? AND dimension = ?)")
+        parameters += [user_id, dimension]
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM nodes WHERE {' AND '.join(wanted)} ORDER BY updated_at DESC, id LIMIT ? OFFSET ?",
+        (*parameters, limit, offset),
+    )
+    return _nodes(connection, user_id, rows)
+
+
+def by_origin(connection: Connection, user_id: str, origin: str) -> tuple[int, str] | None:
+    """Id and content hash of what an import has stored under that origin."""
+    rows = connection.execute(
+        "SELECT id, content_hash FROM nodes WHERE user_id = ? AND origin = ? AND origin <> ''",
+        (user_id, origin),
+    )
+    return rows[0] if rows else None
+
+
+def several(connection: Connection, user_id: str, node_ids: Iterable[int]) -> list[Node]:
+    """Those of the nodes that are the user's, in the order given."""
+    found = (get(connection, user_id, node_id) for node_id in node_ids)
+    return [node for node in found if node is not None]
+
+
+def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]) -> list[Node]:
+    tags = dimensions.of_nodes(connection, user_id, [row[0] for row in rows])
+    return [
+        Node(
+            id=row[0],
+            title=row[1],
+            kind=row[2],
+            description=row[3],
+            notes=row[4],
+            link=row[5],
+            event_date=row[6],
+            dimensions=tags.get(row[0], ()),
+            n_edges=row[7],
+            text_length=row[8],
+            index_state=row[9],
+            index_error=row[10],
+            metadata=_metadata(row[11]),
+            content_hash=row[12],
+            created_at=row[13],
+            updated_at=row[14],
+            touched_at=row[15],
+            source_text=row[16] if len(row) > 16 else "",
+        )
+        for row in rows
+    ]
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:  # a damaged row is still a node
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _title(title: str) -> str:
+    cleaned = " ".join(title.split())
+    if not cleaned:
+        raise UsageError("a node needs a title")
+    return cleaned[:_LONGEST_TITLE]

@@ -1,0 +1,128 @@
+"""What knowledge is made of, as it leaves the tables. Times are unix seconds, ids are the user's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "EDGE_TYPES",
+    "SOURCES",
+    "ChunkResult",
+    "Dimension",
+    "Edge",
+    "Hub",
+    "Node",
+    "Outcome",
+    "Part",
+]
+
+# What an edge says, read from its first node to its second.
+EDGE_TYPES = (
+    "created_by",
+    "features",
+    "part_of",
+    "source_of",
+    "extends",
+    "supports",
+    "contradicts",
+    "related_to",
+)
+# Who made an edge.
+SOURCES = ("user", "agent", "mcp", "similarity")
+
+Part = Literal["text", "card"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An item of knowledge. `source_text` is empty unless it was asked for; `text_length` is its characters.
+
+    `index_state`: none (there is no text), chunked, embedded, or failed, with `index_error`.
+    """
+
+    id: int
+    title: str
+    kind: str = ""
+    description: str = ""
+    notes: str = ""
+    link: str = ""
+    event_date: str = ""
+    dimensions: tuple[str, ...] = ()
+    n_edges: int = 0
+    text_length: int = 0
+    index_state: str = "none"
+    index_error: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    content_hash: str = ""
+    created_at: int = 0
+    updated_at: int = 0
+    touched_at: int = 0
+    source_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A connection that reads from `from_node_id` to `to_node_id`; the titles are those of the two nodes."""
+
+    id: int
+    from_node_id: int
+    to_node_id: int
+    type: str
+    explanation: str
+    confidence: float
+    source: str
+    created_at: int
+    from_title: str = ""
+    to_title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A tag; `n_nodes` have it."""
+
+    name: str
+    description: str = ""
+    icon: str = ""
+    is_priority: bool = False
+    n_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A node with many edges at either end."""
+
+    id: int
+    title: str
+    n_edges: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """A piece of a node that a search found. `text` is `[start_char:end_char]` of the node's `part`.
+
+    `relevance` is 0..1; `score` is what it was ranked by. `date` is the node's event date, if it has one.
+    """
+
+    id: int
+    node_id: int
+    title: str
+    part: Part
+    idx: int
+    start_char: int
+    end_char: int
+    text: str
+    score: float
+    relevance: float
+    date: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one thing that was imported: added, changed, unchanged, or failed with a reason."""
+
+    name: str
+    state: Literal["added", "changed", "unchanged", "failed"]
+    node_id: int = 0
+    reason: str = ""

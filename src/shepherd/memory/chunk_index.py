@@ -1,0 +1,71 @@
+"""The words of knowledge's chunks in a file of SQLite: chunks_fts, ranked by the native code of memories.
+
+Inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shepherd._native.rank import Weights
+from shepherd._native.store import Recall
+from shepherd._native.text import scoped
+from shepherd.transactions import ChunkHit, Connection
+
+__all__ = ["CHUNK_WEIGHTS", "FileChunks"]
+
+# Of what surrounds a chunk only its node counts: how much better the node's best candidate is, its card
+# included. A neighbour shares its overlap already, and has no questions and answers.
+CHUNK_WEIGHTS = Weights(
+    previous=0.0,
+    exchange=0.0,
+    answer=0.0,
+    next=0.0,
+    second=0.0,
+    session=0.1,
+    asking=1.0,
+    label=1.0,
+    period=1.0,
+)
+
+
+class FileChunks:
+    """ChunkIndex over chunks_fts; one per database."""
+
+    def __init__(self) -> None:
+        self._recall = Recall(corpus="chunks")
+
+    def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
+        """Puts the words of each (id, text) in; how many words each has, with repeats."""
+        lengths = []
+        for chunk_id, text in chunks:
+            tokens, length = scoped(text, tenant)
+            connection.execute("INSERT INTO chunks_fts(rowid, text) VALUES(?, ?)", (chunk_id, tokens))
+            lengths.append(length)
+        return lengths
+
+    def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
+        """Takes the words of chunks out."""
+        for chunk_id in chunk_ids:
+            connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (chunk_id,))
+
+    def search(
+        self,
+        connection: Connection,
+        tenant: int,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        min_relevance: float,
+    ) -> list[ChunkHit]:
+        """The best chunks of a tenant, best first, ties to the larger id."""
+        return self._recall.search(
+            connection,  # type: ignore[arg-type]  # of the one engine that this serves
+            tenant,
+            keywords,
+            limit,
+            0.0,
+            recency_floor=1.0,
+            min_relevance=min_relevance,
+            weights=CHUNK_WEIGHTS,
+        )

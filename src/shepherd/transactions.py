@@ -1,0 +1,69 @@
+"""What rooms that keep something in the user's database need of it: transactions, and an index of chunks.
+
+The memory owns the database; knowledge lives in it too and knows these protocols alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["ChunkHit", "ChunkIndex", "Connection", "Transactions", "Value"]
+
+_Result = TypeVar("_Result")
+
+Value = int | float | str | bytes | None
+# Id, BM25, score, relevance.
+ChunkHit = tuple[int, float, float, float]
+
+
+class Connection(Protocol):
+    """A connection inside a transaction, of either engine.
+
+    The SQL is what SQLite and PostgreSQL have in common, with `?` for a parameter or `?1` for a repeated one.
+    """
+
+    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        """All rows of the result."""
+
+
+class ChunkIndex(Protocol):
+    """The words of chunks, under ids of the form tenant << 40 | sequence. Inside the caller's transaction."""
+
+    def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
+        """Puts the words of each (id, text) in; how many words each has, with repeats."""
+
+    def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
+        """Takes the words of chunks out."""
+
+    def search(
+        self,
+        connection: Connection,
+        tenant: int,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        min_relevance: float,
+    ) -> list[ChunkHit]:
+        """The best chunks of a tenant, best first, ties to the larger id; the same bits on both engines."""
+
+
+class Transactions(Protocol):
+    """A database of many users. Errors are those of shepherd.errors. From any thread."""
+
+    chunks: ChunkIndex
+
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` returns; everything in it sees the same moment. May run it again."""
+
+    def write(self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0) -> _Result:
+        """What `work` returns, once it is committed. Writers of one user take turns. May run it again.
+
+        `size` is about how many bytes the database grows by.
+        """
+
+    def find_number(self, connection: Connection, user_id: str) -> int | None:
+        """The number of a user who has stored something."""
+
+    def ensure_number(self, connection: Connection, user_id: str) -> int:
+        """The number of a user, from now on; it never changes and is never given again."""

@@ -1,0 +1,139 @@
+"""Nodes and their dimensions: stored, changed, listed, removed, and nobody else's."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from tests.memory.conftest import NOW
+
+
+def test_a_node_comes_back_as_it_was_given(knowledge):
+    added = knowledge.add_node(
+        "How RAG systems work",
+        kind="article",
+        description="an introduction",
+        notes="read again",
+        source_text="Retrieval comes first.\0 Then generation.",
+        link="https://example.com/rag-systems",
+        event_date="2024-05-01",
+        metadata={"pages": 3, "by": "Ä"},
+        dimensions=["research", "ai"],
+    )
+
+    node = knowledge.get_node(added.id, with_text=True)
+    assert node.source_text == "Retrieval comes first.\0 Then generation."
+    assert (node.title, node.kind, node.notes) == ("How RAG systems work", "article", "read again")
+    assert node.dimensions == ("ai", "research")
+    assert node.metadata == {"pages": 3, "by": "Ä"}
+    assert (node.index_state, node.text_length) == ("chunked", 40)
+    assert node.created_at == node.updated_at == int(NOW)
+    assert added.source_text == ""
+
+
+def test_a_title_is_one_line_and_not_empty(knowledge):
+    assert knowledge.add_node(" Two\nlines  here ").title == "Two lines here"
+    with pytest.raises(UsageError, match="needs a title"):
+        knowledge.add_node(" \n ")
+    assert knowledge.count_nodes() == 1
+
+
+def test_numbers_of_nodes_are_a_users_own_and_are_not_given_again(knowledge, memory):
+    other = Knowledge(memory.transactions, "anna")
+    assert [knowledge.add_node(title).id for title in "abc"] == [1, 2, 3]
+    assert other.add_node("a").id == 1
+
+    knowledge.delete_node(3)
+
+    assert knowledge.add_node("d").id == 4
+
+
+def test_notes_are_appended_unless_they_are_given_new(knowledge):
+    node = knowledge.add_node("Garden", notes="roses")
+
+    knowledge.update_node(node.id, append_notes="tulips")
+    assert knowledge.get_node(node.id).notes == "roses\n\ntulips"
+    assert [hit.node_id for hit in knowledge.search("tulips")] == [node.id]
+
+    knowledge.update_node(node.id, notes="only moss")
+    assert knowledge.get_node(node.id).notes == "only moss"
+    assert knowledge.search("tulips") == []
+
+
+def test_a_new_text_takes_the_place_of_the_old_one(knowledge):
+    node = knowledge.add_node("Report", source_text="The old report speaks of walrus. " * 100)
+
+    assert knowledge.update_node(node.id, source_text="The new report speaks of an otter.")
+
+    assert knowledge.search("walrus") == []
+    [hit] = knowledge.search("otter")
+    assert hit.text == "The new report speaks of an otter."
+    assert [chunk.idx for chunk in knowledge.chunks_of(node.id)] == [0]
+
+
+def test_an_unknown_field_is_refused(knowledge):
+    node = knowledge.add_node("x")
+
+    with pytest.raises(UsageError, match="no 'colour'"):
+        knowledge.update_node(node.id, colour="red")
+
+
+def test_a_removed_node_is_gone_with_all_that_hung_on_it(knowledge):
+    keep = knowledge.add_node("keep")
+    gone = knowledge.add_node("gone", source_text="a platypus", dimensions=["animals"])
+    knowledge.connect(keep.id, gone.id, "mentions it")
+    knowledge.focus([gone.id])
+
+    assert knowledge.delete_node(gone.id)
+
+    assert not knowledge.delete_node(gone.id)
+    assert knowledge.search("platypus") == []
+    assert knowledge.list_edges() == []
+    assert knowledge.focused() == []
+    assert knowledge.get_node(keep.id).n_edges == 0
+    assert knowledge.list_dimensions()[0].n_nodes == 0
+
+
+def test_nodes_are_listed_the_latest_first_and_by_kind_and_dimension(memory):
+    clock = iter(range(100, 200))
+    knowledge = Knowledge(memory.transactions, "steve", clock=lambda: next(clock))
+    paper = knowledge.add_node("paper", kind="paper", dimensions=["ai"])
+    person = knowledge.add_node("person", kind="person", dimensions=["ai", "friends"])
+    idea = knowledge.add_node("idea")
+    knowledge.update_node(paper.id, description="newer now")
+
+    assert [node.id for node in knowledge.list_nodes()] == [paper.id, idea.id, person.id]
+    assert [node.id for node in knowledge.list_nodes(limit=1, offset=1)] == [idea.id]
+    assert [node.id for node in knowledge.list_nodes(kind="person")] == [person.id]
+    assert [node.id for node in knowledge.list_nodes(dimension="ai")] == [paper.id, person.id]
+    assert [node.id for node in knowledge.find_nodes("paper")] == [paper.id]
+    assert [node.id for node in knowledge.find_nodes("idea", kind="paper")] == []
+
+
+def test_a_dimension_is_described_renamed_and_removed(knowledge):
+    first = knowledge.add_node("a", dimensions=["AI", "old"])
+    second = knowledge.add_node("b", dimensions=["old"])
+    knowledge.set_dimension("AI", description="machines that learn", icon="🤖", is_priority=True)
+
+    knowledge.set_dimension("old", new_name="AI")
+
+    [dimension] = knowledge.list_dimensions()
+    assert (dimension.name, dimension.description, dimension.icon) == ("AI", "machines that learn", "🤖")
+    assert (dimension.is_priority, dimension.n_nodes) == (True, 2)
+    assert knowledge.get_node(first.id).dimensions == knowledge.get_node(second.id).dimensions == ("AI",)
+    assert knowledge.delete_dimension("AI")
+    assert knowledge.get_node(first.id).dimensions == ()
+
+
+@pytest.mark.parametrize("user", ["", "unknown"])
+def test_nobody_reads_nothing_and_writes_nothing(memory: Memory, user):
+    knowledge = Knowledge(memory.transactions, user)
+
+    with pytest.raises(UsageError, match="nothing is kept"):
+        knowledge.add_node("x")
+
+    assert knowledge.list_nodes() == knowledge.search("x") == knowledge.hubs() == knowledge.list_edges() == []
+    assert knowledge.count_nodes() == 0
+    assert knowledge.background_block() == knowledge.focus_block() == ""
