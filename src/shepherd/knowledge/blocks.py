@@ -1,7 +1,7 @@
 """The exact text of the blocks that a model sees: hubs, focused nodes, chunks.
 
-All of it is data: titles cannot close their marker, a chunk cannot close its fence, and nothing in them can be
-taken for another block, a role or a special token of the model (see shepherd.escaping).
+All of it is data: titles cannot close their marker, a chunk cannot close its fence, and nothing in them can
+be taken for another block, a role or a special token of the model (see shepherd.escaping).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def marker(node_id: int, title: str) -> str:
 
 
 def background_block(hubs: Sequence[Hub]) -> str:
-    """The most-connected nodes, for the snapshot of a session; empty for none. The same nodes, the same bytes."""
+    """The most-connected nodes, for a session's snapshot; empty for none. The same nodes, the same bytes."""
     if not hubs:
         return ""
     nodes = "node" if len(hubs) == 1 else "nodes"

@@ -1,6 +1,6 @@
 """Cuts a text into overlapping pieces: at paragraphs, else lines, else sentences, else words, else anywhere.
 
-Pieces are spans of characters of the text as it is: nothing is copied, trimmed or joined, so an offset is true.
+Pieces are spans of characters of the text as it is: nothing is trimmed or joined, so an offset is true.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GAPS = tuple(
         r"\n[^\S\n]*\n\s*",
         r"\n\s*",
         # A full stop of CJK needs no blank after it.
-        r"(?:(?<=[.!?…])|(?<=[.!?…][\"')\]»”’]))\s+|(?<=[。！？｡])\s*",
+        "(?:(?<=[.!?…])|(?<=[.!?…][\"')\\]»”\u2019]))\\s+|(?<=[。\uff01\uff1f｡])\\s*",
         r"\s+",
     )
 )
@@ -57,12 +57,10 @@ def _end(text: str, start: int, size: int) -> int:
     """Where the piece from `start` ends: the last of the best gaps in its second half."""
     low, high = start + size // 2, start + size
     for gap in _GAPS:
-        found = None
-        for found in gap.finditer(text, low, high + 1):
-            pass
-        if found is not None and found.start() > low:
+        places = [found.start() for found in gap.finditer(text, low + 1, high + 1)]
+        if places:
             # A gap may reach back over what is blank before it.
-            return len(text[start : found.start()].rstrip()) + start
+            return start + len(text[start : places[-1]].rstrip())
     return start + len(text[start : _between_letters(text, high)].rstrip())
 
 

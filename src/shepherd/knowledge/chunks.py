@@ -70,8 +70,8 @@ def add_part(connection: Connection, shelf: Shelf, node_id: int, part: Part, tex
     for idx, ((chunk_id, piece), (start, end), length) in enumerate(zip(pieces, found, lengths, strict=True)):
         n_tokens = shelf.count_tokens(piece) if shelf.count_tokens else 0
         connection.execute(
-            "INSERT INTO chunks(id, user_id, node_id, part, idx, start_char, end_char, token_count, doc_len, text)"
-            " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO chunks(id, user_id, node_id, part, idx, start_char, end_char, token_count, doc_len,"
+            " text) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (chunk_id, shelf.user_id, node_id, part, idx, start, end, n_tokens, length, piece),
         )
     _count(connection, shelf, len(found), sum(lengths))
@@ -90,7 +90,8 @@ def remove(connection: Connection, shelf: Shelf, node_id: int, part: Part) -> No
 
 def _count(connection: Connection, shelf: Shelf, n: int, length: int) -> None:
     connection.execute(
-        "UPDATE knowledge_sums SET n = n + ?, total_length = total_length + ?, version = version + 1 WHERE number = ?",
+        "UPDATE knowledge_sums SET n = n + ?, total_length = total_length + ?, version = version + 1"
+        " WHERE number = ?",
         (n, length, shelf.number),
     )
 

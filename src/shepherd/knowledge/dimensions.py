@@ -1,4 +1,7 @@
-"""Rows of `dimensions` and of `node_dimensions`: tags, and which node has which. Inside the caller's transaction."""
+"""Rows of `dimensions` and `node_dimensions`: tags, and which node has which.
+
+Inside the caller's transaction.
+"""
 
 from __future__ import annotations
 

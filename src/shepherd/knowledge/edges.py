@@ -46,8 +46,8 @@ def add(
         (number,),
     )
     connection.execute(
-        "INSERT INTO edges(user_id, id, from_node_id, to_node_id, type, explanation, confidence, source, created_at)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO edges(user_id, id, from_node_id, to_node_id, type, explanation, confidence, source,"
+        " created_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (user_id, edge_id, from_node_id, to_node_id, type, explanation.strip(), confidence, source, now),
     )
     _count(connection, user_id, from_node_id, to_node_id, 1)

@@ -1,4 +1,4 @@
-"""Knowledge: what a caller uses. One user's nodes, edges, dimensions and chunks in the database of the memory."""
+"""Knowledge: what a caller uses. One user's nodes, edges, dimensions and chunks in the memory's database."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Knowledge:
     """The knowledge of one user.
 
     >>> knowledge = Knowledge(memory.transactions, user_id="steve")
-    >>> rag = knowledge.add_node("How RAG systems work", source_text="Retrieval-augmented …", dimensions=["ai"])
+    >>> rag = knowledge.add_node("How RAG systems work", source_text="Retrieval comes first.")
     >>> knowledge.search("retrieval")[0].node_id == rag.id
     True
 
-    Ids are the user's own: 1, 2, 3. Nobody (`""`, `"unknown"`) reads nothing and may write nothing. Thread-safe,
-    and cheap to make: one for each user. `count_tokens` is of the model that will read the chunks.
+    Ids are the user's own: 1, 2, 3. Nobody (`""`, `"unknown"`) reads nothing and may write nothing.
+    Thread-safe, and cheap to make: one for each user. `count_tokens` is of the model that will read the chunks.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class Knowledge:
         part: Part | None = None,
         node_ids: Iterable[int] | None = None,
     ) -> list[ChunkResult]:
-        """The chunks that fit the words of `query`, best first: of any part, or of one, of any node, or of some."""
+        """The chunks that fit the words of `query`, best first; of one part, and of some nodes, if asked."""
         keywords = extract_keywords(storable(query))
         wanted = None if node_ids is None else frozenset(node_ids)
 
@@ -320,7 +320,7 @@ class Knowledge:
     def find_nodes(
         self, query: str, limit: int = 10, *, kind: str | None = None, dimension: str | None = None
     ) -> list[Node]:
-        """The nodes whose title, description, notes or text fit, by their best chunk; without words the latest."""
+        """The nodes whose card or text fits, by their best chunk; without words the latest."""
         if not query.strip():
             return self.list_nodes(kind=kind, dimension=dimension, limit=limit)
         asked = limit * _MORE

@@ -1,4 +1,7 @@
-"""Rows of `nodes` with their dimensions and chunks, always changed together. Inside the caller's transaction."""
+"""Rows of `nodes` with their dimensions and chunks, always changed together.
+
+Inside the caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,7 @@ def change(
     *,
     content: str | None = None,
 ) -> bool:
-    """Gives a node new values of CHANGEABLE; what was made of the old ones is replaced in the same transaction.
+    """Gives a node new values of CHANGEABLE; what was made of the old ones is replaced with them.
 
     `content` is the hash of what source_text was read from, where that is not the text itself.
     """
@@ -195,7 +198,8 @@ def listed(
         wanted.append("id IN (SELECT node_id FROM node_dimensions WHERE user_id = ? AND dimension = ?)")
         parameters += [user_id, dimension]
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM nodes WHERE {' AND '.join(wanted)} ORDER BY updated_at DESC, id LIMIT ? OFFSET ?",
+        f"SELECT {_COLUMNS} FROM nodes WHERE {' AND '.join(wanted)}"
+        " ORDER BY updated_at DESC, id LIMIT ? OFFSET ?",
         (*parameters, limit, offset),
     )
     return _nodes(connection, user_id, rows)

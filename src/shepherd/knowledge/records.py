@@ -1,4 +1,4 @@
-"""What knowledge is made of, as it leaves the tables. Times are unix seconds, ids are the user's own numbers."""
+"""What knowledge is made of, as it leaves the tables. Times are unix seconds, ids the user's own numbers."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ def boosted(
     recency_weight: float = 0.0,
     entity_weight: float = 0.0,
 ) -> list[ChunkResult]:
-    """The same chunks, best first by relevance and boosts, which their `score` is then; ties keep their order.
+    """The same chunks, best first by relevance and boosts, their `score` from now on; ties as they came.
 
-    recency: w · e^(−days / 365) · 0.2, of a node with an event date that is not to come.
+    recency: w · e^(-days / 365) · 0.2, of a node with an event date that is not to come.
     entities: w · matched / entities · 0.3, by whole words of the chunk.
     """
     patterns = [
