@@ -153,6 +153,7 @@ class Builder:
         *,
         template: str | None = CHATML,
         extra: Sequence[str] = (),
+        controls: Sequence[str] = (),
         pad_to: int = 0,
         extra_is_normal: bool = False,
         add_bos: bool = False,
@@ -163,6 +164,9 @@ class Builder:
         for text in SPECIALS:
             tokens.append(text)
             types.append(_Kind.USER_DEFINED if "think" in text else _Kind.CONTROL)
+        for text in controls:
+            tokens.append(text)
+            types.append(_Kind.CONTROL)
         for text in extra:
             if text not in tokens:
                 tokens.append(text)
@@ -170,7 +174,7 @@ class Builder:
         while len(tokens) < pad_to:
             tokens.append(f"[PAD{len(tokens)}]")
             types.append(_Kind.UNUSED)
-        ids = {text: tokens.index(text) for text in (*SPECIALS, *extra)}
+        ids = {text: tokens.index(text) for text in (*SPECIALS, *controls, *extra)}
         w = self.writer
         w.add_tokenizer_model("gpt2")
         w.add_tokenizer_pre("qwen2")
@@ -233,11 +237,15 @@ def llama(
     template: str | None = CHATML,
     add_bos: bool | None = None,
     ascii_only: bool = False,
+    controls: Sequence[str] = (),
     n_ctx: int = 4096,
     n_vocab: int = 0,
     seed: int = 1,
 ) -> None:
-    """Plain attention. `ascii_only`: it says printable ASCII and never ends by itself."""
+    """Plain attention. `ascii_only`: it says printable ASCII and never ends by itself.
+
+    `controls`: more control tokens, for the vocabularies of certain templates.
+    """
     n_embd, n_layer, n_ff, n_head, n_kv = 64, 2, 128, 4, 2
     build = Builder(path, "llama", "tiny-plain", seed)
     build.shape(n_ctx=n_ctx, n_embd=n_embd, n_layer=n_layer, n_ff=n_ff, n_head=n_head, n_kv=n_kv)
@@ -246,7 +254,7 @@ def llama(
     vocab = (
         build.spm(template=template, add_bos=bos)
         if spm
-        else build.bpe(template=template, add_bos=bos, pad_to=n_vocab)
+        else build.bpe(template=template, controls=controls, add_bos=bos, pad_to=n_vocab)
     )
     build.matrix("token_embd.weight", n_embd, len(vocab.tokens), 1.0)
     build.vector("output_norm.weight", n_embd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,8 @@ def _as_templates_write(part: Part, *, is_thought: bool) -> Iterator[str]:
     yield text
     yield text.strip("\n")
     yield text.strip()
+    # Some write results through tojson; the quotes are the template's.
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
     if not is_thought and part.role == "assistant" and "</think>" in text:
         answer = text.rsplit("</think>", 1)[1]
         yield answer

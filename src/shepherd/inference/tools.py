@@ -18,7 +18,7 @@ from shepherd.inference.template import ChatTemplate
 from shepherd.replies import Family, family_of
 from shepherd.types import Message, Tool, ToolCall
 
-__all__ = ["Entry", "Prepared", "ToolPrompt", "check_tools", "map_strings", "schema_of"]
+__all__ = ["Entry", "Prepared", "ToolPrompt", "check_tools", "map_strings", "one_call_each", "schema_of"]
 
 _PROBE = "probe_of_shepherd"
 _PROBE_TOOL = {
@@ -40,10 +40,16 @@ You can call these tools:
 <tools>
 {tools}
 </tools>
-To call one, answer with its name and arguments as a JSON object between marks:
-<tool_call>
-{{"name": "...", "arguments": {{...}}}}
-</tool_call>"""
+To call one, answer with its name and arguments in this form:"""
+# Of templates that show calls, and not the tools, the family's own form.
+_EXAMPLES: dict[Family, str] = {
+    "hermes": '<tool_call>\n{"name": "...", "arguments": {...}}\n</tool_call>',
+    "mistral": '[TOOL_CALLS][{"name": "...", "arguments": {...}}]',
+    "deepseek": (
+        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>...<\uff5ctool\u2581sep\uff5c>"
+        "{...}<\uff5ctool\u2581call\u2581end\uff5c><\uff5ctool\u2581calls\u2581end\uff5c>"
+    ),
+}
 
 
 def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
@@ -66,6 +72,27 @@ def schema_of(tool: Tool) -> dict[str, Any]:
     parameters = tool.parameters or {"type": "object", "properties": {}}
     function = {"name": tool.name, "description": tool.description, "parameters": dict(parameters)}
     return {"type": "function", "function": function}
+
+
+def one_call_each(messages: Sequence[Message]) -> tuple[list[int], list[Message]]:
+    """The same conversation as if calls had been made one after the other; and which message each was."""
+    owners: list[int] = []
+    single: list[Message] = []
+    for i, message in enumerate(messages):
+        calls = message.tool_calls
+        if len(calls) < 2:
+            if message.role != "tool" or i not in owners:
+                owners.append(i)
+                single.append(message)
+            continue
+        results = {m.tool_call_id: j for j, m in enumerate(messages) if m.role == "tool" and j > i}
+        for n, call in enumerate(calls):
+            owners.append(i)
+            single.append(Message("assistant", "" if n else message.raw, tool_calls=(call,)))
+            if call.id in results:
+                owners.append(results[call.id])
+                single.append(messages[results[call.id]])
+    return owners, single
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:
@@ -106,7 +133,9 @@ class ToolPrompt:
     @property
     def family(self) -> Family:
         """How the model will write its calls: as the template says, else as our instructions do."""
-        return family_of(self._template.source) if self.takes_tools else "hermes"
+        family = family_of(self._template.source)
+        knows = self.takes_tools or (self.takes_calls and family in _EXAMPLES)
+        return family if knows else "hermes"
 
     @cached_property
     def takes_tools(self) -> bool:
@@ -144,7 +173,7 @@ class ToolPrompt:
         shown = [schema_of(tool) for tool in tools]
         if self.takes_tools:
             return Prepared(entries, shown)
-        return Prepared(_with_instructions(entries, shown), None)
+        return Prepared(_with_instructions(entries, shown, _EXAMPLES[self.family]), None)
 
     def _entry(self, message: Message, i: int, names: Mapping[str, str]) -> Entry:
         if message.role == "tool":
@@ -210,9 +239,9 @@ def _is_result(entry: Entry) -> bool:
     return entry.role == "user" and entry.text.endswith("</tool_response>")
 
 
-def _with_instructions(entries: list[Entry], tools: Sequence[Mapping[str, Any]]) -> list[Entry]:
+def _with_instructions(entries: list[Entry], tools: Sequence[Mapping[str, Any]], example: str) -> list[Entry]:
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-    text = _INSTRUCTIONS.format(tools=listed)
+    text = f"{_INSTRUCTIONS.format(tools=listed)}\n{example}"
     if entries and entries[0].role == "system":
         first = entries[0]
         return [Entry("system", f"{first.text}\n\n{text}", first.owners), *entries[1:]]

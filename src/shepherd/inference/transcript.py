@@ -31,7 +31,7 @@ from shepherd.errors import TemplateError
 from shepherd.inference.prompt_builder import Prompt, PromptBuilder
 from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, match, render_form
 from shepherd.inference.template import ChatTemplate
-from shepherd.inference.tools import ToolPrompt
+from shepherd.inference.tools import ToolPrompt, one_call_each
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.replies import Family, ReplyParser, ends_in_thought, marks_of, thinking_marks
 from shepherd.types import Message, Tool, ToolCall
@@ -97,15 +97,7 @@ class Transcript:
         """
         if not messages:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
-        parts, shown_tools = self._parts(messages, tools)
-        try:
-            text = self._render(parts, shown_tools)
-        except TemplateError:
-            # Some take thoughts in certain places only.
-            if not any(part.thought for part in parts):
-                raise
-            parts = [replace(part, thought="") for part in parts]
-            text = self._render(parts, shown_tools)
+        parts, shown_tools, text = self._rendered(messages, tools)
         skeleton = self._skeleton(_shape(parts), shown_tools)
         contents = None if skeleton is None else match(text, skeleton, parts)
         builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages))
@@ -127,6 +119,30 @@ class Transcript:
         return builder.prompt(counts, text)
 
     # ---- parts
+
+    def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Part], str, str]:
+        """Parts, tools and text; a template that refuses gets less of what only some take."""
+        parts, shown_tools = self._parts(messages, tools)
+        try:
+            return parts, shown_tools, self._render(parts, shown_tools)
+        except TemplateError:
+            has_several = any(len(message.tool_calls) > 1 for message in messages)
+            if not has_several and not any(part.thought for part in parts):
+                raise
+        # Some take thoughts in certain places only, some one call at a time.
+        parts = [replace(part, thought="") for part in parts]
+        try:
+            return parts, shown_tools, self._render(parts, shown_tools)
+        except TemplateError:
+            if not has_several:
+                raise
+        owners, single = one_call_each(messages)
+        parts, _ = self._parts(single, tools)
+        parts = [
+            replace(part, thought="", answer=None, owners=tuple(owners[i] for i in part.owners))
+            for part in parts
+        ]
+        return parts, shown_tools, self._render(parts, shown_tools)
 
     def _parts(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Part], str]:
         prepared = self._tools.prepare(messages, tools)
