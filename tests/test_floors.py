@@ -19,6 +19,7 @@ FLOORS = [
     {"session"},
     {"opening"},
     {"assistant"},
+    {"tools"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"memory", "knowledge", "inference", "providers"},
     {

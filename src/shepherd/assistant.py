@@ -1,4 +1,5 @@
-"""One turn, from message to answer: recall, prompt, generate, record, archive. Only here is the order known.
+"""One turn, from message to answer: recall, prompt, generate, tools, record, archive. Only here is the order
+known.
 
 A turn that fails or is abandoned leaves the conversation as it was before it. A memory that fails costs a
 warning, never the answer.
@@ -6,34 +7,39 @@ warning, never the answer.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd._native.text import STOP_WORDS, keywords, stem
 from shepherd.config import Config
 from shepherd.context import (
+    Exchange,
     SystemPrompt,
+    added_stats,
     assemble,
     evict,
     inject,
+    messages_of,
+    paired,
     render_system,
     strip_tails,
     tails_to_strip,
 )
 from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
 from shepherd.memory import Memory, Turn
-from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, Thought, ToolCall, TurnStats
+from shepherd.tools import Toolbox, ToolResult, memory_tools
+from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel, Reply
 
-__all__ = ["Assistant", "Delta", "Event", "Exchange", "Finished", "Recalled", "Warned"]
+__all__ = ["Assistant", "Delta", "Event", "Finished", "Recalled", "ToolResult", "Warned"]
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -76,32 +82,30 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The whole answer and what it cost; the last event of a turn that did not raise."""
+    """The answer, and what the turn cost; its last event, unless it raised.
+
+    What was said before a tool was called came as Delta, and is no part of the answer.
+    """
 
     answer: str
     stats: TurnStats
     injection: Injection
 
 
-Event = Recalled | Delta | Thought | ToolCall | Warned | Finished
-
-
-@dataclass(slots=True)
-class Exchange:
-    """A message of the user and its answer, and where they were written."""
-
-    user: Message
-    answer: Message
-    in_session: bool = False
-    memory_id: int | None = None
+Event = Recalled | Delta | Thought | ToolCall | ToolResult | Warned | Finished
 
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn on its way; becomes an Exchange when it ends well. `history` is what goes before its message."""
+    """A turn on its way; becomes an Exchange when it ends well. `history` is what goes before its message.
+
+    `steps`: what came after it so far, calls of tools and their results. `stats`: what that cost.
+    """
 
     message: Message
     history: list[Message] = field(default_factory=list)
+    steps: list[Message] = field(default_factory=list)
+    stats: TurnStats | None = None
     evicted: list[Exchange] = field(default_factory=list)
     injection: Injection = field(default_factory=Injection)
     warnings: list[Warned] = field(default_factory=list)
@@ -115,6 +119,7 @@ class Assistant:
     what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
     says is queued for it, in the transaction that stores the message. `on_evicted` is told, after the turn,
     of the messages that left the window, oldest first. `engine` may run elsewhere; see `switch`.
+    With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else.
     """
 
     def __init__(
@@ -142,6 +147,7 @@ class Assistant:
         self._exchanges: list[Exchange] = []
         self._has_evicted = False
         self._system = self._render_system()
+        self._toolbox = self._open_toolbox()
         self._turn_lock = threading.Lock()
         self._cancelled = threading.Event()
         self._generation: Reply | None = None
@@ -160,12 +166,18 @@ class Assistant:
     @property
     def history(self) -> list[Message]:
         """The messages that the model still sees, without the system prompt."""
-        return [message for exchange in self._exchanges for message in (exchange.user, exchange.answer)]
+        return messages_of(self._exchanges)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What the model may call; fixed until `clear()` or `switch()`."""
+        return () if self._toolbox is None else self._toolbox.tools
 
     def ask(self, text: str) -> Iterator[Event]:
         """The events of one turn, as they happen: Recalled, then Deltas, then Finished; Warned at any time.
 
-        What the model thinks comes as Thought, between the Deltas; it is no part of the answer.
+        What the model thinks comes as Thought, between the Deltas; it is no part of the answer. A tool that
+        it calls comes as ToolCall, what came of it as ToolResult, and then the model goes on.
 
         Raises ContextOverflowError before anything is decoded, ModelError when the engine fails, UsageError
         while another turn is under way; the conversation is then as it was. Closing the iterator early
@@ -213,13 +225,17 @@ class Assistant:
             if forgetful:
                 strip_tails(tails_to_strip(self.history, "strip", engine.window_tokens))
             for message in self.history:
-                message.token_ids, message.tokens = (), 0  # the other model's
+                message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
             self._system = self._render_system()
+            self._toolbox = self._open_toolbox()
         finally:
             self._turn_lock.release()
 
     def undo(self) -> str | None:
-        """Take the last exchange back, in the stored session and in memory too; gives the user's text."""
+        """Take the last exchange back, in the stored session and in memory too; gives the user's text.
+
+        What tools have done in it stays done.
+        """
         if not self._exchanges:
             return None
         exchange = self._exchanges.pop()
@@ -239,6 +255,7 @@ class Assistant:
         self.session_id = None
         self.last = None
         self._system = self._render_system()
+        self._toolbox = self._open_toolbox()
 
     def resume(self) -> int:
         """Go on with this user's latest stored conversation; gives the number of its exchanges."""
@@ -250,7 +267,7 @@ class Assistant:
         latest = self.memory.list_sessions(self.user_id, limit=1)
         if latest:
             self.session_id = latest[0].id
-            self._exchanges = _paired(self.memory.load_session(self.session_id, self.user_id))
+            self._exchanges = paired(self.memory.load_session(self.session_id, self.user_id))
         return len(self._exchanges)
 
     def _run(self, turn: _Turn) -> Iterator[Event]:
@@ -258,16 +275,9 @@ class Assistant:
         strip_tails(tails_to_strip(turn.history, self.config.injection_retention, self.engine.window_tokens))
         self._recall(turn)
         self._make_room(turn)
-        with self._generate(turn) as generation:
-            self._generation = generation
-            if self._cancelled.is_set():
-                generation.cancel()
-            yield Recalled(turn.injection)
-            yield from _drain(turn.warnings)
-            for piece in generation:
-                yield Delta(piece) if isinstance(piece, str) else piece
-            exchange = self._record(turn, generation)
-        stats = _with_recall(generation.stats, turn.injection.recall_us / 1000)
+        generation = yield from self._answer(turn)
+        exchange = self._record(turn, generation)
+        stats = _with_recall(turn.stats or generation.stats, turn.injection.recall_us / 1000)
         stats = replace(stats, evicted_turns=len(turn.evicted))
         self.last = Finished(generation.text, stats, turn.injection)
         if exchange is not None:
@@ -276,6 +286,41 @@ class Assistant:
         turn.warnings.extend(Warned(text) for text in stats.warnings)
         yield from _drain(turn.warnings)
         yield self.last
+
+    def _answer(self, turn: _Turn) -> Generator[Event, None, Reply]:
+        """Let the model answer, and go on with the results while it calls tools; gives its last answer."""
+        while True:
+            with self._generate(turn) as generation:
+                self._generation = generation
+                if self._cancelled.is_set():
+                    generation.cancel()
+                if not turn.steps:
+                    yield Recalled(turn.injection)
+                yield from _drain(turn.warnings)
+                for piece in generation:
+                    yield Delta(piece) if isinstance(piece, str) else piece
+            stats = generation.stats
+            turn.stats = stats if turn.stats is None else added_stats(turn.stats, stats)
+            if self._toolbox is None or not generation.tool_calls or stats.finish_reason == "cancelled":
+                return generation
+            if sum(bool(step.tool_calls) for step in turn.steps) >= self.config.tool_rounds:
+                text = f"the model has called tools {self.config.tool_rounds} times and wants to go on"
+                turn.warnings.append(Warned(text, "the setting tool_rounds allows more"))
+                return generation
+            yield from self._call_tools(turn, self._toolbox, generation)
+
+    def _call_tools(self, turn: _Turn, toolbox: Toolbox, generation: Reply) -> Iterator[Event]:
+        """Carry out what an answer calls; both become steps of the turn."""
+        turn.steps.append(_message_of(generation, calls=generation.tool_calls))
+        for call in generation.tool_calls:
+            if self._cancelled.is_set():
+                result = ToolResult(call.id, call.name, '{"error": "the user has stopped it"}', failed=True)
+            else:
+                result = toolbox.call(call)
+            if result.error is not None:
+                turn.warnings.append(Warned(f"{call.name} failed: {result.error}", result.error.hint))
+            turn.steps.append(Message("tool", result.text, tool_call_id=call.id))
+            yield result
 
     def _recall(self, turn: _Turn) -> None:
         # What left the window is no longer in front of the model, and may be recalled.
@@ -309,17 +354,20 @@ class Assistant:
         turn.evicted += [exchange for exchange in self._exchanges if id(exchange.user) in gone]
 
     def _leaving(self, turn: _Turn, prompt_tokens: int) -> list[int]:
-        messages = assemble(self._system, turn.history, turn.message)
+        messages = [*assemble(self._system, turn.history, turn.message), *turn.steps]
+        tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in self.tools])
 
         def leaving(counts: list[int]) -> list[int]:
             window, longest = self.engine.window_tokens, self.config.max_tokens
             return evict(messages, counts, window_tokens=window, max_tokens=longest)
 
         # No token is empty: most turns need no counting.
-        at_most = [m.tokens or len(m.sent.encode("utf-8", "replace")) + _FRAME_TOKENS for m in messages]
+        at_most = [m.tokens or len(_told(m).encode("utf-8", "replace")) + _FRAME_TOKENS for m in messages]
+        at_most[0] += len(tools)
         if not prompt_tokens and not leaving(at_most):
             return []
-        counts = [message.tokens or self._count(message.sent) for message in messages]
+        counts = [message.tokens or self._count(_told(message)) for message in messages]
+        counts[0] += self._count(tools) if self.tools else 0
         total = sum(counts)
         if 0 < total < prompt_tokens:
             counts = [-(-count * prompt_tokens // total) for count in counts]
@@ -359,28 +407,25 @@ class Assistant:
 
     def _begin(self, turn: _Turn) -> Reply:
         return self.engine.generate(
-            assemble(self._system, turn.history, turn.message),
+            [*assemble(self._system, turn.history, turn.message), *turn.steps],
             sampling=_sampling(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
+            tools=self.tools,
         )
 
     def _record(self, turn: _Turn, generation: Reply) -> Exchange | None:
         """Make the turn part of the conversation, unless it was cancelled before the answer's first piece."""
-        if not generation.text and generation.stats.finish_reason == "cancelled":
+        if not generation.text and generation.stats.finish_reason == "cancelled" and not turn.steps:
             return None
         counts = generation.prompt_tokens_per_message[1:]  # the first is the system prompt
-        for message, tokens in zip([*turn.history, turn.message], counts, strict=True):
+        for message, tokens in zip([*turn.history, turn.message, *turn.steps], counts, strict=True):
             message.tokens = tokens
         if turn.evicted:
             gone = {id(exchange) for exchange in turn.evicted}
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
         turn.message.created_at = int(time.time())
-        answer = Message(
-            "assistant", generation.text, token_ids=tuple(generation.token_ids), thought=generation.thought
-        )
-        answer.tokens = len(answer.token_ids)
-        exchange = Exchange(turn.message, answer)
+        exchange = Exchange(turn.message, _message_of(generation), steps=turn.steps)
         self._exchanges.append(exchange)
         return exchange
 
@@ -401,7 +446,7 @@ class Assistant:
         turn.warnings.append(Warned(f"the window was full: the oldest {what} left it, {where}"))
         on_evicted = self._on_evicted
         if on_evicted is not None:
-            left = [message for exchange in turn.evicted for message in (exchange.user, exchange.answer)]
+            left = messages_of(turn.evicted)
             self._attempt(turn, "summing up what left the window", lambda: on_evicted(left))
 
     def _may_archive(self, exchange: Exchange) -> bool:
@@ -425,7 +470,8 @@ class Assistant:
             self.session_id = self.memory.start_session(self.user_id, self.engine.info.name)
         job = self.extraction.open_job if self.extraction is not None else None
         self.memory.append_message(self.session_id, exchange.user, self.user_id, job=job)
-        self.memory.append_message(self.session_id, exchange.answer, self.user_id)
+        for message in (*exchange.steps, exchange.answer):
+            self.memory.append_message(self.session_id, message, self.user_id)
         exchange.in_session = True
 
     def _release_extraction(self) -> None:
@@ -451,6 +497,20 @@ class Assistant:
         except ShepherdError as error:
             turn.warnings.append(Warned(f"{what} failed: {error}", error.hint))
         return None
+
+    def _open_toolbox(self) -> Toolbox | None:
+        if not self.config.memory_tools or self.memory is None or self.is_forgetful:
+            return None
+        if self.user_id in ANONYMOUS_USERS:
+            return None
+        tools = memory_tools(
+            self.memory,
+            self.user_id,
+            refusal=lambda: "the user has switched the memory off for now" if self.private else "",
+            writes=self._writes_memory,
+            keeps_secrets=self.config.memory_extraction_secrets,
+        )
+        return Toolbox(tools)
 
     def _render_system(self) -> SystemPrompt:
         return render_system(
@@ -486,10 +546,20 @@ def _with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:
     )
 
 
-def _paired(messages: list[Message]) -> list[Exchange]:
-    """Whole exchanges only: a process that died between two writes leaves a question without its answer."""
-    exchanges = []
-    for first, second in pairwise(messages):
-        if first.role == "user" and second.role == "assistant":
-            exchanges.append(Exchange(first, second, in_session=True))
-    return exchanges
+def _message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Message:
+    """An answer as a message; with calls only if they get results."""
+    ids = tuple(generation.token_ids)
+    return Message(
+        "assistant",
+        generation.text,
+        token_ids=ids,
+        tokens=len(ids),
+        tool_calls=calls,
+        thought=generation.thought,
+    )
+
+
+def _told(message: Message) -> str:
+    """All that a message says to the model, about as it is written there."""
+    calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
+    return f"{message.sent}{calls}{message.thought}"

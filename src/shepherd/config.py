@@ -111,6 +111,12 @@ class Config:
         True, "switch", "load a model file that is new here in a process of its own first, which it may crash"
     )
     system_prompt: str = _setting("", "text", "base instructions; empty takes the built-in ones")
+    memory_tools: bool = _setting(
+        False, "switch", "the model may look into the memory, and change it, by tools (--memtools)"
+    )
+    tool_rounds: int = _setting(
+        8, "whole number", "most times that the model may call tools before it answers", least=1, most=100
+    )
 
     # How an answer is sampled.
     max_tokens: int = _setting(

@@ -34,7 +34,8 @@ end of a line begins a new line, Ctrl-C stops the answer, Ctrl-D quits."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
-line of stdout is an object whose "event" is ready, recalled, delta, warning, error or finished.
+line of stdout is an object whose "event" is ready, recalled, delta, thought, tool_call, tool_result,
+warning, error or finished.
 
 exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
 
@@ -55,6 +56,11 @@ def build_parser() -> Parser:
 
     memory = parser.add_argument_group("memory")
     memory.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    memory.add_argument(
+        "--memtools",
+        action="store_true",
+        help="let the model look into the memory, and change it, by tools (shepherd tools)",
+    )
     add_memory_options(memory)
 
     sampling = parser.add_argument_group("the answer")
@@ -117,6 +123,8 @@ def _who_answers(arguments: Namespace) -> tuple[Config, str]:
     model = given.get("model", "")
     if "provider" not in given and (model.startswith("hf:") or model.endswith(".gguf")):
         config = replace(config, provider="")
+    if arguments.memtools:
+        config = replace(config, memory_tools=True)
     return config, model
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from shepherd import __version__
-from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, Warned
+from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
 from shepherd.cli.main import INTERRUPTED
 from shepherd.cli.render import Screen
 from shepherd.cli.turn import cancelling_on_interrupt
@@ -72,6 +72,13 @@ def _named(event: Event) -> tuple[str, dict[str, Any]]:
         return "thought", {"text": event.text}
     if isinstance(event, ToolCall):
         return "tool_call", asdict(event)
+    if isinstance(event, ToolResult):
+        return "tool_result", {
+            "id": event.call_id,
+            "name": event.name,
+            "result": event.text,
+            "failed": event.failed,
+        }
     stats = asdict(event.stats)
     stats.pop("warnings")
     return "finished", {"answer": event.answer, "finish_reason": stats.pop("finish_reason"), "stats": stats}

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-__all__ = ["Screen", "age_in_words", "counted", "duration", "printable", "size"]
+__all__ = ["Screen", "age_in_words", "counted", "duration", "printable", "shortened", "size"]
 
 # Answers and memories are foreign text: on a terminal their control characters must not move the cursor,
 # change the title or answer for the keyboard. Line feed and tab are harmless.
@@ -114,6 +114,12 @@ class Screen:
 def printable(text: str) -> str:
     """The text with control characters (except line feed and tab) shown as U+FFFD."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """The text on one line, with an ellipsis in place of what is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

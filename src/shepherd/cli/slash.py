@@ -201,6 +201,13 @@ def _private(chat: Chat, argument: str) -> None:
     )
 
 
+def _tools(chat: Chat, argument: str) -> None:
+    for tool in chat.assistant.tools:
+        chat.screen.print(f"{tool.name}  {tool.description}")
+    if not chat.assistant.tools:
+        chat.screen.note("the model has no tools; shepherd --memtools gives it some for the memory")
+
+
 def _provider(chat: Chat, argument: str) -> None:
     if chat.session is None:
         raise UsageError("the provider cannot change here", hint="start a conversation with shepherd")
@@ -255,6 +262,7 @@ COMMANDS: dict[str, Command] = {
     "pin": Command("/pin NUMBER", "keep a memory for good, or no longer", _pin),
     "private": Command("/private [on|off]", "recall nothing and keep nothing until switched back", _private),
     "provider": Command("/provider [NAME [MODEL]]", "who may answer, or go on with another one", _provider),
+    "tools": Command("/tools", "what the model may do by itself", _tools),
     "clear": Command("/clear", "begin a new conversation", _clear),
     "undo": Command("/undo", "take the last message and its answer back", _undo),
     "help": Command("/help", "this list", _help),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from shepherd.assistant import Assistant, Delta, Finished, Recalled, Warned
-from shepherd.cli.render import Screen, counted, duration
+from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
+from shepherd.cli.render import Screen, counted, duration, shortened
 from shepherd.errors import InternalError
-from shepherd.types import Thought
+from shepherd.types import Thought, ToolCall
 
 __all__ = ["cancelling_on_interrupt", "show_turn", "summary"]
 
@@ -35,11 +35,13 @@ def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_contex
                     column_is_zero = event.text.endswith("\n")
                 elif isinstance(event, Recalled) and show_context and event.injection:
                     screen.note(f"[prompt+context] {message}{event.injection.tail}")
-                elif isinstance(event, Warned):
+                elif isinstance(event, (Warned, ToolCall)):
                     if not column_is_zero:
                         screen.write("\n")
                         column_is_zero = True
-                    screen.warn(event.message, event.hint)
+                    _note(screen, event)
+                elif isinstance(event, ToolResult) and event.failed:
+                    screen.note(f"{event.name}: {shortened(event.text)}")
                 elif isinstance(event, Finished):
                     finished = event
         finally:
@@ -48,6 +50,13 @@ def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_contex
     if finished is None:
         raise InternalError("a turn ended without an answer and without an error")
     return finished
+
+
+def _note(screen: Screen, event: Warned | ToolCall) -> None:
+    if isinstance(event, Warned):
+        screen.warn(event.message, event.hint)
+    else:
+        screen.note(f"calls {event.name} {shortened(event.arguments)}")
 
 
 @contextmanager

@@ -6,20 +6,25 @@ It knows messages and token counts; it knows neither SQL nor token ids.
 from __future__ import annotations
 
 from shepherd.context.eviction import evict
+from shepherd.context.exchanges import Exchange, added_stats, messages_of, paired
 from shepherd.context.injection import inject
 from shepherd.context.ledger import Ledger, Restored, conversation_hashes
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
 
 __all__ = [
+    "Exchange",
     "Ledger",
     "Restored",
     "Retention",
     "SystemPrompt",
+    "added_stats",
     "assemble",
     "conversation_hashes",
     "evict",
     "inject",
+    "messages_of",
+    "paired",
     "render_system",
     "strip_tails",
     "tail_tokens",

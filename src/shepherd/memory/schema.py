@@ -86,6 +86,7 @@ _TABLES = (
         updated_at INTEGER NOT NULL)""",
     "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
     # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32.
+    # tool_calls is JSON, [[id, name, arguments], …]; tool_call_id: whose result a message of role 'tool' is.
     """CREATE TABLE messages(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         session_id TEXT NOT NULL,
@@ -95,7 +96,10 @@ _TABLES = (
         injected TEXT,
         token_ids BLOB,
         tokens INTEGER NOT NULL DEFAULT 0,
-        created_at INTEGER NOT NULL)""",
+        created_at INTEGER NOT NULL,
+        tool_calls TEXT,
+        tool_call_id TEXT NOT NULL DEFAULT '',
+        thought TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
     # What was done to messages of clients that keep no state, see context/ledger.py; used_at: milliseconds.
     """CREATE TABLE ledger(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +17,7 @@ from shepherd.escaping import storable
 from shepherd.memory import tenants
 from shepherd.memory.connection import Connection
 from shepherd.memory.records import SessionSummary
-from shepherd.types import Fact, Injection, Message, SearchResult
+from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
 
 __all__ = ["append", "clear", "delete_last_turn", "drop_oldest", "latest", "load", "start", "summaries"]
 
@@ -57,8 +58,9 @@ def append(connection: Connection, user_id: str, session_id: str, message: Messa
     _require(connection, user_id, session_id)
     raw, sent = storable(message.raw), storable(message.sent)
     [(message_id, size)] = connection.execute(
-        "INSERT INTO messages(session_id, role, raw, sent, injected, token_ids, tokens, created_at)"
-        f" VALUES(?, ?, ?, ?, ?, ?, ?, ?) RETURNING id, {_SIZE}",
+        "INSERT INTO messages(session_id, role, raw, sent, injected, token_ids, tokens, created_at,"
+        " tool_calls, tool_call_id, thought)"
+        f" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id, {_SIZE}",
         (
             session_id,
             message.role,
@@ -68,6 +70,9 @@ def append(connection: Connection, user_id: str, session_id: str, message: Messa
             struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None,
             message.tokens,
             now,
+            _dump_calls(message.tool_calls),
+            storable(message.tool_call_id),
+            storable(message.thought),
         ),
     )
     connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (now, session_id))
@@ -78,7 +83,8 @@ def append(connection: Connection, user_id: str, session_id: str, message: Messa
 def load(connection: Connection, user_id: str, session_id: str) -> list[Message]:
     """The messages of a conversation of this user, oldest first."""
     rows = connection.execute(
-        "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens, m.created_at"
+        "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens, m.created_at,"
+        " m.tool_calls, m.tool_call_id, m.thought"
         " FROM messages m JOIN sessions s ON s.id = m.session_id"
         " WHERE m.session_id = ? AND s.user_id = ? ORDER BY m.id",
         (session_id, user_id),
@@ -130,8 +136,17 @@ def _dump(injection: Injection | None) -> str | None:
     return json.dumps(asdict(injection), separators=(",", ":"))
 
 
-def _message(row: tuple[int, Any, str, str | None, str | None, bytes | None, int, int]) -> Message:
-    message_id, role, raw, sent, injected, token_ids, tokens, created_at = row
+def _dump_calls(calls: Sequence[ToolCall]) -> str | None:
+    if not calls:
+        return None
+    return json.dumps([[call.id, call.name, call.arguments] for call in calls], separators=(",", ":"))
+
+
+_Row = tuple[int, Any, str, "str | None", "str | None", "bytes | None", int, int, "str | None", str, str]
+
+
+def _message(row: _Row) -> Message:
+    message_id, role, raw, sent, injected, token_ids, tokens, created_at, calls, tool_call_id, thought = row
     return Message(
         role=role,
         raw=raw,
@@ -141,6 +156,9 @@ def _message(row: tuple[int, Any, str, str | None, str | None, bytes | None, int
         tokens=tokens,
         id=message_id,
         created_at=created_at,
+        tool_calls=tuple(ToolCall(*call) for call in json.loads(calls)) if calls else (),
+        tool_call_id=tool_call_id,
+        thought=thought,
     )
 
 

@@ -285,7 +285,8 @@ class MemoryStore(ABC):
                 jobs.add_line(connection, user_id, session_id, message_id, text, job=job, now=now)
             return message_id
 
-        size = 3 * len(message.sent) + 4 * len(message.token_ids) + tenants.ROW_BYTES
+        told = sum(len(call.arguments) for call in message.tool_calls) + len(message.thought)
+        size = 3 * (len(message.sent) + told) + 4 * len(message.token_ids) + tenants.ROW_BYTES
         return self._grow(user_id, append, size)
 
     def load_session(self, user_id: str, session_id: str | None) -> list[Message]:

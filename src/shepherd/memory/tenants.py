@@ -25,7 +25,8 @@ ROW_BYTES = 256
 MEMORY_BYTES_SQL = f"octet_length(user_message) + octet_length(assistant_response) + {ROW_BYTES}"
 MESSAGE_BYTES_SQL = (
     "octet_length(raw) + coalesce(octet_length(sent), 0)"
-    f" + coalesce(length(injected), 0) + coalesce(length(token_ids), 0) + {ROW_BYTES}"
+    " + coalesce(length(injected), 0) + coalesce(length(token_ids), 0)"
+    f" + coalesce(octet_length(tool_calls), 0) + octet_length(thought) + {ROW_BYTES}"
 )
 
 

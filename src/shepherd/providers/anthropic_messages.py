@@ -76,7 +76,8 @@ def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]
         body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
     if request.tools:
         body["tools"] = _tools(request.tools)
-    if provider.thinking:
+    # A thought can only go on after a tool's result with its signature, which is not kept.
+    if provider.thinking and not (others and others[-1].role == "tool"):
         # Its budget is a part of max_tokens; temperature and the like are not allowed beside it.
         budget = max(provider.thinking, _LEAST_THINKING)
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}

@@ -112,7 +112,10 @@ _STATEMENTS = (
         injected TEXT,
         token_ids BYTEA,
         tokens INTEGER NOT NULL DEFAULT 0,
-        created_at BIGINT NOT NULL)""",
+        created_at BIGINT NOT NULL,
+        tool_calls TEXT,
+        tool_call_id TEXT NOT NULL DEFAULT '',
+        thought TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
     """CREATE TABLE ledger(
         user_id TEXT COLLATE "C" NOT NULL,

@@ -1,0 +1,41 @@
+"""`shepherd tools`: what a model may do by itself, and when."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
+from shepherd.cli.render import Screen
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+List the tools that a model may have in a conversation. It has them with shepherd --memtools, or always with
+the setting memory_tools. They work on the memory of the user who talks, and cannot name another."""
+
+_EPILOG = "--json prints them as OpenAI's API takes them."
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd tools`."""
+    parser = Parser(prog="shepherd tools", description=_DESCRIPTION, epilog=_EPILOG)
+    add_common_options(parser)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """List them."""
+    config = loaded_settings(arguments).config
+    from shepherd.tools import MEMORY_TOOLS
+
+    if arguments.json:
+        for tool in MEMORY_TOOLS:
+            function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            screen.json({"type": "function", "function": function})
+        return 0
+    rows = [(tool.name, ", ".join(tool.parameters["properties"]), tool.description) for tool in MEMORY_TOOLS]
+    screen.table(("name", "arguments", "what it does"), rows)
+    screen.note(
+        "on (setting memory_tools)" if config.memory_tools else "off; shepherd --memtools turns them on"
+    )
+    return 0

@@ -1,0 +1,71 @@
+"""What a conversation is made of: exchanges, each a message, what the model did about it, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from shepherd.types import Message, TurnStats
+
+__all__ = ["Exchange", "added_stats", "messages_of", "paired"]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A message of the user and its answer, and where they were written.
+
+    `steps` lie between: answers that called tools, and the tools' results.
+    """
+
+    user: Message
+    answer: Message
+    in_session: bool = False
+    memory_id: int | None = None
+    steps: list[Message] = field(default_factory=list)
+
+
+def messages_of(exchanges: Iterable[Exchange]) -> list[Message]:
+    """All messages, in order."""
+    return [m for exchange in exchanges for m in (exchange.user, *exchange.steps, exchange.answer)]
+
+
+def paired(messages: Sequence[Message]) -> list[Exchange]:
+    """Whole exchanges only: a process that died between two writes leaves a question without its answer."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        if message.role == "user":
+            turns.append([])
+        if turns and message.role != "system":
+            turns[-1].append(message)
+    return [
+        Exchange(turn[0], turn[-1], in_session=True, steps=turn[1:-1])
+        for turn in turns
+        if turn[-1].role == "assistant" and not turn[-1].tool_calls and _is_answered(turn[1:-1])
+    ]
+
+
+def _is_answered(steps: Sequence[Message]) -> bool:
+    """Whether each call has its result, and each result its call."""
+    called = [call.id for step in steps for call in step.tool_calls]
+    results = [step.tool_call_id for step in steps if step.role == "tool"]
+    return called == results and all(step.tool_calls or step.role == "tool" for step in steps)
+
+
+def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
+    """What two answers of one turn cost together; the prompt is that of the second.
+
+    What the first one wrote is in the second one's prompt, and was not read.
+    """
+    decoded = first.decoded_tokens + then.decoded_tokens
+    return replace(
+        then,
+        reused_tokens=max(0, then.prompt_tokens - decoded),
+        decoded_tokens=min(decoded, then.prompt_tokens),
+        generated_tokens=first.generated_tokens + then.generated_tokens,
+        prefill_ms=first.prefill_ms + then.prefill_ms,
+        ttft_ms=first.ttft_ms,
+        decode_ms=first.decode_ms + then.decode_ms,
+        total_ms=first.total_ms + then.total_ms,
+        warnings=first.warnings + then.warnings,
+        is_estimated=first.is_estimated or then.is_estimated,
+    )

@@ -1,0 +1,154 @@
+"""The six tools with which a model looks into the memory of the user it talks with, and changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shepherd.errors import UsageError
+from shepherd.extraction import is_secret
+from shepherd.memory import Memory
+from shepherd.tools.toolbox import Arguments, AssistantTool
+from shepherd.types import Tool
+
+__all__ = ["MEMORY_TOOLS", "memory_tools"]
+
+_SOURCE = "tool"
+_MOST_RESULTS = 20
+_MOST_TEXT_CHARS = 1_000  # of a memory that is shown
+_LONGEST_CHARS = 20_000  # of one that is kept
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _tool(name: str, description: str, properties: dict[str, Any], required: list[str]) -> Tool:
+    return Tool(name, description, {"type": "object", "properties": properties, "required": required})
+
+
+_KEY = _text("what the fact is about, such as name, employer or favourite_editor")
+_LIMIT = {
+    "type": "integer",
+    "description": "how many memories at most",
+    "minimum": 1,
+    "maximum": _MOST_RESULTS,
+}
+
+MEMORY_TOOLS = (
+    _tool(
+        "search_memory",
+        "Look up what this user said in earlier conversations.",
+        {"query": _text("words to look for"), "limit": _LIMIT},
+        ["query"],
+    ),
+    _tool(
+        "store_memory",
+        "Remember a question and its answer for later conversations, when the user wants that.",
+        {
+            "question": _text("what was asked or is about, in a few words"),
+            "answer": _text("what to remember about it"),
+        },
+        ["question", "answer"],
+    ),
+    _tool(
+        "clear_memory",
+        "Forget the memories with exactly this question.",
+        {"question": _text("the question, as search_memory shows it")},
+        ["question"],
+    ),
+    _tool(
+        "set_fact",
+        "Note a lasting fact about this user, or replace it.",
+        {"key": _KEY, "value": _text("its value, short")},
+        ["key", "value"],
+    ),
+    _tool(
+        "get_fact",
+        "One fact about this user by its key, or all of them without one.",
+        {"key": _KEY},
+        [],
+    ),
+    _tool("clear_fact", "Forget a fact about this user.", {"key": _KEY}, ["key"]),
+)
+
+
+def memory_tools(
+    memory: Memory, user_id: str, *, refusal: Callable[[], str], writes: bool, keeps_secrets: bool
+) -> list[AssistantTool]:
+    """MEMORY_TOOLS for this user alone.
+
+    `refusal` is asked before each call: why the memory is off just now, "" when it is on. Without `writes`
+    those that change something refuse. What looks like a secret is not stored, unless `keeps_secrets`.
+    """
+    box = _MemoryTools(memory, user_id, refusal, writes, keeps_secrets)
+    run = (box.search, box.store, box.clear, box.set_fact, box.get_fact, box.clear_fact)
+    return [AssistantTool(tool, action) for tool, action in zip(MEMORY_TOOLS, run, strict=True)]
+
+
+class _MemoryTools:
+    """What the tools do; each takes checked arguments and gives what the model is told."""
+
+    def __init__(
+        self, memory: Memory, user_id: str, refusal: Callable[[], str], writes: bool, keeps_secrets: bool
+    ) -> None:
+        self._memory, self._user_id = memory, user_id
+        self._refusal, self._writes, self._keeps_secrets = refusal, writes, keeps_secrets
+
+    def search(self, arguments: Arguments) -> object:
+        self._check()
+        found = self._memory.search(arguments["query"], arguments.get("limit"), self._user_id)
+        return {
+            "memories": [
+                {
+                    "question": _shortened(result.question),
+                    "answer": _shortened(result.answer),
+                    "age_days": round(result.age_days, 1),
+                }
+                for result in found
+            ]
+        }
+
+    def store(self, arguments: Arguments) -> object:
+        self._check(changes=True)
+        question, answer = arguments["question"].strip(), arguments["answer"].strip()
+        self._check_text(question, answer)
+        self._memory.store_memory(question, answer, self._user_id, source=_SOURCE)
+        return {"stored": True}
+
+    def clear(self, arguments: Arguments) -> object:
+        self._check(changes=True)
+        return {"forgotten": self._memory.clear_memory(arguments["question"], self._user_id)}
+
+    def set_fact(self, arguments: Arguments) -> object:
+        self._check(changes=True)
+        key, value = arguments["key"].strip(), arguments["value"].strip()
+        self._check_text(key, value)
+        self._memory.set_fact(key, value, self._user_id, source=_SOURCE)
+        return {"set": True}
+
+    def get_fact(self, arguments: Arguments) -> object:
+        self._check()
+        if "key" in arguments:
+            return {"value": self._memory.get_fact(arguments["key"], self._user_id)}
+        return {"facts": {fact.key: fact.value for fact in self._memory.get_all_facts(self._user_id)}}
+
+    def clear_fact(self, arguments: Arguments) -> object:
+        self._check(changes=True)
+        return {"forgotten": self._memory.clear_fact(arguments["key"], self._user_id, source=_SOURCE)}
+
+    def _check(self, *, changes: bool = False) -> None:
+        if reason := self._refusal():
+            raise UsageError(reason)
+        if changes and not self._writes:
+            raise UsageError("this memory can only be read")
+
+    def _check_text(self, name: str, value: str) -> None:
+        if len(name) + len(value) > _LONGEST_CHARS:
+            raise UsageError("that is too long to be remembered", hint="store what matters of it")
+        if not self._keeps_secrets and is_secret(name, value):
+            raise UsageError("that looks like a secret, and secrets are not stored")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT_CHARS else text[:_MOST_TEXT_CHARS] + "…"

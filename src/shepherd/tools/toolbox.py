@@ -1,0 +1,118 @@
+"""Tools by name, and what comes of a call: arguments are checked against the tool's schema before it runs.
+
+A call is the model's text, so everything about it may be wrong. What is wrong is told to the model, as a
+result that it can correct itself by; nothing that a call says ends the turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.types import Tool, ToolCall
+
+__all__ = ["AssistantTool", "ToolResult", "Toolbox"]
+
+_MOST_ARGUMENT_CHARS = 1 << 16
+# What a model reads of one result; a window of 8,192 tokens has room for several.
+_MOST_RESULT_CHARS = 8_000
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantTool:
+    """A tool and what it does. `run` gets checked arguments and gives something that JSON can say.
+
+    A UsageError of it is told to the model. Other errors are the user's to know: they may name files.
+    """
+
+    tool: Tool
+    run: Callable[[Arguments], object]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call: JSON, as the model reads it. `failed`: that tells of an error.
+
+    `error` is one that the model is told nothing of but that there was one.
+    """
+
+    call_id: str
+    name: str
+    text: str
+    failed: bool = False
+    error: ShepherdError | None = field(default=None, compare=False)
+
+
+class Toolbox:
+    """The tools that one conversation has. For one thread at a time."""
+
+    def __init__(self, tools: Iterable[AssistantTool]) -> None:
+        self._tools = {entry.tool.name: entry for entry in tools}
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What the model is told, in order."""
+        return tuple(entry.tool for entry in self._tools.values())
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Carry a call out; never raises for what the call says, or for what the tool finds."""
+        entry = self._tools.get(call.name)
+        try:
+            if entry is None:
+                raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
+            text = _dumped(entry.run(_checked(entry.tool, call.arguments)))
+        except UsageError as error:
+            told = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
+            return ToolResult(call.id, call.name, _dumped(told), failed=True)
+        except ShepherdError as error:
+            told = {"error": "the tool failed, and the user was told why"}
+            return ToolResult(call.id, call.name, _dumped(told), failed=True, error=error)
+        if len(text) > _MOST_RESULT_CHARS:
+            text = _dumped({"cut": text[: _MOST_RESULT_CHARS // 2], "hint": "ask for less"})
+        return ToolResult(call.id, call.name, text)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _checked(tool: Tool, text: str) -> Arguments:
+    """The arguments, if the schema knows them all and none is missing; a number for a text becomes one."""
+    try:
+        arguments = json.loads(text or "{}") if len(text) <= _MOST_ARGUMENT_CHARS else None
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise UsageError("the arguments are not a JSON object")
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    for name in arguments:
+        if name not in properties:
+            raise UsageError(
+                "there is an argument that this tool does not have", hint=f"it has: {', '.join(properties)}"
+            )
+    for name in tool.parameters.get("required", ()):
+        if name not in arguments:
+            raise UsageError(f"the argument {name!r} is missing")
+    return {
+        name: _value(name, value, properties[name]) for name, value in arguments.items() if value is not None
+    }
+
+
+def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
+    kind = schema.get("type")
+    if kind == "string":
+        if isinstance(value, (bool, int, float)):
+            value = json.dumps(value)
+        if isinstance(value, str):
+            return value
+    elif kind == "integer":
+        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 10:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
+    raise UsageError(f"the argument {name!r} is not a {kind}")
