@@ -21,6 +21,19 @@ CHATML = (
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}"
 )
+# Knows tools as Qwen's do; what is to be said about a result comes after a tab instead of a line feed.
+TOOL_TEMPLATE = (
+    "{%- if tools %}{{ '<|im_start|>system\n' + messages[0].content }}"
+    "{%- for t in tools %}{{ '\n' }}{{ t | tojson }}{%- endfor %}{{ '<|im_end|>\n' }}"
+    "{%- else %}{{ '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}{%- endif %}"
+    "{%- for m in messages[1:] %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+    "{%- for c in m.tool_calls or [] %}"
+    '{{ \'<tool_call>\n{"name": "\' + c.function.name + \'", "arguments": \' }}'
+    "{{ c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}"
+    "{{ '<|im_start|>assistant' + ('\t' if messages[-1].role == 'tool' else '\n') }}{%- endif %}"
+)
 SENTENCES = (
     "the quick brown fox jumps over the lazy dog. what is the name of the user? you are a helpful assistant. "
     "hello world, this is a test of a very small model. please remember that i live in texas and that my dog "
@@ -284,8 +297,11 @@ def scripted(
     template: str | None = CHATML,
     n_ctx: int = 4096,
     as_bytes: bool = False,
+    after_tab: Sequence[str] = (),
 ) -> None:
     """Says the pieces of `script` in order after a generation prompt, then ends its turn.
+
+    Those of `after_tab` instead where that prompt ends with a tab (see TOOL_TEMPLATE).
 
     Its blocks write nothing, so the next token depends on the current one alone: output row next(t) is the
     embedding of t. The pieces must differ from each other. `as_bytes`: they are spelt in byte_alphabet().
@@ -294,14 +310,15 @@ def scripted(
     build = Builder(path, "llama", "tiny-scripted", 3)
     build.shape(n_ctx=n_ctx, n_embd=n_embd, n_layer=1, n_ff=n_ff, n_head=n_head, n_kv=n_kv)
     build.writer.add_rope_dimension_count(n_embd // n_head)
-    vocab = build.bpe(template=template, extra=script, extra_is_normal=as_bytes)
+    vocab = build.bpe(template=template, extra=(*script, *after_tab), extra_is_normal=as_bytes)
     embedding = build.random.standard_normal((len(vocab.tokens), n_embd), dtype=np.float32)
     embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
-    newline = vocab.tokens.index(byte_alphabet()[ord("\n")])
-    chain = [newline, *(vocab.ids[piece] for piece in script), vocab.ids["<|im_end|>"]]
     output = np.zeros_like(embedding)
-    for now, after in pairwise(chain):
-        output[after] = 30 * n_embd**-0.5 * embedding[now]
+    for begin, pieces in (("\n", script), ("\t", after_tab)):
+        first = vocab.tokens.index(byte_alphabet()[ord(begin)])
+        chain = [first, *(vocab.ids[piece] for piece in pieces), vocab.ids["<|im_end|>"]]
+        for now, after in pairwise(chain if pieces else ()):
+            output[after] += 30 * n_embd**-0.5 * embedding[now]
     build.writer.add_tensor("token_embd.weight", embedding)
     build.writer.add_tensor("output.weight", output)
     build.writer.add_tensor("output_norm.weight", np.ones(n_embd, np.float32))

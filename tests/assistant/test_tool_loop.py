@@ -1,0 +1,238 @@
+"""A turn in which the model calls tools: what it may do, how often, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
+from shepherd.config import Config
+from shepherd.inference import Engine, EngineSettings
+from shepherd.types import ToolCall
+from tests import models
+
+
+def call_of(name: str, **arguments: str) -> list[str]:
+    """A call as pieces of a script."""
+    return ["<tool_call>", json.dumps({"name": name, "arguments": arguments}), "</tool_call>"]
+
+
+SETS_NAME = call_of("set_fact", key="name", value="Steve")
+
+
+@pytest.fixture(scope="module")
+def new_engine(tmp_path_factory) -> Iterator[Callable[..., Engine]]:
+    """A model that says `script`, and after a tool's result "Done.", or `after_tab`."""
+    opened: dict[str, Engine] = {}
+
+    def make(script: list[str], after_tab: tuple[str, ...] = ("Done.",), kind: str = "") -> Engine:
+        key = json.dumps([script, after_tab])
+        if key not in opened:
+            path: Path = tmp_path_factory.mktemp("tools") / "model.gguf"
+            models.scripted(path, script, after_tab=after_tab, template=models.TOOL_TEMPLATE)
+            opened[key] = Engine(path, settings=EngineSettings(n_threads=1))
+        return opened[key]
+
+    yield make
+    for engine in opened.values():
+        engine.close()
+
+
+@pytest.fixture
+def talk(new_engine, memory) -> Callable[..., Assistant]:
+    """An assistant of steve's with tools, whose model says a script."""
+
+    def make(script: list[str] = SETS_NAME, after_tab=("Done.",), user_id="steve", **settings) -> Assistant:
+        config = Config(temperature=0.0, memory_tools=True, **settings)
+        return Assistant(engine=new_engine(script, after_tab), memory=memory, config=config, user_id=user_id)
+
+    return make
+
+
+def test_call_is_carried_out_and_the_model_goes_on(talk, memory):
+    assistant = talk(["I note that.", *SETS_NAME])
+
+    events = list(assistant.ask("My name is Steve"))
+
+    kinds = [type(event) for event in events if not isinstance(event, Delta)]
+    assert kinds == [Recalled, ToolCall, ToolResult, Finished]
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == "I note that.Done."
+    assert (events[-1].answer, events[-1].stats.finish_reason) == ("Done.", "stop")
+    assert memory.get_fact("name") == "Steve"
+    [result] = [event for event in events if isinstance(event, ToolResult)]
+    assert json.loads(result.text) == {"set": True}
+
+
+def test_calls_and_results_are_part_of_the_conversation(talk):
+    assistant = talk()
+    list(assistant.ask("My name is Steve"))
+
+    user, called, result, answer = assistant.history
+    assert [m.role for m in (user, called, result, answer)] == ["user", "assistant", "tool", "assistant"]
+    assert (called.raw, called.tool_calls[0].name, result.tool_call_id) == (
+        "", "set_fact", called.tool_calls[0].id,
+    )  # fmt: skip
+    assert answer.raw == "Done."
+
+
+def test_each_token_of_a_turn_with_tools_is_read_once(talk):
+    assistant = talk(injection_retention="keep")
+
+    held = 0
+    for i in range(3):
+        [*_, finished] = assistant.ask(f"My dog number {i} is called Rex")
+        stats = finished.stats
+        assert stats.prompt_tokens == stats.reused_tokens + stats.decoded_tokens
+        # All of the last turn but its last line feed and what the template writes before the new message.
+        assert stats.reused_tokens >= held
+        held = stats.prompt_tokens + 1  # "Done." and the prompt before it
+
+
+def test_without_the_setting_the_model_has_no_tools(new_engine, memory):
+    assistant = Assistant(
+        engine=new_engine(SETS_NAME), memory=memory, config=Config(temperature=0.0), user_id="steve"
+    )
+
+    [*_, finished] = assistant.ask("My name is Steve")
+
+    assert assistant.tools == ()
+    assert "set_fact" in finished.answer  # nothing is a call, so it is text
+    assert memory.get_fact("name") is None
+
+
+@pytest.mark.parametrize("user", ["", "unknown"])
+def test_nobody_in_particular_has_no_tools(new_engine, memory, user):
+    config = Config(temperature=0.0, memory_tools=True, user_id="unknown")
+
+    assert Assistant(engine=new_engine(SETS_NAME), memory=memory, config=config, user_id=user).tools == ()
+
+
+def test_user_id_in_a_call_is_refused_and_told(talk, memory):
+    assistant = talk(call_of("set_fact", key="name", value="Mallory", user_id="alice"))
+
+    events = list(assistant.ask("hello there"))
+
+    [result] = [event for event in events if isinstance(event, ToolResult)]
+    assert result.failed
+    assert memory.get_fact("name", "alice") is None
+    assert memory.get_fact("name", "steve") is None
+    assert events[-1].answer == "Done."
+
+
+def test_private_turn_has_the_same_tools_and_no_memory(talk, memory):
+    assistant = talk()
+    assistant.private = True
+
+    events = list(assistant.ask("My name is Steve"))
+
+    [result] = [event for event in events if isinstance(event, ToolResult)]
+    assert "switched the memory off" in result.text
+    assert memory.get_all_facts() == []
+
+
+def test_model_that_calls_without_end_is_ended(talk, memory):
+    again = call_of("get_fact", key="name")
+    assistant = talk(SETS_NAME, after_tab=(again[0] + "\n", again[1], "\n" + again[2]), tool_rounds=3)
+
+    events = list(assistant.ask("My name is Steve"))
+
+    assert sum(isinstance(event, ToolResult) for event in events) == 3
+    assert [event.message for event in events if isinstance(event, Warned)] == [
+        "the model has called tools 3 times and wants to go on"
+    ]
+    assert events[-1].answer == ""
+    assert [bool(m.tool_calls) for m in assistant.history if m.role == "assistant"] == [True] * 3 + [False]
+    # The conversation is whole, and goes on.
+    assert isinstance(list(assistant.ask("and now?"))[-1], Finished)
+
+
+def test_two_calls_at_once_are_both_carried_out(talk, memory):
+    first, second = SETS_NAME, call_of("set_fact", key="city", value="Paris")
+    assistant = talk([*first, "\n" + second[0], second[1], second[2] + "\n"])
+
+    list(assistant.ask("I am Steve from Paris"))
+
+    assert {fact.key: fact.value for fact in memory.get_all_facts()} == {"name": "Steve", "city": "Paris"}
+    assert [m.role for m in assistant.history] == ["user", "assistant", "tool", "tool", "assistant"]
+
+
+def test_continued_conversation_has_its_calls_and_results(talk, memory):
+    list(talk().ask("My name is Steve"))
+    before = talk()
+    assert before.resume() == 1
+    expected = [(m.role, m.raw, m.tool_calls, m.tool_call_id) for m in before.history]
+
+    assert [role for role, *_ in expected] == ["user", "assistant", "tool", "assistant"]
+    assert expected[1][2][0].name == "set_fact"
+    [*_, finished] = before.ask("and now?")
+    assert finished.stats.reused_tokens > 0
+
+
+def test_undo_takes_the_whole_turn_back_but_not_what_the_tool_did(talk, memory):
+    assistant = talk()
+    list(assistant.ask("My name is Steve"))
+
+    assert assistant.undo() == "My name is Steve"
+    assert assistant.history == []
+    assert memory.load_session() == []
+    assert memory.get_fact("name") == "Steve"
+
+
+def test_cancel_between_two_calls_runs_no_more_of_them(talk, memory):
+    second = call_of("set_fact", key="city", value="Paris")
+    assistant = talk([*SETS_NAME, "\n" + second[0], second[1], second[2] + "\n"])
+
+    for event in assistant.ask("I am Steve from Paris"):
+        if isinstance(event, ToolResult):
+            assistant.cancel()
+
+    assert memory.get_fact("name") == "Steve"
+    assert memory.get_fact("city") is None
+    # An answer of one token may have been whole before it was stopped.
+    assert assistant.last is not None
+    assert assistant.last.answer in ("", "Done.")
+    assert isinstance(list(assistant.ask("and now?"))[-1], Finished)
+
+
+def test_failing_memory_is_told_to_the_user_and_only_hinted_at_to_the_model(talk, memory):
+    assistant = talk(archive_turns=False)
+    events = []
+    for event in assistant.ask("My name is Steve"):
+        events.append(event)
+        if isinstance(event, ToolCall):
+            memory.close()
+
+    [result] = [event for event in events if isinstance(event, ToolResult)]
+    assert json.loads(result.text) == {"error": "the tool failed, and the user was told why"}
+    assert any(isinstance(event, Warned) and "set_fact failed" in event.message for event in events)
+    assert events[-1].answer == "Done."
+
+
+def test_model_without_memory_has_no_tools_until_it_is_switched_back(talk, memory):
+    assistant = talk()
+    engine = assistant.engine
+
+    assistant.switch(engine, memory=memory, forgetful=True)
+    assert assistant.tools == ()
+
+    assistant.switch(engine, memory=memory)
+    assert len(assistant.tools) == 6
+
+
+def test_long_tool_turns_leave_the_window_whole(talk, new_engine, memory):
+    script = call_of("search_memory", query="dogs")
+    for i in range(20):
+        memory.store_memory(f"question {i} about dogs", "a long answer " * 40)
+    assistant = talk(script, max_tokens=64)
+
+    for i in range(12):
+        list(assistant.ask(f"What about dog number {i}?"))
+
+    calls = [call.id for m in assistant.history for call in m.tool_calls]
+    results = [m.tool_call_id for m in assistant.history if m.role == "tool"]
+    assert calls == results
+    assert assistant.history[0].role == "user"
+    assert len(calls) < 12

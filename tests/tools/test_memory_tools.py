@@ -1,0 +1,137 @@
+"""The memory tools work on the memory of one user, and on nobody else's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd.memory import Memory
+from shepherd.tools import MEMORY_TOOLS, Toolbox, memory_tools
+from shepherd.types import ToolCall
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        yield memory
+
+
+@pytest.fixture
+def call(memory):
+    """Calls a tool of steve's, or of somebody else's; gives what the model is told."""
+
+    def call(name, whose="steve", refusal="", writes=True, keeps_secrets=False, **arguments):
+        tools = memory_tools(
+            memory, whose, refusal=lambda: refusal, writes=writes, keeps_secrets=keeps_secrets
+        )
+        return json.loads(Toolbox(tools).call(ToolCall("id", name, json.dumps(arguments))).text)
+
+    return call
+
+
+def test_what_is_stored_is_found_and_forgotten(call):
+    assert call("store_memory", question="Which editor?", answer="Helix") == {"stored": True}
+    [found] = call("search_memory", query="editor")["memories"]
+    assert (found["question"], found["answer"]) == ("Which editor?", "Helix")
+
+    assert call("clear_memory", question="which  EDITOR?") == {"forgotten": 1}
+    assert call("search_memory", query="editor") == {"memories": []}
+
+
+def test_facts_are_set_read_and_forgotten(call, memory):
+    assert call("set_fact", key="name", value="Steve") == {"set": True}
+    assert call("get_fact", key="name") == {"value": "Steve"}
+    assert call("get_fact") == {"facts": {"name": "Steve"}}
+    assert memory.fact_history("name")[0].source == "tool"
+
+    assert call("clear_fact", key="name") == {"forgotten": True}
+    assert call("get_fact", key="name") == {"value": None}
+
+
+def test_limit_is_kept(call, memory):
+    for i in range(8):
+        memory.store_memory(f"question {i} about dogs", "answer")
+
+    assert len(call("search_memory", query="dogs", limit=5)["memories"]) == 5
+
+
+def test_nobody_reaches_anothers_memory(call, memory):
+    memory.set_fact("name", "Alice", "alice")
+    memory.store_memory("Which editor?", "Emacs", "alice")
+
+    assert call("get_fact", key="name") == {"value": None}
+    assert call("search_memory", query="editor") == {"memories": []}
+    assert call("clear_memory", question="Which editor?") == {"forgotten": 0}
+    assert call("clear_fact", key="name") == {"forgotten": False}
+    for arguments in ({"key": "name", "user_id": "alice"}, {"key": "name", "user": "alice"}):
+        assert "error" in call("get_fact", **arguments)
+    assert memory.get_fact("name", "alice") == "Alice"
+    assert memory.count_memories("alice") == 1
+
+
+@pytest.mark.parametrize("user", ["", "unknown"])
+def test_nobody_in_particular_has_no_memory(call, memory, user):
+    call("set_fact", user, key="name", value="Steve")
+
+    assert call("get_fact", user) == {"facts": {}}
+    assert memory.get_all_facts() == []
+
+
+SECRET = "sk-proj-abcdefghij0123456789ABCDEFGHIJ"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("set_fact", {"key": "openai", "value": SECRET}),
+        ("set_fact", {"key": "wifi_password", "value": "hunter22"}),
+        ("store_memory", {"question": "What is my key?", "answer": SECRET}),
+        ("store_memory", {"question": "What is my PIN?", "answer": "4711"}),
+    ],
+)
+def test_secrets_are_not_stored_unless_that_is_set(call, memory, name, arguments):
+    told = call(name, **arguments)
+
+    assert "secret" in told["error"]
+    assert memory.get_all_facts() == []
+    assert memory.count_memories() == 0
+    assert "error" not in call(name, keeps_secrets=True, **arguments)
+
+
+def test_memory_that_is_off_or_only_read_says_so(call, memory):
+    memory.set_fact("name", "Steve")
+
+    assert call("get_fact", refusal="off for now") == {"error": "off for now"}
+    assert call("get_fact", writes=False) == {"facts": {"name": "Steve"}}
+    for name, arguments in (
+        ("set_fact", {"key": "a", "value": "b"}),
+        ("clear_fact", {"key": "name"}),
+        ("store_memory", {"question": "a", "answer": "b"}),
+        ("clear_memory", {"question": "a"}),
+    ):
+        assert call(name, writes=False, **arguments) == {"error": "this memory can only be read"}
+    assert memory.get_fact("name") == "Steve"
+
+
+def test_empty_and_endless_texts_are_refused(call, memory):
+    assert "error" in call("set_fact", key=" ", value="x")
+    assert "error" in call("store_memory", question=" ", answer=" ")
+    assert "too long" in call("store_memory", question="a", answer="x" * 50_000)["error"]
+    assert memory.count_memories() == 0
+
+
+def test_long_memories_are_shown_in_part(call, memory):
+    memory.store_memory("about dogs", "x" * 5_000)
+
+    assert len(call("search_memory", query="dogs")["memories"][0]["answer"]) == 1_001
+
+
+def test_the_six_tools_are_described():
+    names = [tool.name for tool in MEMORY_TOOLS]
+
+    assert names == [
+        "search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "clear_fact",
+    ]  # fmt: skip
+    assert all(tool.description.endswith(".") for tool in MEMORY_TOOLS)
+    assert "user" not in json.dumps([dict(tool.parameters["properties"]) for tool in MEMORY_TOOLS]).split('"')
