@@ -192,7 +192,7 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
         max_tokens=config.memory_extraction_max_tokens,
         temperature=0.0 if built_in else config.memory_extraction_temperature,
         copies=built_in,
-        most_lines=1 if built_in else 0,  # a small model errs less over one line at a time, and costs nothing
+        apart=built_in,  # a small model errs less over one sentence at a time, and costs nothing
     )
 
 

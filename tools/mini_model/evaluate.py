@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import runpy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from generator import (
     EVALUATED_JOBS,
     EXTRACTION_PROMPT,
     PROMPT,
+    ROOT,
     SHEPHERD_BASE,
     SHEPHERD_TAIL,
     Message,
@@ -32,6 +34,7 @@ from runner import Runner
 __all__ = ["chats", "parity", "probes", "table"]
 
 HERE = Path(__file__).parent
+SENTENCES = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "sentences.py"))["sentences"]
 # Percent that the model has to reach, with known and with held-out wordings.
 BARS = {
     "facts": (97, 90), "context": (95, 88), "nothing": (95, 88), "answered": (97, 97), "extract": (92, 80),
@@ -43,7 +46,7 @@ TITLES = {
     "nothing": "(a) nothing stored is said",
     "answered": "(a) no refusal where the answer is there",
     "extract": "(b) extraction exact, a line of one to three statements",
-    "extract_lines": "(b) one to four lines, each asked about alone",
+    "extract_lines": "(b) one to four lines, each sentence asked about alone",
     "together": "(b) one to four lines in one request",
     "extract_nothing": "(b) nothing to extract",
     "acknowledge": "(c) acknowledges",
@@ -71,7 +74,7 @@ def table(
 ) -> dict[str, Result]:
     """Percent right for every job, keys "known" and "held_out"; "json" is the share of valid JSON.
 
-    Extraction is asked about one line at a time, as Shepherd does; "together" is all lines in one request.
+    Extraction is asked about one sentence at a time, as in Shepherd; "together" is all lines in one request.
     """
     results: dict[str, Result] = {}
     cells = [(job, held_out) for job in EVALUATED_JOBS for held_out in (False, True)]
@@ -119,20 +122,21 @@ def table(
 
 
 def learned(runner: Runner, messages: Sequence[Message]) -> Any:
-    """What Shepherd would store of the lines: each asked about alone, values that do not stand in it dropped.
+    """What Shepherd would store of the lines: each sentence asked about alone, without values nobody said.
 
     None when an answer is no JSON.
     """
     system, (_, request) = messages[0], messages[1]
     all_learned: dict[str, Any] = {"facts": {}, "context": []}
     for line in request.split("\n"):
-        parsed = parse(runner.reply([system, ("user", line)], as_json=True))
-        if parsed is None:
-            return None
         said = line.casefold()
-        facts = {key: value for key, value in parsed["facts"].items() if value.casefold() in said}
-        all_learned["facts"] |= facts
-        all_learned["context"] += [pair for pair in parsed["context"] if pair["a"].casefold() in said]
+        for sentence in SENTENCES(line.removeprefix("User: ")):
+            asked = PROMPT["extraction_request"]([sentence])
+            parsed = parse(runner.reply([system, ("user", asked)], as_json=True))
+            if parsed is None:
+                return None
+            all_learned["facts"] |= {k: v for k, v in parsed["facts"].items() if v.casefold() in said}
+            all_learned["context"] += [pair for pair in parsed["context"] if pair["a"].casefold() in said]
     return all_learned
 
 

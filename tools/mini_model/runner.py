@@ -14,9 +14,10 @@ from llama_cpp import Llama, LlamaGrammar
 
 __all__ = ["Runner"]
 
-# As Shepherd asks: under its own grammar.
-GRAMMAR: str = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "grammar.py"))["ANSWER_GRAMMAR"]
-MOST_TOKENS = 400
+# As Shepherd asks: under its own grammar, with as many tokens as it gives.
+MOST_TOKENS = 512
+BOUNDED = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "grammar.py"))["bounded_grammar"]
+GRAMMAR: str = BOUNDED(MOST_TOKENS)
 EXACT = llama_cpp.GGML_TYPE_F32
 
 

@@ -5,7 +5,7 @@ This file imports nothing, since the small model is measured with it where the p
 
 from __future__ import annotations
 
-__all__ = ["ANSWER_GRAMMAR", "LONGEST_KEY", "LONGEST_QUESTION", "LONGEST_VALUE"]
+__all__ = ["ANSWER_GRAMMAR", "LONGEST_KEY", "LONGEST_QUESTION", "LONGEST_VALUE", "bounded_grammar"]
 
 # In characters. They keep a model that repeats itself from filling the whole answer.
 LONGEST_KEY = 64
@@ -21,3 +21,77 @@ item     ::= "{{\"q\": \"" char{{1,{LONGEST_QUESTION}}} "\", \"a\": " value "}}"
 value    ::= "\"" char{{1,{LONGEST_VALUE}}} "\""
 char     ::= [^"\\\x00-\x1F\x7F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{{4}})
 """
+
+# `bounded_grammar` counts pieces of at most so many bytes. The opening of a key, a value or an answer takes
+# one, with its first character; that of a question takes three.
+_PIECE = 8
+_QUESTION = 3
+_FRAME = 32  # bytes of an answer without anything in it, and its end
+_MOST_PIECES = 120
+_PIECES = r"""
+plain    ::= [\x20-\x21\x23-\x5B\x5D-\x7E]
+wide     ::= [^\x00-\x7F] | "\\" ["\\/bfnrt]
+first    ::= plain | wide
+eight    ::= plain{8}
+upto7    ::= plain{0,7}
+upto4    ::= plain{0,4}
+upto7of5 ::= plain{5,7}
+"""
+
+
+def bounded_grammar(most_tokens: int) -> str:
+    """The answers that end within so many tokens, whatever the model's tokens are: one is at least a byte.
+
+    For a model that may repeat itself without end: where ANSWER_GRAMMAR leaves an answer that was cut off and
+    is no JSON, this one still has its end to say.
+    """
+    pieces = min((most_tokens - _FRAME) // _PIECE, _MOST_PIECES)
+    rules = [rf'root ::= "{{\"facts\": {{" ({_one_of(_fact(pieces), _facts_end(pieces))})', _PIECES]
+    for left in range(pieces):
+        rules += [
+            *_text("key", left, rf'"\": \"" first value-{left - 1}', 1),
+            *_text("value", left, rf'"\"" ({_one_of(_after(_fact(left)), _facts_end(left))})', 0),
+            *_text("question", left, rf'"\", \"a\": \"" first answer-{left - 1}', 1),
+            *_text("answer", left, rf'"\"}}" ({_one_of(_after(_item(left)), _items_end())})', 0),
+        ]
+    return "\n".join(rules)
+
+
+def _text(kind: str, left: int, end: str, needed: int) -> list[str]:
+    """The rule for the rest of a string: `left` pieces for all that comes, of which its end needs some."""
+    if left < needed:
+        return []
+    ways = [f"upto7 {end}"]
+    if left - 1 >= needed:
+        ways += [f"upto4 wide {kind}-{left - 1}", f"eight {kind}-{left - 1}"]
+    if left - 2 >= needed:
+        ways.append(f"upto7of5 wide {kind}-{left - 2}")
+    return [f"{kind}-{left} ::= {' | '.join(ways)}"]
+
+
+def _fact(left: int) -> str:
+    """A fact up to its key's first character; "" when too few pieces are left to end it."""
+    return rf'"\"" first key-{left - 1}' if left >= 2 else ""
+
+
+def _item(left: int) -> str:
+    """The same of a question and its answer."""
+    return rf'"{{\"q\": \"" first question-{left - _QUESTION}' if left > _QUESTION else ""
+
+
+def _facts_end(left: int) -> str:
+    """The end of the facts, and what may follow it."""
+    return rf'"}}, \"context\": [" ({_one_of(_item(left), _items_end())})'
+
+
+def _items_end() -> str:
+    return '"]}"'
+
+
+def _after(thing: str) -> str:
+    """The thing, behind another one."""
+    return thing and f'", " {thing}'
+
+
+def _one_of(*ways: str) -> str:
+    return " | ".join(way for way in ways if way)

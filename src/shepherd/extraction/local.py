@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from shepherd.errors import ModelLoadError
 from shepherd.extraction.answer import UnusableAnswerError
 from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
-from shepherd.extraction.grammar import ANSWER_GRAMMAR
+from shepherd.extraction.grammar import ANSWER_GRAMMAR, bounded_grammar
 from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
+from shepherd.extraction.sentences import sentences
 from shepherd.types import Message, Sampling
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ _LEAST_CHARACTERS = 80
 class LocalExtractor:
     """Asks an engine that yields to the user's; `open_engine` makes it at the first call.
 
-    `most_lines`: how many lines it is asked about at once; 0 is as many as its window holds.
+    `apart` is for a very small model: it is asked about one sentence at a time, and its answers are bounded,
+    so that each one ends.
     """
 
     def __init__(
@@ -36,10 +38,10 @@ class LocalExtractor:
         max_tokens: int,
         temperature: float,
         copies: bool = False,
-        most_lines: int = 0,
+        apart: bool = False,
     ) -> None:
         self.copies = copies
-        self._most_lines = most_lines
+        self._apart = apart
         self._open_engine = open_engine
         self._max_tokens = max_tokens
         self._sampling = Sampling(temperature=temperature)
@@ -47,9 +49,12 @@ class LocalExtractor:
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         """The raw answers; lines that the window does not hold together are asked about in parts."""
-        if 0 < self._most_lines < len(lines):
-            parts = [lines[i : i + self._most_lines] for i in range(0, len(lines), self._most_lines)]
-            return [answer for part in parts for answer in self.answers(part, cancellation)]
+        if self._apart:
+            parts = [[sentence] for line in lines for sentence in sentences(line)]
+            return [answer for part in parts for answer in self._answers(part, cancellation)]
+        return self._answers(lines, cancellation)
+
+    def _answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         engine = self._opened()
         messages = [Message("system", EXTRACTION_PROMPT), Message("user", extraction_request(lines))]
         max_tokens = min(self._max_tokens, engine.window_tokens // 2)
@@ -58,9 +63,10 @@ class LocalExtractor:
             sum(len(line) for line in lines) <= engine.window_tokens * engine.model.vocabulary.longest_bytes
         )
         if not fits or engine.count_prompt_tokens(messages) + max_tokens > engine.window_tokens:
-            return [answer for part in _halves(lines) for answer in self.answers(part, cancellation)]
+            return [answer for part in _halves(lines) for answer in self._answers(part, cancellation)]
+        grammar = bounded_grammar(max_tokens) if self._apart else ANSWER_GRAMMAR
         generation = engine.generate(
-            messages, sampling=self._sampling, max_tokens=max_tokens, grammar=ANSWER_GRAMMAR
+            messages, sampling=self._sampling, max_tokens=max_tokens, grammar=grammar
         )
         try:
             cancellation.attach(generation.cancel)
@@ -74,7 +80,7 @@ class LocalExtractor:
         if generation.stats.finish_reason == "cancelled":
             raise CancelledError
         if generation.stats.finish_reason == "length" and len(lines) > 1:
-            return [answer for part in _halves(lines) for answer in self.answers(part, cancellation)]
+            return [answer for part in _halves(lines) for answer in self._answers(part, cancellation)]
         return [text]
 
     def close(self) -> None:
