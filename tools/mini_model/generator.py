@@ -47,7 +47,7 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 13, "context": 26, "nothing": 17, "history": 26, "extract": 32, "extract_nothing": 3,
+    "facts": 12, "context": 26, "nothing": 14, "history": 23, "extract": 36, "extract_nothing": 2,
     "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 2,
 }  # fmt: skip
 EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
@@ -130,8 +130,8 @@ def answered(random: Random, job: str, split: Split) -> list[Message]:
         ("user", question(random, asked, split) + injected(random, facts, memories, split)),
         ("assistant", reply),
     ]
-    if not split.plain and random.random() < 0.7:
-        turns += more_turns(random, known, split, upto(random, 4, split))
+    if not split.plain and random.random() < 0.85:
+        turns += more_turns(random, known, split, upto(random, 8, split))
     return turns
 
 
@@ -251,7 +251,7 @@ def extraction(random: Random, split: Split, job: str) -> list[Message]:
     # Shepherd asks the small model about one line at a time: most of its training is that. Several such requests
     # in one conversation are more to learn for the same work.
     turns = extraction_turn(random, split, job)
-    while not split.plain and random.random() < 0.7 and len(turns) < 12:
+    while not split.plain and random.random() < 0.85 and len(turns) < 16:
         turns += extraction_turn(random, split, job)
     return [("system", EXTRACTION_PROMPT), *turns]
 
