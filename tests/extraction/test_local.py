@@ -33,10 +33,15 @@ def new_extractor() -> Iterator[Callable[..., LocalExtractor]]:
     made = []
 
     def make(
-        engine: Engine, *, n_ctx: int = 0, max_tokens: int = 100, temperature: float = 0.0
+        engine: Engine,
+        *,
+        n_ctx: int = 0,
+        max_tokens: int = 100,
+        temperature: float = 0.0,
+        apart: bool = False,
     ) -> LocalExtractor:
         extractor = LocalExtractor(
-            lambda: engine.sibling(n_ctx=n_ctx), max_tokens=max_tokens, temperature=temperature
+            lambda: engine.sibling(n_ctx=n_ctx), max_tokens=max_tokens, temperature=temperature, apart=apart
         )
         made.append(extractor)
         return extractor
@@ -64,6 +69,14 @@ def test_it_is_asked_in_the_words_it_was_taught(learner, new_extractor):
     from shepherd.extraction import EXTRACTION_PROMPT
 
     assert asked.startswith(f"system\n{EXTRACTION_PROMPT}\nuser\nUser: I am Steve\nUser: hello\nassistant\n")
+
+
+def test_a_very_small_model_is_asked_about_one_sentence_at_a_time(learner, new_extractor):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
+        extractor = new_extractor(engine, apart=True)
+        answers = extractor.answers(["I am Steve. I use Helix!", "hello"], Cancellation())
+
+    assert [json.loads(answer) for answer in answers] == [LEARNED] * 3
 
 
 def test_random_weights_give_answers_that_can_be_read(plain_model):
