@@ -259,6 +259,29 @@ class Config:
         False, "switch", "also store what looks like a password, key, token or card number"
     )
 
+    # The server: where it is, what it offers.
+    server_host: str = _setting(
+        "127.0.0.1", "text", "address that the server listens on; beyond this machine it needs API keys"
+    )
+    server_port: int = _setting(
+        8000, "whole number", "port that the server listens on; 0 takes a free one", least=0, most=65535
+    )
+    server_slots: int = _setting(
+        8,
+        "whole number",
+        "answers that the server makes at once, sharing the window; more wait their turn",
+        least=1,
+        most=64,
+    )
+    server_embeddings: str = _setting(
+        "",
+        "text",
+        "GGUF for /v1/embeddings; empty takes the one of memory_vectors, off has none",
+    )
+    server_shutdown: float = _setting(
+        5, "number", "seconds that answers have to end when the server does", least=0, most=3600
+    )
+
     # Who may ask a server, and how much.
     server_hosts: str = _setting(
         "", "text", "names by which the server is called, with commas; addresses and localhost always work"

@@ -30,6 +30,7 @@ from shepherd.memory import Memory
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
+    from shepherd.inference.embedding import Embedder
     from shepherd.memory.vectors import VectorSettings
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "kept_cache",
     "memory_in_any_weather",
     "model_path",
+    "open_embedder",
     "open_engine",
     "open_memory",
     "open_memory_to_read",
@@ -93,19 +95,21 @@ def vector_settings(config: Config) -> VectorSettings | None:
             ),
             config.memory_vectors_weight,
         )
-    from shepherd.inference.embedding import Embedder
-
     path = resolve(wanted)
     if not path.exists():
         raise UsageError(
             f"{path}: there is no such file", hint="memory_vectors names a GGUF file, a server, or is off"
         )
 
-    def open_embedder() -> Embedder:
-        trial.require(path, is_trusted=not config.model_trial)
-        return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
+    return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
 
-    return VectorSettings(open_embedder, config.memory_vectors_weight)
+
+def open_embedder(config: Config, path: Path) -> Embedder:
+    """The model of embeddings at `path`, loaded; one that was never loaded here is tried before."""
+    from shepherd.inference.embedding import Embedder
+
+    trial.require(path, is_trusted=not config.model_trial)
+    return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
 
 
 def open_memory_to_read(config: Config) -> Memory:
@@ -116,7 +120,7 @@ def open_memory_to_read(config: Config) -> Memory:
         return open_memory(config, read_only=True)
 
 
-def extracts(config: Config, chat_model: Path | None) -> bool:
+def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = False) -> bool:
     """Whether facts are learned from what is said; `auto` is on where it costs nothing.
 
     Without a chat model here, which is with a remote one, the model that comes with Shepherd extracts unless
@@ -126,7 +130,7 @@ def extracts(config: Config, chat_model: Path | None) -> bool:
     by_default = not (config.memory_extraction_model or config.memory_extraction_endpoint)
     is_free = by_default if chat_model is None else is_built_in(chat_model)
     on = is_free if wanted == "auto" else wanted is True
-    return on and config.effective_user_id not in ANONYMOUS_USERS
+    return on and (for_everyone or config.effective_user_id not in ANONYMOUS_USERS)
 
 
 @contextmanager
@@ -145,11 +149,19 @@ def kept_cache(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> 
 
 @contextmanager
 def worked(
-    memory: Memory, config: Config, path: Path | None, engine: Engine | None
+    memory: Memory,
+    config: Config,
+    path: Path | None,
+    engine: Engine | None,
+    *,
+    for_everyone: bool = False,
 ) -> Iterator[ExtractionWorker]:
-    """A worker at work; at the end it has a moment for what was said last, and the rest stays queued."""
+    """A worker at work; at the end it has a moment for what was said last, and the rest stays queued.
+
+    One `for_everyone`, as servers have it, looks at what any user said, after each answer.
+    """
     settings = WorkerSettings(
-        min_turns=config.memory_extraction_min_turns,
+        min_turns=1 if for_everyone else config.memory_extraction_min_turns,
         max_turns=config.memory_extraction_max_turns,
         idle_timeout_s=config.memory_extraction_idle_timeout,
         queue_limit=config.memory_extraction_queue_limit,
@@ -158,14 +170,16 @@ def worked(
     worker = ExtractionWorker(
         memory,
         _extractor(config, path, engine),
-        config.effective_user_id,
+        None if for_everyone else config.effective_user_id,
         settings=settings,
         retry_interval_s=lambda: _retry_interval_s(config),
     )
     worker.start()
     try:
         yield worker
-        worker.flush(_FLUSH_S)
+        # A server is to be gone soon, and comes back: what is due waits for that in the database.
+        if not for_everyone:
+            worker.flush(_FLUSH_S)
     finally:
         worker.close()
 
@@ -230,12 +244,16 @@ def open_engine(
     *,
     yields_to: Engine | None = None,
     loading: Callable[[str], None] = lambda text: None,
+    slots: int = 1,
 ) -> Engine:
-    """The model at `path`, loaded; one from outside that was never loaded here is tried before."""
+    """The model at `path`, loaded; one from outside that was never loaded here is tried before.
+
+    With `slots` it makes so many answers at once.
+    """
     trial.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
     loading(f"loading {path} …")
     try:
-        return Engine(path, settings=_engine_settings(config), yields_to=yields_to)
+        return Engine(path, settings=replace(_engine_settings(config), slots=slots), yields_to=yields_to)
     finally:
         loading("")
 

@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 # Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
+    "serve": ("shepherd.cli.serve", "answer other programs over HTTP, as OpenAI and Anthropic do"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),

@@ -47,7 +47,8 @@ class WorkerSettings:
 class ExtractionWorker:
     """Works off the jobs of one user, or with `user_id` None, as a server has it, those of all.
 
-    `start()` it, tell it of turns, `close()` it; any thread may call. `retry_interval_s` is asked before each retry. Failures are logged, never raised into a turn.
+    `start()` it, tell it of turns, `close()` it; any thread may call. `retry_interval_s` is asked before each
+    retry. Failures are logged, never raised into a turn.
     """
 
     def __init__(

@@ -287,6 +287,17 @@ class Embedder:
         """How tokens become one vector: mean, cls or last."""
         return {_MEAN: "mean", 2: "cls", _LAST: "last"}.get(self._model.pooling, "none")
 
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of the longest text that is not cut, the model's own marks included."""
+        return self._model.most_tokens
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text has for this model, its own marks included."""
+        vocabulary = self._model.vocabulary
+        assert vocabulary is not None
+        return len(vocabulary.tokenize(text, framed=True))
+
     def embed_query(self, text: str) -> Floats:
         """The vector (dimension,) of a question."""
         row: Floats = self.embed([self._prefixes.query + text])[0]

@@ -170,6 +170,12 @@ class Engine:
         self._check_open()
         return list(self.model.vocabulary.tokenize(text, special=special))
 
+    def tokenize_prompt(self, text: str) -> list[int]:
+        """The ids to `complete` after: those of `text`, after BOS if the model wants one."""
+        self._check_open()
+        vocabulary = self.model.vocabulary
+        return [*([vocabulary.bos] if vocabulary.adds_bos else []), *vocabulary.tokenize(text)]
+
     def count_tokens(self, text: str) -> int:
         """How many tokens `text` has for this model."""
         self._check_open()

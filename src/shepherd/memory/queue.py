@@ -112,7 +112,7 @@ class EveryonesQueue(ExtractionQueue):
     """Where the worker of a server looks: without a `user_id` the jobs of all users, the oldest first."""
 
     def release(self, owner: str, user_id: str | None = None, *, session: str = "", limit: int = 0) -> int:
-        """Makes what `owner` has collected due, of one user or of all; how many were dropped for the limit."""
+        """Makes what `owner` has collected due, of one user or of all; how many went for the limit."""
         users = [user_id] if user_id is not None else self._users_of(owner)
         return sum(super(EveryonesQueue, self).release(owner, u, session=session, limit=limit) for u in users)
 

@@ -25,7 +25,7 @@ __all__ = ["Answer", "blocking", "ended_with_its_client"]
 
 _T = TypeVar("_T")
 
-# Prompts are made one after the other under the engine's lock anyway; the rest are short looks into a database.
+# Prompts are made one after the other under the engine's lock anyway; the rest are short looks into files.
 _threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
 
 
@@ -44,6 +44,7 @@ class Answer:
         self._reply = reply
         self._finish = finish
         self._failed = False
+        self._peeked: list[Piece | None] = []
         bell = _Bell.of(reply)
         self._source: _EngineSource | _ThreadSource
         self._source = _EngineSource(reply, bell) if bell is not None else _ThreadSource(reply)
@@ -52,14 +53,21 @@ class Answer:
         return self
 
     async def __anext__(self) -> Piece:
-        try:
-            piece = await self._source.next()
-        except ShepherdError:
-            self._failed = True
-            raise
+        piece = self._peeked.pop() if self._peeked else await self._next()
         if piece is None:
             raise StopAsyncIteration
         return piece
+
+    async def peek(self) -> None:
+        """Wait for the first piece, which comes again when iterating; raises what iterating would."""
+        self._peeked = [await self._next()]
+
+    async def _next(self) -> Piece | None:
+        try:
+            return await self._source.next()
+        except ShepherdError:
+            self._failed = True
+            raise
 
     def cancel(self) -> None:
         """End it soon; what was said stays said."""

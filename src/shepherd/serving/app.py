@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from shepherd import __version__
 from shepherd.errors import InternalError, ShepherdError
-from shepherd.serving import gates, resources
+from shepherd.serving import completion_api, embedding_api, gates, models_api, openai_api, resources
 from shepherd.serving.errors import Denied, Problem, error_of, problem_of
 from shepherd.serving.state import ServerState
 
@@ -25,7 +25,8 @@ def create_app(state: ServerState) -> FastAPI:
     """The ASGI application of a server with these parts."""
     app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.shepherd = state
-    app.include_router(resources.router)
+    for part in (openai_api, completion_api, embedding_api, models_api, resources):
+        app.include_router(part.router)
     gates.install(app, state)
     app.add_exception_handler(Denied, _answer_error)
     app.add_exception_handler(ShepherdError, _answer_error)

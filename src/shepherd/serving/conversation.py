@@ -18,14 +18,14 @@ from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
 from shepherd.extraction import ExtractionWorker
 from shepherd.memory import Memory
 from shepherd.providers import ChatModel, Reply
+from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.prompting import Draft
 from shepherd.serving.recent import Recent
-from shepherd.serving.chat_request import ChatRequest
 from shepherd.types import Injection, Message, Sampling, ToolCall, TurnStats
 
-__all__ = ["Conversations", "Turn"]
+__all__ = ["Conversations", "Turn", "sampling_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Turn:
             self._stats = replace(
                 self.reply.stats,
                 recall_ms=self.injection.recall_us / 1000,
-                evicted_turns=len({i for i in range(len(self.draft.messages))} - set(self.draft.kept)),
+                evicted_turns=self.draft.evicted_turns,
             )
             self._owner.ended(self, failed=failed)
         return self._stats
@@ -78,8 +78,8 @@ class Turn:
 class Conversations:
     """Answers conversations of many users with the models of a server.
 
-    Without `memory`, as with a provider whose memory is off, nothing is recalled or kept. With a `worker` what
-    users say is queued for it.
+    Without `memory`, as with a provider whose memory is off, nothing is recalled or kept. With a `worker`
+    what users say is queued for it.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Conversations:
         Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
         UsageError for what the model cannot do.
         """
-        model = self.models.take()
+        model = self.models.take({*_set_in(self.config), *request.sampling}, uses_memory=request.uses_memory)
         try:
             restored = self._restored(request)
             draft = Draft.begin(request, restored, model, self.config, recalls=self._recalls(request))
@@ -193,18 +193,19 @@ class Conversations:
             )
         return model.generate(
             draft.prompt(),
-            sampling=_sampling(self.config, model.info.sampling, request.sampling),
+            sampling=sampling_of(self.config, model.info.sampling, request.sampling),
             max_tokens=draft.max_tokens or model.window_tokens,
             **options,
         )
 
 
-def _sampling(config: Config, recommended: Sampling, asked: Mapping[str, float]) -> Sampling:
+def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float]) -> Sampling:
     """What the client asks for, else what is set, else what the model's file recommends."""
-    chosen: dict[str, Any] = {
-        name: value
-        for name in _SAMPLING_SETTINGS
-        if not isinstance(value := getattr(config, name), str)  # "auto"
-    }
-    seed = None if config.seed < 0 else config.seed
-    return replace(recommended, **{**chosen, "seed": seed, **asked})
+    chosen: dict[str, Any] = {name: getattr(config, name) for name in _set_in(config)}
+    return replace(recommended, **{"seed": None, **chosen, **asked})
+
+
+def _set_in(config: Config) -> list[str]:
+    """Names of the sampling settings that say something."""
+    named = [name for name in _SAMPLING_SETTINGS if not isinstance(getattr(config, name), str)]  # "auto"
+    return [*named, *(["seed"] if config.seed >= 0 else [])]

@@ -40,8 +40,8 @@ _ANTHROPIC_TYPES = {
 _LAST_CLIENT_ERROR = 499
 
 
-class Denied(Exception):
-    """A request that is not served: who asks may not do this, or it cannot be done. `code` is for programs."""
+class Denied(Exception):  # noqa: N818 - it is not always an error of somebody
+    """A request that is not served: who asks may not do this, or it cannot be done. `code`: for programs."""
 
     def __init__(
         self,

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from shepherd.inference import Engine
 from shepherd.providers import ChatModel, ProviderSettings, RemoteModel
 
 __all__ = ["Models"]
 
+_Kind: TypeAlias = tuple[frozenset[str], bool]
+
 # Idle connections to a provider that are kept for the next answer.
 _KEPT = 8
+# Names for whatever model the server has.
+_ANY = ("shepherd", "default")
 
 
 class Models:
     """The model that a server offers, lent to one answer at a time. Thread-safe.
 
-    The engine is one for all: it has slots. A remote model has one conversation, so each answer has its own.
+    The engine is one for all: it has slots. A remote model has one conversation, so each answer has its own;
+    `open_remote` makes one, told which settings of the sampling it is to send, and whether it may use the
+    memory of another Shepherd.
     """
 
     def __init__(
@@ -27,49 +33,50 @@ class Models:
         *,
         name: str,
         engine: Engine | None = None,
-        open_remote: Callable[[], RemoteModel] | None = None,
+        open_remote: Callable[[frozenset[str], bool], RemoteModel] | None = None,
     ) -> None:
         self.provider = provider
         self.name = name
         self.engine = engine
         self._open_remote = open_remote
         self._lock = threading.Lock()
-        self._idle: list[RemoteModel] = []
+        self._idle: list[tuple[_Kind, RemoteModel]] = []
+        self._lent: dict[int, _Kind] = {}
         self._is_closed = False
 
-    def take(self) -> ChatModel:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What clients may call it: its name, or that they do not care."""
+        return tuple(dict.fromkeys((self.name, *_ANY)))
+
+    def take(self, sends: Iterable[str] = (), *, uses_memory: bool = True) -> ChatModel:
         """A model for one answer; give it back when that has ended."""
         if self.engine is not None:
             return self.engine
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
         assert self._open_remote is not None
-        return self._open_remote()
+        kind = frozenset(sends), uses_memory
+        with self._lock:
+            i = next((i for i, (other, _) in enumerate(self._idle) if other == kind), -1)
+            model = self._idle.pop(i)[1] if i >= 0 else None
+        model = model or self._open_remote(*kind)
+        self._lent[id(model)] = kind
+        return model
 
     def give_back(self, model: ChatModel) -> None:
         """The answer has ended."""
         if not isinstance(model, RemoteModel):
             return
         with self._lock:
-            if len(self._idle) < _KEPT and not self._is_closed:
-                self._idle.append(model)
-                return
-        model.close()
-
-    @contextmanager
-    def lent(self) -> Iterator[ChatModel]:
-        """A model for the time of the block."""
-        model = self.take()
-        try:
-            yield model
-        finally:
-            self.give_back(model)
+            self._idle.append((self._lent.pop(id(model)), model))
+            gone = self._idle if self._is_closed else self._idle[:-_KEPT]
+            self._idle = [] if self._is_closed else self._idle[-_KEPT:]
+        for _, old in gone:
+            old.close()
 
     def close(self) -> None:
         """Let go of idle connections; the engine is its opener's. May be called twice."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
-        for model in idle:
+        for _, model in idle:
             model.close()

@@ -69,6 +69,12 @@ class Draft:
         """Index of the oldest message of the conversation that the model still sees."""
         return next(i for i in self.kept if self.messages[i].role != "system")
 
+    @property
+    def evicted_turns(self) -> int:
+        """How many messages of the user the model does not see any more."""
+        kept = set(self.kept)
+        return sum(m.role == "user" and i not in kept for i, m in enumerate(self.messages))
+
     def prompt(self) -> list[Message]:
         """What the model sees."""
         return [self.system, *(self.messages[i] for i in self.kept)]

@@ -13,6 +13,7 @@ from shepherd.memory import Memory
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.serving.conversation import Conversations
+    from shepherd.serving.embedding_api import Embeddings
     from shepherd.types import TurnStats
 
 __all__ = ["Served", "ServerState"]
@@ -42,6 +43,7 @@ class ServerState:
     is_writable: bool
     conversations: Conversations
     worker: ExtractionWorker | None = None
+    embeddings: Embeddings | None = None
     # Bound to loopback and without keys: `user` of the request counts. See identity.
     needs_key: bool = False
     started_at: float = field(default_factory=time.time)

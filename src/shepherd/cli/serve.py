@@ -1,0 +1,96 @@
+"""`shepherd serve`: the APIs of OpenAI and Anthropic, with memory, for other programs."""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from shepherd.cli.parsing import (
+    Parser,
+    add_common_options,
+    add_memory_options,
+    add_setting_option,
+    loaded_settings,
+)
+from shepherd.cli.render import Screen
+from shepherd.errors import UsageError
+
+if TYPE_CHECKING:
+    import socket
+
+    from shepherd.config import Config
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/completions,
+/v1/embeddings and /v1/models, Anthropic's /v1/messages, and /v1/memory, /v1/facts, /health, /metrics.
+
+It listens on this machine alone. Elsewhere (--host) it asks for keys: shepherd apikey create."""
+
+_EPILOG = """\
+examples:
+  shepherd serve                              then, with any client of OpenAI's:
+      OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=none
+  shepherd serve -m hf:user/repo:Q4_K_M --port 8080
+  shepherd serve --host 0.0.0.0               for others, with keys"""
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd serve`."""
+    parser = Parser(prog="shepherd serve", description=_DESCRIPTION, epilog=_EPILOG)
+    add_setting_option(parser, "--host", "server_host", "ADDRESS")
+    add_setting_option(parser, "--port", "server_port", "N")
+    add_setting_option(parser, "--model", "model", "NAME", short="-m")
+    add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
+    add_setting_option(parser, "--embeddings", "server_embeddings", "PATH")
+    add_setting_option(parser, "--slots", "server_slots", "N")
+    parser.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    parser.add_argument("--log", metavar="PATH", default="", help="log to this file instead of stderr")
+    parser.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors alone")
+    add_memory_options(parser)
+    engine = parser.add_argument_group("the engine")
+    for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
+        add_setting_option(engine, option, key, "N")
+    add_setting_option(engine, "--session-cache", "session_cache", "PATH")
+    add_common_options(parser, json_help="print where it listens as JSON")
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Serve until told to end."""
+    try:
+        from shepherd.serving import logs
+        from shepherd.serving.keys import require_keys_for
+        from shepherd.serving.parts import opened_server
+        from shepherd.serving.running import bound, run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "shepherd":
+            raise
+        raise UsageError(
+            f"the server needs {error.name}", hint="pip install 'shepherd-llm[server]'"
+        ) from error
+    config = loaded_settings(arguments).config
+    with opened_server(
+        config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+    ) as state:
+        keys = None if state.memory is None else state.memory.keys
+        state.needs_key = require_keys_for(config.server_host, keys)
+        listening = bound(config.server_host, config.server_port)
+        logs.log_to(arguments.log)
+        if arguments.quiet:
+            logging.getLogger("shepherd").setLevel(logging.WARNING)
+        with listening:
+            run(state, listening, ready=lambda: _say_where(config, listening, screen, arguments))
+    return 0
+
+
+def _say_where(config: Config, listening: socket.socket, screen: Screen, arguments: Namespace) -> None:
+    host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
+    url = f"http://{host}:{listening.getsockname()[1]}"
+    if arguments.json:
+        screen.json({"url": url})
+    else:
+        screen.print(f"listening on {url} (Ctrl-C ends it)")
+    screen.flush()

@@ -1,0 +1,105 @@
+"""One chat request from its beginning to its end, whichever API it came by: counted, and always ended."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from shepherd.providers import Piece
+from shepherd.serving.answering import Answer, blocking
+from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.errors import problem_of
+from shepherd.serving.state import Served, ServerState
+from shepherd.types import Thought, ToolCall, TurnStats
+
+if TYPE_CHECKING:
+    from shepherd.serving.conversation import Turn
+
+__all__ = ["Chat", "Collected"]
+
+
+class Chat:
+    """Iterate it for the pieces, within `async with`; `stats` are there behind the block."""
+
+    def __init__(self, state: ServerState, route: str, turn: Turn) -> None:
+        self._state, self._route, self._turn = state, route, turn
+        self._answer = Answer(turn.reply, lambda failed: turn.end(failed=failed))
+        self._stats: TurnStats | None = None
+
+    @classmethod
+    async def begin(cls, state: ServerState, route: str, request: ChatRequest) -> Chat:
+        """Start the answer; raises what Conversations.begin raises.
+
+        A remote model's first piece is waited for: only then it is known that the request was good.
+        """
+        try:
+            chat = cls(state, route, await blocking(lambda: state.conversations.begin(request)))
+        except Exception as error:
+            state.served(Served(route, None, error=problem_of(error).code))
+            raise
+        if state.conversations.models.engine is None:
+            try:
+                await chat._answer.peek()
+            except BaseException as error:
+                await chat._end(error)
+                raise
+        return chat
+
+    @property
+    def stats(self) -> TurnStats:
+        """What it cost, once it has ended."""
+        assert self._stats is not None
+        return self._stats
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt, as far as they are known before the end."""
+        return sum(self._turn.reply.prompt_tokens_per_message)
+
+    def cancel(self) -> None:
+        """End it soon."""
+        self._answer.cancel()
+
+    def __aiter__(self) -> Answer:
+        return self._answer
+
+    async def __aenter__(self) -> Chat:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._end(error)
+
+    async def _end(self, error: BaseException | None) -> None:
+        self._stats = await self._answer.end()
+        code = problem_of(error).code if isinstance(error, Exception) else ""
+        self._state.served(Served(self._route, self._stats, bool(self._turn.injection), code))
+
+
+class Collected:
+    """The pieces of an answer put together, for clients that want the whole."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._thought: list[str] = []
+        self.calls: list[ToolCall] = []
+
+    def add(self, piece: Piece) -> None:
+        """One more."""
+        if isinstance(piece, str):
+            self._said.append(piece)
+        elif isinstance(piece, Thought):
+            self._thought.append(piece.text)
+        else:
+            self.calls.append(piece)
+
+    @property
+    def text(self) -> str:
+        """The answer itself."""
+        return "".join(self._said)
+
+    @property
+    def thought(self) -> str:
+        """What came before it."""
+        return "".join(self._thought)

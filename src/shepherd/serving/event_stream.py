@@ -1,0 +1,50 @@
+"""Server-sent events: an answer that goes out while it is made, and ends when nobody listens any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from shepherd.serving.answering import ended_with_its_client
+
+__all__ = ["EventStream", "dumps", "event"]
+
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def dumps(value: Any) -> str:
+    """JSON in as few bytes as there need be; half a surrogate pair stays an escape."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def event(value: Any, name: str = "") -> bytes:
+    """One event as it is sent."""
+    data = value if isinstance(value, str) else dumps(value)
+    return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
+
+
+class EventStream(Response):
+    """Sends `events` as they come. `cancel` is called when the client goes away; the generator goes on to its
+    end then, and nothing of it is sent.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None], cancel: Callable[[], None]) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._events = events
+        self._cancel = cancel
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async with ended_with_its_client(receive, self._cancel), aclosing(self._events) as events:
+            async for chunk in events:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,298 @@
+"""Requests of OpenAI's API as they may come, and what they mean. What would change the answer and cannot be
+had is refused; what only informs OpenAI's own service is taken and left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shepherd.errors import UsageError
+from shepherd.inference import schema_to_grammar
+from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.errors import Denied
+from shepherd.types import Message, Tool, ToolCall
+
+__all__ = ["ChatBody", "CompletionBody", "EmbeddingBody", "StreamOptions", "given_sampling", "refuse_unless"]
+
+_MOST_STOPS = 16
+_MOST_TEXTS = 2048
+_SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "repeat_penalty", "repeat_last_n")
+_LARGEST_SEED = 0xFFFFFFFF
+
+
+class _Body(BaseModel):
+    # A field that is not known may be one that matters.
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Lenient(BaseModel):
+    """What clients send back as they got it, with fields of other services in it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class StreamOptions(_Lenient):
+    """How it streams."""
+
+    include_usage: bool = False
+
+
+class _Part(_Lenient):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Function(_Lenient):
+    name: str
+    arguments: str = ""
+
+
+class _Call(_Lenient):
+    id: str
+    type: str = "function"
+    function: _Function
+
+
+class ChatMessage(_Lenient):
+    """One message; `content` is text, or parts of it."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[_Part] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+
+    def message(self, place: str) -> Message:
+        """The same as we have it. Denied for what is no text."""
+        calls = tuple(
+            ToolCall(call.id, call.function.name, call.function.arguments) for call in self.tool_calls or ()
+        )
+        role = "system" if self.role == "developer" else self.role
+        text = _text_of(self.content, f"{place}.content")
+        return Message(role, text, tool_calls=calls, tool_call_id=self.tool_call_id or "")
+
+
+class _ToolFunction(_Lenient):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Tool(_Lenient):
+    type: Literal["function"]
+    function: _ToolFunction
+
+
+class _Named(_Lenient):
+    name: str
+
+
+class _NamedTool(_Lenient):
+    type: Literal["function"]
+    function: _Named
+
+
+class _JsonSchema(_Lenient):
+    name: str = ""
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+
+
+class _Format(_Lenient):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _JsonSchema | None = None
+
+
+Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | None
+
+
+class _Sampled(_Body):
+    """What all that generates has in common."""
+
+    model: str
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = Field(default=None, ge=0, le=5)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    seed: int | None = None
+    stop: Stop = None
+    n: int | None = 1
+    frequency_penalty: float | None = 0
+    presence_penalty: float | None = 0
+    logit_bias: dict[str, float] | None = None
+    user: str | None = None
+    # llama.cpp's own.
+    top_k: int | None = Field(default=None, ge=0)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repeat_penalty: float | None = Field(default=None, gt=0)
+    repeat_last_n: int | None = Field(default=None, ge=0)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The strings that end the answer."""
+        stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return tuple(text for text in stop if text)
+
+    def refuse_what_is_not_there(self) -> None:
+        """Denied for what would change the answer and is not to be had."""
+        refuse_unless(self.n in (None, 1), "n", "there is one answer to a request; send it again for another")
+        refuse_unless(not self.frequency_penalty, "frequency_penalty", "use repeat_penalty, 1 is off")
+        refuse_unless(not self.presence_penalty, "presence_penalty", "use repeat_penalty, 1 is off")
+        refuse_unless(not self.logit_bias, "logit_bias", "leave it out")
+
+
+class ChatBody(_Sampled):
+    """POST /v1/chat/completions."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    tools: list[_Tool] | None = None
+    tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: _Format | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    modalities: list[str] | None = None
+    # Ours.
+    memory: bool | None = None
+    # For OpenAI's service alone.
+    metadata: dict[str, Any] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    safety_identifier: str | None = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+
+    def request(self, user_id: str) -> ChatRequest:
+        """What is asked. Denied for what cannot be had."""
+        self.refuse_what_is_not_there()
+        refuse_unless(not self.logprobs and not self.top_logprobs, "logprobs", "leave it out")
+        refuse_unless(
+            not self.modalities or self.modalities == ["text"], "modalities", "the model writes text"
+        )
+        messages = tuple(m.message(f"messages.{i}") for i, m in enumerate(self.messages))
+        if messages[-1].role not in ("user", "tool"):
+            raise Denied(
+                400,
+                "invalid_request",
+                f"messages: the last one is of role {self.messages[-1].role}; "
+                "the model answers a user or a tool",
+                param="messages",
+            )
+        return ChatRequest(
+            messages,
+            user_id,
+            self.memory is not False,
+            given_sampling(self),
+            self.max_completion_tokens or self.max_tokens or 0,
+            self.stops,
+            self._grammar(),
+            tuple(_tool(tool.function) for tool in self.tools or ()),
+            self._choice(),
+        )
+
+    def _grammar(self) -> str:
+        wanted = self.response_format
+        if wanted is None or wanted.type == "text":
+            return ""
+        schema: dict[str, Any] | None = {"type": "object"}
+        if wanted.type == "json_schema":
+            schema = None if wanted.json_schema is None else wanted.json_schema.schema_
+        if schema is None:
+            raise Denied(400, "invalid_request", "response_format: it has no schema", param="response_format")
+        try:
+            return schema_to_grammar(schema)
+        except UsageError as error:
+            raise Denied(400, "invalid_schema", f"{error} ({error.hint})", param="response_format") from None
+
+    def _choice(self) -> str:
+        if isinstance(self.tool_choice, _NamedTool):
+            name = self.tool_choice.function.name
+            known = {tool.function.name for tool in self.tools or ()}
+            refuse_unless(name in known, "tool_choice", "name a tool that is among the tools")
+            return name
+        return self.tool_choice or "auto"
+
+
+class CompletionBody(_Sampled):
+    """POST /v1/completions: text goes on, without a chat around it."""
+
+    prompt: str | list[str] | list[int] | list[list[int]]
+    echo: bool | None = False
+    suffix: str | None = None
+    best_of: int | None = 1
+    logprobs: int | None = None
+
+    def refuse_what_is_not_there(self) -> None:
+        """Denied for what would change the answer and is not to be had."""
+        super().refuse_what_is_not_there()
+        refuse_unless(self.logprobs is None, "logprobs", "leave it out")
+        refuse_unless(not self.suffix, "suffix", "leave it out")
+        refuse_unless(self.best_of in (None, 1), "best_of", "there is one answer to a request")
+
+
+class EmbeddingBody(_Body):
+    """POST /v1/embeddings."""
+
+    model: str
+    input: str | list[str] | list[int] | list[list[int]]
+    encoding_format: Literal["float", "base64"] | None = "float"
+    dimensions: int | None = None
+    user: str | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be embedded. Denied for token ids: a client has them of some other model."""
+        inputs = [self.input] if isinstance(self.input, str) else self.input
+        texts = [text for text in inputs if isinstance(text, str)]
+        if not texts or len(texts) != len(inputs) or len(texts) > _MOST_TEXTS:
+            raise Denied(
+                400,
+                "invalid_request",
+                f"input: send a text, or up to {_MOST_TEXTS} of them, no token ids "
+                "(langchain-openai: check_embedding_ctx_length=False)",
+                param="input",
+            )
+        return texts
+
+
+def refuse_unless(is_fine: bool, param: str, hint: str) -> None:
+    """Denied as what this server does not do."""
+    if not is_fine:
+        raise Denied(400, "unsupported_parameter", f"{param}: not supported here ({hint})", param=param)
+
+
+def given_sampling(body: _Sampled) -> dict[str, float]:
+    """What the client has set of the sampling. OpenAI's clients send nulls for what they have not."""
+    given = {name: value for name in _SAMPLING if (value := getattr(body, name)) is not None}
+    if "seed" in given:
+        given["seed"] = int(given["seed"]) % _LARGEST_SEED  # OpenAI's are 64 bits, signed
+    if given.get("top_p") == 0:
+        given["temperature"], given["top_p"] = 0, 1  # the likeliest token
+    return given
+
+
+def _text_of(content: str | list[_Part] | None, place: str) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = []
+    for part in content:
+        if part.type not in ("text", "refusal"):
+            raise Denied(
+                400,
+                "unsupported_content",
+                f"{place}: the model reads text, no part of type {part.type[:40]!a}",
+                param=place,
+            )
+        texts.append(part.text or part.refusal or "")
+    return "\n".join(texts)
+
+
+def _tool(function: _ToolFunction) -> Tool:
+    return Tool(
+        function.name, function.description or "", function.parameters or {"type": "object", "properties": {}}
+    )

@@ -1,0 +1,122 @@
+"""From settings to the parts of a server: who answers, the memory, the worker that learns, the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from shepherd.config import Config
+from shepherd.errors import UsageError
+from shepherd.extraction import ExtractionWorker
+from shepherd.inference import Engine
+from shepherd.inference.hub import Report
+from shepherd.inference.models import BUILT_IN, is_built_in, resolve
+from shepherd.opening import (
+    extracts,
+    kept_cache,
+    memory_in_any_weather,
+    model_path,
+    open_embedder,
+    open_engine,
+    worked,
+)
+from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
+from shepherd.serving.conversation import Conversations
+from shepherd.serving.embedding_api import Embeddings
+from shepherd.serving.models import Models
+from shepherd.serving.state import ServerState
+
+__all__ = ["opened_server"]
+
+
+@contextmanager
+def opened_server(
+    config: Config,
+    *,
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
+    report: Report = lambda event: None,
+) -> Iterator[ServerState]:
+    """The parts of a server with these settings, closed at the end.
+
+    Mistakes are found in the order of their cost. The database stays open, for keys and for the memory
+    resource, also where the provider's own rules keep memory out of the conversations.
+    """
+    with ExitStack() as stack:
+        provider = ProviderTable().get(config.provider)
+        config = replace(config, model=provider.model or config.model) if provider.is_local else config
+        path = model_path(config, report) if provider.is_local else None
+        embeddings = _embeddings(config)
+        opened, is_writable = memory_in_any_weather(config, warn) if memory else (None, False)
+        if opened is not None:
+            stack.callback(opened.close)
+            opened.wake_vectors()
+        models = _models(config, provider, path, stack, warn, loading)
+        in_use = opened if provider.uses_memory else None
+        worker: ExtractionWorker | None = None
+        if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
+            worker = stack.enter_context(worked(in_use, config, path, models.engine, for_everyone=True))
+        conversations = Conversations(
+            models, memory=in_use, config=config, writes_memory=is_writable, worker=worker
+        )
+        if embeddings is not None:
+            stack.callback(embeddings.close)
+        yield ServerState(config, opened, is_writable, conversations, worker, embeddings)
+
+
+def _models(
+    config: Config,
+    provider: ProviderSettings,
+    path: Path | None,
+    stack: ExitStack,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None],
+) -> Models:
+    if path is None:
+
+        def open_one(sends: frozenset[str], uses_memory: bool) -> RemoteModel:
+            return open_remote(provider, sends=sends, asks_memory=lambda: uses_memory)
+
+        open_one(frozenset(), False).close()  # a missing key or client is found now, not at the first request
+        models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
+    else:
+        engine = _engine(config, path, stack, warn, loading)
+        models = Models(provider, name=_name(path), engine=engine)
+    stack.callback(models.close)
+    return models
+
+
+def _engine(
+    config: Config,
+    path: Path,
+    stack: ExitStack,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None],
+) -> Engine:
+    engine = open_engine(config, path, loading=loading, slots=config.server_slots)
+    stack.callback(engine.close)
+    if config.session_cache:
+        stack.enter_context(kept_cache(engine, Path(config.session_cache).expanduser(), warn))
+    return engine
+
+
+def _embeddings(config: Config) -> Embeddings | None:
+    wanted = config.server_embeddings.strip()
+    if not wanted and "://" not in config.memory_vectors:
+        wanted = config.memory_vectors.strip()
+    if wanted in ("", "off"):
+        return None
+    path = resolve(wanted)
+    if not path.exists():
+        raise UsageError(
+            f"{path}: there is no such file", hint="server_embeddings names a GGUF made for embeddings"
+        )
+    return Embeddings(_name(path), lambda: open_embedder(config, path))
+
+
+def _name(path: Path) -> str:
+    """What clients call the model of this file."""
+    return BUILT_IN if is_built_in(path) else path.stem
