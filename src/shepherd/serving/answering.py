@@ -9,19 +9,20 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.types import Receive
 
 from shepherd.errors import ShepherdError
-from shepherd.inference import Generation
-from shepherd.providers import Piece, Reply
-from shepherd.types import TurnStats
+from shepherd.inference import Answer, Generation
+from shepherd.providers import Reply
+from shepherd.types import Piece, TurnStats
 
-__all__ = ["Answer", "blocking", "ended_with_its_client"]
+__all__ = ["Reading", "blocking", "ended_with_its_client"]
 
 _T = TypeVar("_T")
 
@@ -34,22 +35,20 @@ async def blocking(work: Callable[[], _T]) -> _T:
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
-class Answer:
+class Reading:
     """A reply under way. Iterate it for its pieces, then `await end()`, whatever happened.
 
     `finish` ends what still runs and keeps what is to be kept, told whether the reply failed; it may block.
     """
 
-    def __init__(self, reply: Reply, finish: Callable[[bool], TurnStats]) -> None:
+    def __init__(self, reply: Reply | Generation, finish: Callable[[bool], TurnStats]) -> None:
         self._reply = reply
         self._finish = finish
         self._failed = False
         self._peeked: list[Piece | None] = []
-        bell = _Bell.of(reply)
-        self._source: _EngineSource | _ThreadSource
-        self._source = _EngineSource(reply, bell) if bell is not None else _ThreadSource(reply)
+        self._source = _EngineSource.of(reply) or _ThreadSource(reply)
 
-    def __aiter__(self) -> Answer:
+    def __aiter__(self) -> Reading:
         return self
 
     async def __anext__(self) -> Piece:
@@ -110,17 +109,6 @@ class _Bell:
         os.set_blocking(self.reader, False)
         os.set_blocking(self.writer, False)
 
-    @classmethod
-    def of(cls, reply: Reply) -> _Bell | None:
-        """One that rings for this reply; None where that cannot be."""
-        if not isinstance(reply, Generation) or os.name != "posix":
-            return None
-        bell = cls()
-        if reply.notify(bell.writer):
-            return bell
-        bell.close()
-        return None
-
     def close(self) -> None:
         os.close(self.reader)
         os.close(self.writer)
@@ -129,21 +117,37 @@ class _Bell:
 class _EngineSource:
     """Takes what is there, and waits for the bell when nothing is."""
 
-    def __init__(self, reply: Any, bell: _Bell) -> None:
+    def __init__(self, reply: Answer | Generation, bell: _Bell) -> None:
         self._reply, self._bell = reply, bell
+        self._ready: deque[Piece] = deque()
         self._rung = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(bell.reader, self._rung.set)
 
+    @classmethod
+    def of(cls, reply: Reply | Generation) -> _EngineSource | None:
+        """The source for an answer that is made here; None where nothing can ring."""
+        if not isinstance(reply, (Answer, Generation)) or os.name != "posix":
+            return None
+        bell = _Bell()
+        if reply.notify(bell.writer):
+            return cls(reply, bell)
+        bell.close()
+        return None
+
     async def next(self) -> Piece | None:
-        while True:
-            piece: Piece | None = self._reply.poll()
-            if piece is None or piece:
-                return piece
-            await self._rung.wait()
-            self._rung.clear()
-            with contextlib.suppress(BlockingIOError):
-                os.read(self._bell.reader, 4096)
+        while not self._ready:
+            found = self._reply.poll()
+            if found is None:
+                return None
+            if found:
+                self._ready.extend([found] if isinstance(found, str) else found)
+            else:
+                await self._rung.wait()
+                self._rung.clear()
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._bell.reader, 4096)
+        return self._ready.popleft()
 
     def close(self) -> None:
         """Only after the reply's end: until then the engine writes."""
@@ -154,7 +158,7 @@ class _EngineSource:
 class _ThreadSource:
     """A thread reads, and hands over to the event loop."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: Reply | Generation) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
         self._reply = reply

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from shepherd.errors import ShepherdError
-from shepherd.providers import Piece
 from shepherd.serving.answering import blocking, ended_with_its_client
 from shepherd.serving.anthropic_shapes import CountBody, MessagesBody
 from shepherd.serving.chat import Chat
@@ -20,7 +19,7 @@ from shepherd.serving.event_stream import EventStream, event
 from shepherd.serving.identity import caller_of
 from shepherd.serving.openai_api import require_model
 from shepherd.serving.state import ServerState
-from shepherd.types import FinishReason, Thought, ToolCall, TurnStats
+from shepherd.types import FinishReason, Piece, Thought, ToolCall, TurnStats
 
 __all__ = ["router"]
 

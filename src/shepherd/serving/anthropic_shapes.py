@@ -80,14 +80,18 @@ class CountBody(_Body):
         for i, message in enumerate(self.messages):
             messages += _messages(message, f"messages.{i}")
         if messages[-1].role not in ("user", "tool"):
-            raise Denied(400, "invalid_request", "messages: the last one must be the user's", param="messages")
+            raise Denied(
+                400, "invalid_request", "messages: the last one must be the user's", param="messages"
+            )
         return tuple(messages)
 
     def offered(self) -> tuple[Tool, ...]:
         """The tools. Denied for those that run on Anthropic's side."""
         for i, tool in enumerate(self.tools or ()):
             if tool.type not in (None, "custom"):
-                raise Denied(400, "unsupported_parameter", f"tools.{i}: only tools of your own", param="tools")
+                raise Denied(
+                    400, "unsupported_parameter", f"tools.{i}: only tools of your own", param="tools"
+                )
         return tuple(
             Tool(tool.name, tool.description or "", tool.input_schema or {"type": "object", "properties": {}})
             for tool in self.tools or ()

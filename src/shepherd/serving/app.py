@@ -12,7 +12,15 @@ from starlette.exceptions import HTTPException
 
 from shepherd import __version__
 from shepherd.errors import InternalError, ShepherdError
-from shepherd.serving import completion_api, embedding_api, gates, models_api, openai_api, resources
+from shepherd.serving import (
+    anthropic_api,
+    completion_api,
+    embedding_api,
+    gates,
+    models_api,
+    openai_api,
+    resources,
+)
 from shepherd.serving.errors import Denied, Problem, error_of, problem_of
 from shepherd.serving.state import ServerState
 
@@ -25,7 +33,7 @@ def create_app(state: ServerState) -> FastAPI:
     """The ASGI application of a server with these parts."""
     app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.shepherd = state
-    for part in (openai_api, completion_api, embedding_api, models_api, resources):
+    for part in (openai_api, anthropic_api, completion_api, embedding_api, models_api, resources):
         app.include_router(part.router)
     gates.install(app, state)
     app.add_exception_handler(Denied, _answer_error)

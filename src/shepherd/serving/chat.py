@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from shepherd.providers import Piece
-from shepherd.serving.answering import Answer, blocking
+from shepherd.serving.answering import Reading, blocking
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import problem_of
 from shepherd.serving.state import Served, ServerState
-from shepherd.types import Thought, ToolCall, TurnStats
+from shepherd.types import Piece, Thought, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.serving.conversation import Turn
@@ -23,7 +22,7 @@ class Chat:
 
     def __init__(self, state: ServerState, route: str, turn: Turn) -> None:
         self._state, self._route, self._turn = state, route, turn
-        self._answer = Answer(turn.reply, lambda failed: turn.end(failed=failed))
+        self._reading = Reading(turn.reply, lambda failed: turn.end(failed=failed))
         self._stats: TurnStats | None = None
 
     @classmethod
@@ -39,7 +38,7 @@ class Chat:
             raise
         if state.conversations.models.engine is None:
             try:
-                await chat._answer.peek()
+                await chat._reading.peek()
             except BaseException as error:
                 await chat._end(error)
                 raise
@@ -58,10 +57,10 @@ class Chat:
 
     def cancel(self) -> None:
         """End it soon."""
-        self._answer.cancel()
+        self._reading.cancel()
 
-    def __aiter__(self) -> Answer:
-        return self._answer
+    def __aiter__(self) -> Reading:
+        return self._reading
 
     async def __aenter__(self) -> Chat:
         return self
@@ -72,7 +71,7 @@ class Chat:
         await self._end(error)
 
     async def _end(self, error: BaseException | None) -> None:
-        self._stats = await self._answer.end()
+        self._stats = await self._reading.end()
         code = problem_of(error).code if isinstance(error, Exception) else ""
         self._state.served(Served(self._route, self._stats, bool(self._turn.injection), code))
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, Generation
-from shepherd.serving.answering import Answer, blocking, ended_with_its_client
+from shepherd.serving.answering import Reading, blocking, ended_with_its_client
 from shepherd.serving.conversation import sampling_of
 from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, event
@@ -66,10 +66,10 @@ class _Writing:
             "model": state.conversations.models.name,
         }
         self._state, self._engine, self._body = state, engine, body
-        self._answer: Answer | None = None
+        self._answer: Reading | None = None
         self._is_cancelled = False
 
-    async def begin(self, prompt: str | list[int]) -> Answer:
+    async def begin(self, prompt: str | list[int]) -> Reading:
         """Start with one prompt."""
         try:
             generation = await blocking(lambda: self._generation(prompt))
@@ -81,12 +81,12 @@ class _Writing:
             generation.close()
             return generation.stats
 
-        self._answer = Answer(generation, finish)
+        self._answer = Reading(generation, finish)
         if self._is_cancelled:
             self._answer.cancel()
         return self._answer
 
-    async def end(self, answer: Answer) -> TurnStats:
+    async def end(self, answer: Reading) -> TurnStats:
         """What that one cost; adds it up."""
         stats = await answer.end()
         self._state.served(Served(_ROUTE, stats))
@@ -133,7 +133,7 @@ def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
     return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
 
 
-async def _choices(writing: _Writing, answer: Answer) -> Any:
+async def _choices(writing: _Writing, answer: Reading) -> Any:
     for index, prompt in enumerate(writing.prompts):
         answer = answer if index == 0 else await writing.begin(prompt)
         try:
@@ -143,7 +143,7 @@ async def _choices(writing: _Writing, answer: Answer) -> Any:
         yield _choice(index, writing.echoed(prompt) + text, REASONS[stats.finish_reason])
 
 
-async def _streamed(writing: _Writing, answer: Answer) -> AsyncGenerator[bytes, None]:
+async def _streamed(writing: _Writing, answer: Reading) -> AsyncGenerator[bytes, None]:
     usage: dict[str, Any] = {"usage": None} if writing.include_usage else {}
     try:
         for index, prompt in enumerate(writing.prompts):

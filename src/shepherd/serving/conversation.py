@@ -8,7 +8,7 @@ Everything here blocks, and may be called from any thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.prompting import Draft
 from shepherd.serving.recent import Recent
-from shepherd.types import Injection, Message, Sampling, ToolCall, TurnStats
+from shepherd.types import Injection, Message, Sampling, Tool, TurnStats
 
 __all__ = ["Conversations", "Turn", "sampling_of"]
 
@@ -96,7 +96,7 @@ class Conversations:
         self._memory = memory
         self._writes = writes_memory
         self._keeper = None if memory is None else Keeper(memory, config, worker)
-        self._answers: Recent[tuple[str, str], tuple[int, ...]] = Recent(_KEPT_ANSWERS)
+        self._answers: Recent[tuple[str, str], tuple[tuple[int, ...], str]] = Recent(_KEPT_ANSWERS)
 
     def begin(self, request: ChatRequest) -> Turn:
         """Start an answer.
@@ -117,18 +117,34 @@ class Conversations:
             raise
         return Turn(self, request, reply, draft, restored)
 
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+        """Tokens of a prompt as it stands, without what memory would add; about as many, if it is remote."""
+        engine = self.models.engine
+        if engine is not None:
+            return engine.count_prompt_tokens(messages, tools)
+        model = self.models.take()
+        try:
+            return sum(model.count_tokens(message.sent) for message in messages)
+        finally:
+            self.models.give_back(model)
+
     def ended(self, turn: Turn, *, failed: bool) -> None:
         """For Turn.end alone."""
         self.models.give_back(turn.draft.model)
         reply, request = turn.reply, turn.request
         reason = reply.stats.finish_reason
-        calls: tuple[ToolCall, ...] = tuple(getattr(reply, "tool_calls", ()))
         if failed or (reason == "cancelled" and not reply.text):
             return
-        answer = Message("assistant", reply.text, token_ids=tuple(reply.token_ids), tool_calls=calls)
+        answer = Message(
+            "assistant",
+            reply.text,
+            token_ids=tuple(reply.token_ids),
+            tool_calls=reply.tool_calls,
+            thought=reply.thought,
+        )
         if answer.token_ids:
             key = conversation_hashes([*turn.draft.messages, answer])[-1]
-            self._answers.put((request.user_id, key), answer.token_ids)
+            self._answers.put((request.user_id, key), (answer.token_ids, answer.thought))
         if self._keeper is not None and self._writes and request.remembers:
             self._keeper.keep(
                 request.user_id,
@@ -147,8 +163,8 @@ class Conversations:
         hashes = conversation_hashes(request.messages)
         for i, message in enumerate(restored.messages):
             if message.role == "assistant":
-                ids = self._answers.get((request.user_id, hashes[i])) or ()
-                restored.messages[i] = replace(message, token_ids=ids)
+                ids, thought = self._answers.get((request.user_id, hashes[i])) or ((), "")
+                restored.messages[i] = replace(message, token_ids=ids, thought=thought)
         return restored
 
     def _recalls(self, request: ChatRequest) -> bool:

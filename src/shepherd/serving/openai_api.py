@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from shepherd.errors import ShepherdError
-from shepherd.providers import Piece
 from shepherd.serving.answering import blocking, ended_with_its_client
 from shepherd.serving.chat import Chat, Collected
 from shepherd.serving.errors import Denied, openai_error, problem_of
@@ -19,7 +18,7 @@ from shepherd.serving.event_stream import EventStream, dumps, event
 from shepherd.serving.identity import caller_of
 from shepherd.serving.openai_shapes import ChatBody
 from shepherd.serving.state import ServerState
-from shepherd.types import FinishReason, Thought, ToolCall, TurnStats
+from shepherd.types import FinishReason, Piece, Thought, ToolCall, TurnStats
 
 __all__ = ["REASONS", "require_model", "router", "usage_of"]
 
