@@ -41,7 +41,9 @@ async def messages(request: Request, body: MessagesBody) -> Response:
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
     caller = caller_of(request, body.user)
-    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id))
+    # A schema may take a while to become a grammar.
+    asked = await blocking(lambda: body.request(caller.user_id))
+    chat = await Chat.begin(state, _ROUTE, asked)
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.types import Message, Tool, ToolCall
 
@@ -59,6 +59,15 @@ class _Thinking(_Lenient):
     type: str
 
 
+class _Format(_Lenient):
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class _Output(_Lenient):
+    format: _Format | None = None
+
+
 class _Metadata(_Lenient):
     user_id: str | None = None
 
@@ -72,6 +81,12 @@ class CountBody(_Body):
     tools: list[_Tool] | None = None
     tool_choice: _Choice | None = None
     thinking: _Thinking | None = None
+    output_config: _Output | None = None
+    # For Anthropic's service alone.
+    cache_control: dict[str, Any] | None = None
+    speed: str | None = None
+    user_profile_id: str | None = None
+    workspace_id: str | None = None
 
     def conversation(self) -> tuple[Message, ...]:
         """The messages as we have them. Denied for what is no text, or is not answered."""
@@ -108,7 +123,10 @@ class MessagesBody(CountBody):
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=0)
     metadata: _Metadata | None = None
+    # For Anthropic's service alone.
     service_tier: str | None = None
+    inference_geo: str | None = None
+    diagnostics: Any = None
     # Ours.
     memory: bool | None = None
     user: str | None = None
@@ -124,10 +142,14 @@ class MessagesBody(CountBody):
             sampling,
             self.max_tokens,
             tuple(text for text in self.stop_sequences or () if text),
-            "",
+            self._grammar(),
             self.offered(),
             self._choice(),
         )
+
+    def _grammar(self) -> str:
+        wanted = self.output_config.format if self.output_config is not None else None
+        return "" if wanted is None else grammar_of(wanted.schema_, "output_config.format")
 
     def _choice(self) -> str:
         choice = self.tool_choice

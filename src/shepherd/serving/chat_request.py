@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from shepherd.errors import UsageError
+from shepherd.inference import schema_to_grammar
+from shepherd.serving.errors import Denied
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
-__all__ = ["ChatRequest"]
+__all__ = ["ChatRequest", "grammar_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +37,11 @@ class ChatRequest:
     def remembers(self) -> bool:
         """Whether there is somebody whose memory may be used."""
         return self.uses_memory and self.user_id not in ANONYMOUS_USERS
+
+
+def grammar_of(schema: Mapping[str, Any], param: str) -> str:
+    """The grammar of the JSON texts that fit a schema; Denied, naming the field, for one that has none."""
+    try:
+        return schema_to_grammar(schema)
+    except UsageError as error:
+        raise Denied(400, "invalid_schema", f"{param}: {error} ({error.hint})", param=param) from None

@@ -8,9 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shepherd.errors import UsageError
-from shepherd.inference import schema_to_grammar
-from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.types import Message, Tool, ToolCall
 
@@ -163,6 +161,9 @@ class ChatBody(_Sampled):
     service_tier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    prediction: dict[str, Any] | None = None
+    moderation: Any = None
     safety_identifier: str | None = None
     reasoning_effort: str | None = None
     verbosity: str | None = None
@@ -204,10 +205,7 @@ class ChatBody(_Sampled):
             schema = None if wanted.json_schema is None else wanted.json_schema.schema_
         if schema is None:
             raise Denied(400, "invalid_request", "response_format: it has no schema", param="response_format")
-        try:
-            return schema_to_grammar(schema)
-        except UsageError as error:
-            raise Denied(400, "invalid_schema", f"{error} ({error.hint})", param="response_format") from None
+        return grammar_of(schema, "response_format")
 
     def _choice(self) -> str:
         if isinstance(self.tool_choice, _NamedTool):

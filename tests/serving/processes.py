@@ -1,0 +1,75 @@
+"""`shepherd serve` as its users run it: a process with a home of its own, and a real socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+__all__ = ["ServerProcess"]
+
+
+class ServerProcess:
+    """A server on a free port; `url` is where. Variables are settings, as SHEPHERD_<NAME>."""
+
+    def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
+        home.mkdir(exist_ok=True)
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SHEPHERD_", "XDG_"))}
+        own = {"HOME": str(home), "PYTHONUTF8": "1", "SHEPHERD_MODEL_TRIAL": "false", **variables}
+        self.home = home
+        self.environment = {**inherited, **own}
+        self.database = home / ".local" / "share" / "shepherd" / "memory.db"
+        self._log = (home / "server.log").open("ab")
+        command = [sys.executable, "-m", "shepherd", "serve", "--port", "0", "--json", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, env=self.environment
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            raise AssertionError(f"no server:\n{self.log}")
+        self.url: str = json.loads(line)["url"]
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> str:
+        """All that it has logged."""
+        return (self.home / "server.log").read_text(encoding="utf-8", errors="replace")
+
+    def stop(self) -> int:
+        """Ask it to end, as a service manager does; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self._log.close()
+        return code
+
+    def http(self, **headers: str) -> httpx.Client:
+        """A plain client; ignores proxies of the environment."""
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
+
+    def ask(self, text: str, user: str = "", **fields: Any) -> dict[str, Any]:
+        """The answer to one message, as OpenAI's API has it."""
+        said = {"model": "default", "messages": [{"role": "user", "content": text}], **fields}
+        with self.http() as client:
+            answer = client.post("/v1/chat/completions", json={**said, **({"user": user} if user else {})})
+        assert answer.status_code == 200, answer.text
+        body: dict[str, Any] = answer.json()
+        return body
