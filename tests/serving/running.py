@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 import httpx
 import uvicorn
+
+from shepherd.serving.web_server import WebServer
 
 __all__ = ["Running"]
 
@@ -16,14 +19,14 @@ __all__ = ["Running"]
 class Running:
     """Serves an app from a thread; `url` is where. The socket listens before `__enter__` returns."""
 
-    def __init__(self, app: Any, **options: Any) -> None:
+    def __init__(self, app: Any, *, ending: Callable[[], None] = lambda: None, **options: Any) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(
             app, log_config=None, access_log=False, timeout_graceful_shutdown=5, lifespan="on", **options
         )
-        self.server = uvicorn.Server(config)
+        self.server = WebServer(config, ending)
         self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]})
 
     def __enter__(self) -> Running:

@@ -22,9 +22,10 @@ from shepherd.serving import (
     resources,
 )
 from shepherd.serving.errors import Denied, Problem, error_of, problem_of
+from shepherd.serving.logs import route_of
 from shepherd.serving.state import ServerState
 
-__all__ = ["create_app"]
+__all__ = ["answer_errors", "create_app"]
 
 _log = logging.getLogger(__name__)
 
@@ -36,17 +37,22 @@ def create_app(state: ServerState) -> FastAPI:
     for part in (openai_api, anthropic_api, completion_api, embedding_api, models_api, resources):
         app.include_router(part.router)
     gates.install(app, state)
+    answer_errors(app)
+    return app
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let every error of this app be answered in the shape of the API that was asked."""
     app.add_exception_handler(Denied, _answer_error)
     app.add_exception_handler(ShepherdError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_http)
     app.add_exception_handler(Exception, _answer_error)
-    return app
 
 
 async def _answer_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, (Denied, ShepherdError)) or isinstance(error, InternalError):
-        _log.error("%s %s: %s", request.method, request.url.path, type(error).__name__)
+        _log.error("%s %s: %s", request.method, route_of(request.scope), type(error).__name__)
     return _answer(request, problem_of(error))
 
 

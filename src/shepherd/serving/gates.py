@@ -20,12 +20,12 @@ from shepherd.serving.logs import Observer
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from shepherd.serving.state import ServerState
+    from shepherd.serving.state import Gated
 
 __all__ = ["install"]
 
 
-def install(app: FastAPI, state: ServerState) -> None:
+def install(app: FastAPI, state: Gated) -> None:
     """Put all of them before the app, and /health and /metrics into it."""
     config = state.config
     counted = app.state.metrics = metrics.Metrics(state)

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from shepherd.errors import StoreError
 
 if TYPE_CHECKING:
-    from shepherd.serving.state import ServerState
+    from shepherd.serving.state import Gated
 
 __all__ = ["router"]
 
@@ -20,7 +20,7 @@ router = APIRouter()
 @router.get("/health")
 def health(request: Request) -> JSONResponse:
     """200 when requests can be answered and remembered, 503 when the memory cannot be reached."""
-    state: ServerState = request.app.state.shepherd
+    state: Gated = request.app.state.shepherd
     memory = "off"
     if state.memory is not None:
         try:

@@ -18,7 +18,7 @@ from shepherd.types import ANONYMOUS_USERS
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from shepherd.serving.state import ServerState
+    from shepherd.serving.state import Gated
 
 __all__ = ["LONGEST_USER", "NOBODY", "Caller", "caller_of", "user_of"]
 
@@ -42,7 +42,7 @@ class Caller:
 
 def caller_of(request: HTTPConnection, requested_user: str | None) -> Caller:
     """Who asks, by the key that the door let in and the request's `user`. Raises Denied for a bad name."""
-    state: ServerState = request.app.state.shepherd
+    state: Gated = request.app.state.shepherd
     key = record_of(request.scope).key
     if key is not None:
         return Caller(key.owner, user_of(key.owner, requested_user), frozenset(key.scopes))

@@ -18,7 +18,7 @@ from shepherd.serving.scopes import CHAT, MEMORY, METRICS
 
 if TYPE_CHECKING:
     from shepherd.memory import ApiKey, ApiKeys
-    from shepherd.serving.state import ServerState
+    from shepherd.serving.state import Gated
 
 __all__ = ["KeyDoor", "credential_of", "is_loopback", "require_keys_for", "scope_of"]
 
@@ -36,7 +36,7 @@ class KeyDoor:
     Each request looks at the table: a revoked key ends with the next one, in every process.
     """
 
-    def __init__(self, app: App, state: ServerState) -> None:
+    def __init__(self, app: App, state: Gated) -> None:
         self._app, self._state = app, state
         self._looks = anyio.CapacityLimiter(_LOOKS)
 

@@ -18,7 +18,7 @@ from shepherd.errors import StoreError
 from shepherd.serving.requests import RequestRecord, current
 
 if TYPE_CHECKING:
-    from shepherd.serving.state import Served, ServerState
+    from shepherd.serving.state import Gated, Served
 
 __all__ = ["Metrics", "router"]
 
@@ -30,7 +30,7 @@ router = APIRouter()
 class Metrics:
     """The counters of one app; `served` is an observer of its answers."""
 
-    def __init__(self, state: ServerState) -> None:
+    def __init__(self, state: Gated) -> None:
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "shepherd_requests",
@@ -106,7 +106,7 @@ class Metrics:
 class _StateCollector(Collector):
     """What is looked up when somebody asks: the queue of what is to be learned."""
 
-    def __init__(self, state: ServerState) -> None:
+    def __init__(self, state: Gated) -> None:
         self._state = state
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

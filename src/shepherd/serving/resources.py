@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from shepherd.memory import ExtractionJob, Memory
 from shepherd.serving.errors import Denied
 from shepherd.serving.identity import caller_of
-from shepherd.serving.state import ServerState
+from shepherd.serving.state import Gated
 from shepherd.types import Injection, Message
 
 __all__ = ["router"]
@@ -71,7 +71,7 @@ class Own:
     """The memory of the user that a request is about."""
 
     def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
-        state: ServerState = request.app.state.shepherd
+        state: Gated = request.app.state.shepherd
         self._state, self._memory = state, state.memory
         self._caller = caller_of(request, user)
         self.user = self._caller.user_id

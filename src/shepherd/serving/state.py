@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from shepherd.config import Config
 from shepherd.memory import Memory
@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from shepherd.serving.embedding_api import Embeddings
     from shepherd.types import TurnStats
 
-__all__ = ["Served", "ServerState"]
+__all__ = ["Gated", "Served", "ServerState"]
+
+
+class Gated(Protocol):
+    """What those who stand before an app know of it."""
+
+    config: Config
+    memory: Memory | None
+    is_writable: bool
+    needs_key: bool
+    started_at: float
+    observers: list[Callable[[Served], None]]
 
 
 @dataclass(frozen=True, slots=True)
