@@ -1,0 +1,184 @@
+"""`shepherd serve --session`: the one conversation of its owner, for several clients at once.
+
+    POST /request   {"prompt", "stream", "async", "max_tokens", "memory", "client"}
+    GET  /updates   what happens, as server-sent events: connected, message_added, delta, tool_call,
+                    tool_result, response_complete, error, cleared
+    GET  /session   the conversation so far
+    POST /clear     begin a new one; memory stays
+
+A client that goes away ends its answer, unless it asked with "async".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Request as HttpRequest
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from shepherd import __version__
+from shepherd.serving import gates
+from shepherd.serving.answering import ended_with_its_client
+from shepherd.serving.app import answer_errors
+from shepherd.serving.errors import Denied
+from shepherd.serving.event_stream import EventStream, event
+from shepherd.serving.identity import caller_of
+from shepherd.serving.shared_conversation import Happening, Request, SharedConversation, Watcher
+from shepherd.serving.state import Gated
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Assistant
+
+__all__ = ["create_session_app"]
+
+router = APIRouter()
+
+# So often a watcher is told that nothing happened: a connection that is gone is noticed by it.
+_PING_S = 15.0
+_PING = b": nothing new\n\n"
+
+
+class Asked(BaseModel):
+    """The body of POST /request. `client` is any word by which a client knows its own turns again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str = Field(pattern=r"\S")
+    stream: bool = False
+    is_async: bool = Field(default=False, alias="async")
+    max_tokens: int | None = Field(default=None, ge=1, le=1 << 24)
+    memory: bool = True
+    client: str = Field(default="", max_length=64)
+
+
+def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
+    """The ASGI application around one conversation. The assistant is its until the app has shut down."""
+    conversation = SharedConversation(assistant)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        conversation.start()
+        yield
+        conversation.close()
+        await anyio.to_thread.run_sync(conversation.join)
+
+    app = FastAPI(
+        title="Shepherd",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+    )
+    app.state.shepherd = state
+    app.state.conversation = conversation
+    app.include_router(router)
+    gates.install(app, state)
+    answer_errors(app)
+    return app
+
+
+def _taking_part(request: HttpRequest) -> SharedConversation:
+    """The conversation, for its owner alone."""
+    conversation: SharedConversation = request.app.state.conversation
+    owner, user = caller_of(request, None).owner, conversation.user_id
+    if owner and owner != user and not user.startswith(f"{owner}/"):
+        raise Denied(403, "not_your_session", "this conversation is another owner's")
+    return conversation
+
+
+Shared = Annotated[SharedConversation, Depends(_taking_part)]
+
+
+@router.post("/request")
+async def ask(conversation: Shared, asked: Asked, http: HttpRequest) -> Response:
+    """Asks, and gives the answer at once, in pieces, or ("async") not at all: /updates has it."""
+    request = Request(asked.prompt, max_tokens=asked.max_tokens, memory=asked.memory, client=asked.client)
+    if asked.is_async:
+        ahead = conversation.n_ahead
+        conversation.ask(request)
+        return JSONResponse({"request": request.id, "ahead": ahead}, 202)
+    watcher = conversation.ask(request)
+    if asked.stream:
+        return EventStream(_until_answered(watcher), lambda: conversation.cancel(request))
+    async with ended_with_its_client(http.receive, lambda: conversation.cancel(request)):
+        return JSONResponse(await _answer(watcher))
+
+
+@router.get("/updates")
+async def updates(conversation: Shared) -> Response:
+    """What happens from now on, for as long as the client listens."""
+    watcher = conversation.watch()
+    return EventStream(_everything(conversation, watcher), lambda: conversation.unwatch(watcher))
+
+
+@router.get("/session")
+async def session(conversation: Shared) -> dict[str, Any]:
+    """The conversation so far."""
+    messages = [
+        {"role": message.role, "content": message.raw, "created_at": message.created_at}
+        for message in conversation.messages
+    ]
+    return {**conversation.about(), "messages": messages}
+
+
+@router.post("/clear")
+async def clear(conversation: Shared) -> dict[str, Any]:
+    """Begins a new conversation, after what waits in line; memory and the stored conversation stay."""
+    await _answer(conversation.ask(Request(None)))
+    return {"cleared": True}
+
+
+async def _answer(watcher: Watcher) -> dict[str, Any]:
+    """The last happening of a request; Denied where that is an error."""
+    while (happening := await watcher.next()) is not None:
+        if happening.name == "error":
+            content = happening.content
+            raise Denied(content["status"], content["code"], content["message"])
+        if happening.is_last:
+            return happening.as_json()
+    raise Denied(503, "shutting_down", "the server is shutting down")
+
+
+async def _until_answered(watcher: Watcher) -> AsyncGenerator[bytes, None]:
+    while (happening := await watcher.next()) is not None:
+        yield _as_event(happening)
+        if happening.is_last:
+            return
+    yield _end_of(watcher)
+
+
+async def _everything(conversation: SharedConversation, watcher: Watcher) -> AsyncGenerator[bytes, None]:
+    try:
+        yield event({"version": __version__, **conversation.about()}, "connected")
+        while True:
+            try:
+                happening = await watcher.next(_PING_S)
+            except asyncio.TimeoutError:
+                yield _PING
+                continue
+            if happening is None:
+                yield _end_of(watcher)
+                return
+            yield _as_event(happening)
+    finally:
+        conversation.unwatch(watcher)
+
+
+def _end_of(watcher: Watcher) -> bytes:
+    """Why nothing more comes, though nobody said so."""
+    if watcher.is_too_slow:
+        content = {"code": "too_slow", "message": "the client does not read fast enough; connect again"}
+    else:
+        content = {"code": "shutting_down", "message": "the server is shutting down"}
+    return event(content, "error")
+
+
+def _as_event(happening: Happening) -> bytes:
+    return event(happening.as_json(), happening.name)
