@@ -306,6 +306,12 @@ class Config:
         64, "whole number", "the same for each API key", least=1, most=65536
     )
 
+    # Taking part in a conversation that a server has (--backend cli).
+    api_base: str = _setting(
+        "http://127.0.0.1:8000", "text", "where shepherd serve --session listens, for --backend cli"
+    )
+    api_key: str = _setting("", "text", "key for that server", secret=True)
+
     @property
     def injection_enabled(self) -> bool:
         """Whether recall is on; `auto` means on: a provider whose memory is off is given none at all."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 
@@ -87,3 +89,59 @@ def test_odd_characters_survive_the_round_trip(shepherd, model):
 
     records = json.loads(shepherd("memory", "list", "--json").stdout)
     assert [record["question"] for record in records] == [text]
+
+
+def test_a_misspelt_key_is_refused_and_nothing_is_remembered(shepherd, model):
+    line = json.dumps({"prompt": "My favourite editor is Helix", "memroy": False})
+
+    done = shepherd("-m", model, "--json", input=f"{line}\n")
+
+    (error,) = named(events_of(done), "error")
+    assert done.returncode == 2
+    assert "mean nothing" in error["message"]
+    assert shepherd("memory", "list").stdout == ""
+
+
+def test_lines_of_ten_megabytes_are_answered_or_refused_one_by_one(shepherd, model):
+    long, broken = json.dumps({"prompt": "word " * 2_000_000}), "[" * 10_000_000
+
+    done = shepherd("-m", model, "--json", input=f'{long}\n{broken}\n{{"prompt": "hello"}}\n')
+
+    events = events_of(done)
+    assert [event["kind"] for event in named(events, "error")] == ["ContextOverflowError", "UsageError"]
+    assert [event["answer"] for event in named(events, "finished")] == [ANSWER]
+
+
+def test_what_a_library_prints_goes_to_stderr(home, model):
+    program = (
+        "import ctypes, sys; from shepherd.cli.main import main; from shepherd.inference import engine\n"
+        "libc, loaded = ctypes.CDLL(None), engine.Engine.__init__\n"
+        "def noisy(self, *arguments, **options):\n"
+        "    libc.puts(b'noise of C'); print('noise of Python'); loaded(self, *arguments, **options)\n"
+        "engine.Engine.__init__ = noisy\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-m", str(model), "--json", "-e", "hello"],
+        capture_output=True, encoding="utf-8", env=home.environment, check=True,
+    )  # fmt: skip
+
+    assert [event["answer"] for event in named(events_of(done), "finished")] == [ANSWER]
+    assert sorted(done.stderr.splitlines()) == ["noise of C", "noise of Python"]
+
+
+def test_json_is_json_in_any_locale(shepherd, model):
+    done = shepherd("-m", model, "--json", "-e", "hello", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+
+    assert named(events_of(done), "finished")[0]["answer"] == ANSWER
+
+
+def test_a_line_separator_of_unicode_ends_no_line(shepherd, model):
+    prompt = "a\u2028b\u2029c\x85d"
+    shepherd("facts", "set", "odd", prompt)
+
+    done = shepherd("-m", model, "--json", "-e", "hello")
+
+    assert named([json.loads(line) for line in done.stdout.splitlines()], "recalled")[0]["facts"] == {
+        "odd": prompt
+    }

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from shepherd.serving.web_server import WebServer
+from shepherd.serving.running import WebServer
 
 __all__ = ["Running"]
 
@@ -26,7 +26,7 @@ class Running:
         config = uvicorn.Config(
             app, log_config=None, access_log=False, timeout_graceful_shutdown=5, lifespan="on", **options
         )
-        self.server = WebServer(config, ending)
+        self.server = WebServer(config, ending=ending)
         self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]})
 
     def __enter__(self) -> Running:

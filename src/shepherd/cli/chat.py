@@ -54,6 +54,12 @@ def build_parser() -> Parser:
     )
     add_common_options(parser, json_help="JSON lines in and out, nothing else on stdout")
 
+    elsewhere = parser.add_argument_group("a conversation that a server has")
+    elsewhere.add_argument(
+        "--backend", choices=["cli"], help="cli: take part in the conversation of a shepherd serve --session"
+    )
+    add_setting_option(elsewhere, "--api-base", "api_base", "URL")
+
     memory = parser.add_argument_group("memory")
     memory.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
     memory.add_argument(
@@ -85,10 +91,24 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run it; the message is read before the model is loaded, so that a mistake costs no waiting."""
+    if arguments.json:
+        from shepherd.cli.jsonlines import stdout_alone
+
+        with stdout_alone(screen):
+            return _chat(arguments, screen)
+    return _chat(arguments, screen)
+
+
+def _chat(arguments: Namespace, screen: Screen) -> int:
     config, model = _who_answers(arguments)
     message = (
         None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
     )
+
+    if arguments.backend:
+        from shepherd.cli.shared import take_part
+
+        return take_part(config, message, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
     from shepherd.providers import ProviderTable
     from shepherd.session import opened_session

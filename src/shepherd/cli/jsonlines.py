@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +19,10 @@ from shepherd.cli.turn import cancelling_on_interrupt
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.types import Injection, Thought, ToolCall
 
-__all__ = ["answer_lines"]
+__all__ = ["answer_lines", "lines_of_stdin", "parse_line", "put", "put_error", "stdout_alone"]
+
+
+_KEYS = {"prompt", "memory"}
 
 
 def answer_lines(assistant: Assistant, screen: Screen, prompts: list[str] | None) -> int:
@@ -24,27 +30,45 @@ def answer_lines(assistant: Assistant, screen: Screen, prompts: list[str] | None
 
     The exit code is that of the last failure, 0 without one, 130 when the last answer was interrupted.
     """
-    _put(screen, "ready", _about(assistant))
+    put(screen, "ready", _about(assistant))
     code = 0
-    for line in [json.dumps(prompt) for prompt in prompts] if prompts is not None else _lines():
+    for line in [json.dumps(prompt) for prompt in prompts] if prompts is not None else lines_of_stdin():
         try:
-            prompt, with_memory = _parse(line)
+            prompt, with_memory = parse_line(line)
             interrupted = _answer(assistant, screen, prompt, with_memory)
         except ShepherdError as error:
-            _put(
-                screen,
-                "error",
-                {
-                    "kind": type(error).__name__,
-                    "message": str(error),
-                    "hint": error.hint,
-                    "exit_code": error.exit_code,
-                },
-            )
-            code = error.exit_code
+            code = put_error(screen, error)
         else:
             code = INTERRUPTED if interrupted else code
     return code
+
+
+@contextmanager
+def stdout_alone(screen: Screen) -> Iterator[None]:
+    """Within it only this screen writes to stdout; what a library prints there, in C too, goes to stderr."""
+    try:
+        stdout, stderr = screen.out.fileno(), screen.err.fileno()
+    except (OSError, ValueError):  # no files: an embedding program's own streams
+        yield
+        return
+    before = screen.out
+    before.flush()
+    kept = os.dup(stdout)
+    os.dup2(stderr, stdout)
+    # The encoding of JSON, whatever the locale's is.
+    own = open(kept, "w", encoding="utf-8", errors="backslashreplace", newline="\n", closefd=False)  # noqa: SIM115
+    screen.out = own
+    try:
+        yield
+    finally:
+        for stream in (own, before):
+            with suppress(OSError):  # a reader that has gone is known by now
+                stream.flush()
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fflush(None)  # C's own buffer, before its way leads to the real stdout again
+        os.dup2(kept, stdout)
+        os.close(kept)
+        screen.out = before
 
 
 def _answer(assistant: Assistant, screen: Screen, prompt: str, with_memory: bool) -> bool:
@@ -54,7 +78,7 @@ def _answer(assistant: Assistant, screen: Screen, prompt: str, with_memory: bool
     try:
         with cancelling_on_interrupt(assistant):
             for event in assistant.ask(prompt):
-                _put(screen, *_named(event))
+                put(screen, *_named(event))
                 interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
     finally:
         assistant.private = before
@@ -104,7 +128,7 @@ def _about(assistant: Assistant) -> dict[str, Any]:
     }
 
 
-def _parse(line: bytes | str) -> tuple[str, bool]:
+def parse_line(line: bytes | str) -> tuple[str, bool]:
     """The prompt on a line, and whether memory may be used for it."""
     try:
         request = json.loads(line)
@@ -114,6 +138,8 @@ def _parse(line: bytes | str) -> tuple[str, bool]:
         raise UsageError("the line is not JSON", hint='send {"prompt": "…"}') from None
     if isinstance(request, str):
         request = {"prompt": request}
+    if isinstance(request, dict) and not request.keys() <= _KEYS:  # "memroy": false would be remembered
+        raise UsageError("the line has keys that mean nothing", hint='known are "prompt" and "memory"')
     prompt = request.get("prompt") if isinstance(request, dict) else None
     memory = request.get("memory", True) if isinstance(request, dict) else None
     if not isinstance(prompt, str) or not prompt.strip() or not isinstance(memory, bool):
@@ -127,13 +153,22 @@ def _parse(line: bytes | str) -> tuple[str, bool]:
     return prompt, memory
 
 
-def _lines() -> Iterator[bytes]:
+def lines_of_stdin() -> Iterator[bytes]:
+    """Requests as they come; blank lines are none."""
     source: Iterable[bytes] = sys.stdin.buffer if sys.stdin is not None else ()
     for line in source:
         if line.strip():
             yield line
 
 
-def _put(screen: Screen, event: str, content: dict[str, Any]) -> None:
+def put_error(screen: Screen, error: ShepherdError) -> int:
+    """Tell what failed; the exit code for it."""
+    content = {"kind": type(error).__name__, "message": str(error), "hint": error.hint}
+    put(screen, "error", {**content, "exit_code": error.exit_code})
+    return error.exit_code
+
+
+def put(screen: Screen, event: str, content: dict[str, Any]) -> None:
+    """One event, at once."""
     screen.json({"event": event, **content})
     screen.flush()

@@ -15,6 +15,8 @@ __all__ = ["Screen", "age_in_words", "counted", "duration", "printable", "shorte
 # change the title or answer for the keyboard. Line feed and tab are harmless.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+_SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -47,7 +49,10 @@ class Screen:
 
     def json(self, value: Any) -> None:
         """One JSON line of the result."""
-        self.out.write(json.dumps(value, ensure_ascii=False, default=_plain) + "\n")
+        is_utf8 = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+        text = json.dumps(value, ensure_ascii=not is_utf8, default=_plain)
+        # Line ends to some readers, though not to JSON.
+        self.out.write(text.translate(_SEPARATORS) + "\n")
 
     def note(self, text: str = "") -> None:
         """Something beside the result, on stderr."""

@@ -18,8 +18,12 @@ from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
 
     from shepherd.config import Config
+    from shepherd.serving.state import Gated
 
 __all__ = ["build_parser", "execute"]
 
@@ -34,7 +38,8 @@ examples:
   shepherd serve                              then, with any client of OpenAI's:
       OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=none
   shepherd serve -m hf:user/repo:Q4_K_M --port 8080
-  shepherd serve --host 0.0.0.0               for others, with keys"""
+  shepherd serve --host 0.0.0.0               for others, with keys
+  shepherd serve --session                    one conversation; shepherd --backend cli takes part in it"""
 
 
 def build_parser() -> Parser:
@@ -46,6 +51,9 @@ def build_parser() -> Parser:
     add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
     add_setting_option(parser, "--embeddings", "server_embeddings", "PATH")
     add_setting_option(parser, "--slots", "server_slots", "N")
+    parser.add_argument(
+        "--session", action="store_true", help="serve one conversation instead, in which several take part"
+    )
     parser.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
     parser.add_argument("--log", metavar="PATH", default="", help="log to this file instead of stderr")
     parser.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors alone")
@@ -61,10 +69,9 @@ def build_parser() -> Parser:
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Serve until told to end."""
     try:
-        from shepherd.serving import logs
-        from shepherd.serving.keys import require_keys_for
-        from shepherd.serving.parts import opened_server
-        from shepherd.serving.running import bound, run
+        import uvicorn  # noqa: F401  (and what comes with it)
+
+        from shepherd.serving import metrics  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise
@@ -72,18 +79,56 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             f"the server needs {error.name}", hint="pip install 'shepherd-llm[server]'"
         ) from error
     config = loaded_settings(arguments).config
+    (_serve_session if arguments.session else _serve)(config, arguments, screen)
+    return 0
+
+
+def _serve(config: Config, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.serving.app import create_app
+    from shepherd.serving.parts import opened_server
+
     with opened_server(
         config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
     ) as state:
-        keys = None if state.memory is None else state.memory.keys
-        state.needs_key = require_keys_for(config.server_host, keys)
-        listening = bound(config.server_host, config.server_port)
+        _run(create_app(state), state, arguments, screen)
+
+
+def _serve_session(config: Config, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.serving.session_server import create_session_app, opened_shared_session
+
+    with opened_shared_session(
+        config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+    ) as (assistant, state):
+        app = create_session_app(assistant, state)
+        _run(app, state, arguments, screen, ending=app.state.conversation.close)
+
+
+def _run(
+    app: FastAPI,
+    state: Gated,
+    arguments: Namespace,
+    screen: Screen,
+    ending: Callable[[], None] = lambda: None,
+) -> None:
+    from shepherd.serving import logs
+    from shepherd.serving.keys import require_keys_for
+    from shepherd.serving.running import bound, run
+
+    config = state.config
+    state.needs_key = require_keys_for(
+        config.server_host, None if state.memory is None else state.memory.keys
+    )
+    with bound(config.server_host, config.server_port) as listening:
         logs.log_to(arguments.log)
         if arguments.quiet:
             logging.getLogger("shepherd").setLevel(logging.WARNING)
-        with listening:
-            run(state, listening, ready=lambda: _say_where(config, listening, screen, arguments))
-    return 0
+        run(
+            app,
+            listening,
+            shutdown_s=config.server_shutdown,
+            ready=lambda: _say_where(config, listening, screen, arguments),
+            ending=ending,
+        )
 
 
 def _say_where(config: Config, listening: socket.socket, screen: Screen, arguments: Namespace) -> None:

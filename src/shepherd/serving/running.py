@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from shepherd.errors import UsageError
-from shepherd.serving.app import create_app
-from shepherd.serving.state import ServerState
 
-__all__ = ["bound", "run"]
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["WebServer", "bound", "run"]
 
 _BACKLOG = 2048
 
@@ -29,29 +31,52 @@ def bound(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def run(state: ServerState, listening: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM; a second one waits for no answer. Calls `ready` once it answers."""
+def run(
+    app: FastAPI,
+    listening: socket.socket,
+    *,
+    shutdown_s: float,
+    ready: Callable[[], None],
+    ending: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; a second one waits for no answer.
+
+    Calls `ready` once it answers, and `ending` on the event loop when it stops to listen.
+    """
     config = uvicorn.Config(
-        create_app(state),
+        app,
         log_config=None,
         access_log=False,
-        lifespan="off",
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=max(1, round(state.config.server_shutdown)),
+        timeout_graceful_shutdown=max(1, round(shutdown_s)),
     )
-    _Server(config, ready).run(sockets=[listening])
+    WebServer(config, ready=ready, ending=ending).run(sockets=[listening])
 
 
-class _Server(uvicorn.Server):
-    """Says when it answers."""
+class WebServer(uvicorn.Server):
+    """uvicorn's, which says when it answers, and that the end has come before it waits for its connections.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    Those who listen to a stream without an end would otherwise be waited for until the last second.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        ready: Callable[[], None] = lambda: None,
+        ending: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._ending = ready, ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
         if not self.should_exit:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close everything, those who wait for the end of a stream first."""
+        self._ending()
+        await super().shutdown(sockets)

@@ -12,8 +12,11 @@ A client that goes away ends its answer, unless it asked with "async".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio.to_thread
@@ -23,6 +26,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd import __version__
+from shepherd.config import Config
+from shepherd.memory import Memory
+from shepherd.opening import memory_in_any_weather
 from shepherd.serving import gates
 from shepherd.serving.answering import ended_with_its_client
 from shepherd.serving.app import answer_errors
@@ -30,12 +36,13 @@ from shepherd.serving.errors import Denied
 from shepherd.serving.event_stream import EventStream, event
 from shepherd.serving.identity import caller_of
 from shepherd.serving.shared_conversation import Happening, Request, SharedConversation, Watcher
-from shepherd.serving.state import Gated
+from shepherd.serving.state import Gated, Served
+from shepherd.session import opened_session
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
 
-__all__ = ["create_session_app"]
+__all__ = ["SessionState", "create_session_app", "opened_shared_session"]
 
 router = APIRouter()
 
@@ -55,6 +62,43 @@ class Asked(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1, le=1 << 24)
     memory: bool = True
     client: str = Field(default="", max_length=64)
+
+
+@dataclass(slots=True)
+class SessionState:
+    """What those who stand before the app know of it."""
+
+    config: Config
+    memory: Memory | None
+    is_writable: bool
+    needs_key: bool = False
+    started_at: float = field(default_factory=time.time)
+    observers: list[Callable[[Served], None]] = field(default_factory=list)
+
+
+@contextmanager
+def opened_shared_session(
+    config: Config,
+    *,
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
+) -> Iterator[tuple[Assistant, SessionState]]:
+    """The assistant of the shared conversation, which goes on where the user's latest one stopped.
+
+    What is said is learned from after each answer. The keys are looked up also where the provider's own
+    rules keep memory out of the conversation.
+    """
+    config = replace(config, memory_extraction_min_turns=1)
+    with opened_session(config, memory=memory, warn=warn, loading=loading) as session:
+        assistant = session.assistant
+        if assistant.memory is not None:
+            assistant.resume()
+            yield assistant, SessionState(config, assistant.memory, is_writable=True)
+            return
+        keys, _ = memory_in_any_weather(config, warn) if memory else (None, False)
+        with contextlib.nullcontext() if keys is None else keys:
+            yield assistant, SessionState(config, keys, is_writable=False)
 
 
 def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
