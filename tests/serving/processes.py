@@ -22,19 +22,19 @@ class ServerProcess:
     def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
         home.mkdir(exist_ok=True)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SHEPHERD_", "XDG_"))}
-        own = {"HOME": str(home), "PYTHONUTF8": "1", "SHEPHERD_MODEL_TRIAL": "false", **variables}
+        own = {"HOME": str(home), "PYTHONUTF8": "1", "SHEPHERD_MODEL_TRIAL": "false"}
         self.home = home
-        self.environment = {**inherited, **own}
+        self.environment = {**inherited, **own, "SHEPHERD_SERVER_PORT": "0", **variables}
         self.database = home / ".local" / "share" / "shepherd" / "memory.db"
         self._log = (home / "server.log").open("ab")
-        command = [sys.executable, "-m", "shepherd", "serve", "--port", "0", "--json", *arguments]
+        command = [sys.executable, "-m", "shepherd", "serve", "--json", *arguments]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, env=self.environment
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            self.process.wait()
+            self.stop()
             raise AssertionError(f"no server:\n{self.log}")
         self.url: str = json.loads(line)["url"]
 
@@ -60,6 +60,10 @@ class ServerProcess:
             self.process.stdout.close()
         self._log.close()
         return code
+
+    def ended(self) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        return self.process.wait(timeout=60)
 
     def http(self, **headers: str) -> httpx.Client:
         """A plain client; ignores proxies of the environment."""

@@ -86,49 +86,60 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 def _serve(config: Config, arguments: Namespace, screen: Screen) -> None:
     from shepherd.serving.app import create_app
     from shepherd.serving.parts import opened_server
+    from shepherd.serving.running import bound
 
-    with opened_server(
-        config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
-    ) as state:
-        _run(create_app(state), state, arguments, screen)
+    with (
+        bound(config.server_host, config.server_port) as listening,
+        opened_server(
+            config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+        ) as state,
+    ):
+        _run(create_app(state), listening, state, arguments, screen, overdue=state.cut)
 
 
 def _serve_session(config: Config, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.serving.running import bound
     from shepherd.serving.session_server import create_session_app, opened_shared_session
 
-    with opened_shared_session(
-        config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
-    ) as (assistant, state):
+    with (
+        bound(config.server_host, config.server_port) as listening,
+        opened_shared_session(
+            config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+        ) as (assistant, state),
+    ):
         app = create_session_app(assistant, state)
-        _run(app, state, arguments, screen, ending=app.state.conversation.close)
+        _run(app, listening, state, arguments, screen, ending=app.state.conversation.close)
 
 
 def _run(
     app: FastAPI,
+    listening: socket.socket,
     state: Gated,
     arguments: Namespace,
     screen: Screen,
+    *,
     ending: Callable[[], None] = lambda: None,
+    overdue: Callable[[], None] = lambda: None,
 ) -> None:
     from shepherd.serving import logs
     from shepherd.serving.keys import require_keys_for
-    from shepherd.serving.running import bound, run
+    from shepherd.serving.running import run
 
     config = state.config
     state.needs_key = require_keys_for(
         config.server_host, None if state.memory is None else state.memory.keys
     )
-    with bound(config.server_host, config.server_port) as listening:
-        logs.log_to(arguments.log)
-        if arguments.quiet:
-            logging.getLogger("shepherd").setLevel(logging.WARNING)
-        run(
-            app,
-            listening,
-            shutdown_s=config.server_shutdown,
-            ready=lambda: _say_where(config, listening, screen, arguments),
-            ending=ending,
-        )
+    logs.log_to(arguments.log)
+    if arguments.quiet:
+        logging.getLogger("shepherd").setLevel(logging.WARNING)
+    run(
+        app,
+        listening,
+        shutdown_s=config.server_shutdown,
+        ready=lambda: _say_where(config, listening, screen, arguments),
+        ending=ending,
+        overdue=overdue,
+    )
 
 
 def _say_where(config: Config, listening: socket.socket, screen: Screen, arguments: Namespace) -> None:

@@ -29,7 +29,7 @@ _ROUTE = "/v1/messages"
 _REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
-    "cancelled": "end_turn",
+    "cancelled": "max_tokens",  # it was cut, when the server ended
     "tool_calls": "tool_use",
     "filtered": "refusal",
 }

@@ -24,6 +24,7 @@ class Chat:
         self._state, self._route, self._turn = state, route, turn
         self._reading = Reading(turn.reply, lambda failed: turn.end(failed=failed))
         self._stats: TurnStats | None = None
+        state.under_way.add(self.cancel)
 
     @classmethod
     async def begin(cls, state: ServerState, route: str, request: ChatRequest) -> Chat:
@@ -71,7 +72,10 @@ class Chat:
         await self._end(error)
 
     async def _end(self, error: BaseException | None) -> None:
-        self._stats = await self._reading.end()
+        try:
+            self._stats = await self._reading.end()
+        finally:
+            self._state.under_way.discard(self.cancel)
         code = problem_of(error).code if isinstance(error, Exception) else ""
         self._state.served(Served(self._route, self._stats, bool(self._turn.injection), code))
 

@@ -82,13 +82,17 @@ class _Writing:
             return generation.stats
 
         self._answer = Reading(generation, finish)
+        self._state.under_way.add(self.cancel)
         if self._is_cancelled:
             self._answer.cancel()
         return self._answer
 
     async def end(self, answer: Reading) -> TurnStats:
         """What that one cost; adds it up."""
-        stats = await answer.end()
+        try:
+            stats = await answer.end()
+        finally:
+            self._state.under_way.discard(self.cancel)
         self._state.served(Served(_ROUTE, stats))
         self.total = TurnStats(
             prompt_tokens=self.total.prompt_tokens + stats.prompt_tokens,

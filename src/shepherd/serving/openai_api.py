@@ -28,7 +28,7 @@ _ROUTE = "/v1/chat/completions"
 REASONS: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
-    "cancelled": "stop",
+    "cancelled": "length",  # it was cut, when the server ended
     "tool_calls": "tool_calls",
     "filtered": "content_filter",
 }

@@ -25,6 +25,7 @@ from shepherd.opening import (
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
 from shepherd.serving.conversation import Conversations
 from shepherd.serving.embedding_api import Embeddings
+from shepherd.serving.keys import require_keys_for
 from shepherd.serving.models import Models
 from shepherd.serving.state import ServerState
 
@@ -53,8 +54,10 @@ def opened_server(
         opened, is_writable = memory_in_any_weather(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
-            opened.wake_vectors()
+        needs_key = require_keys_for(config.server_host, None if opened is None else opened.keys)
         models = _models(config, provider, path, stack, warn, loading)
+        if opened is not None:
+            opened.wake_vectors()
         in_use = opened if provider.uses_memory else None
         worker: ExtractionWorker | None = None
         if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
@@ -64,7 +67,7 @@ def opened_server(
         )
         if embeddings is not None:
             stack.callback(embeddings.close)
-        yield ServerState(config, opened, is_writable, conversations, worker, embeddings)
+        yield ServerState(config, opened, is_writable, conversations, worker, embeddings, needs_key)
 
 
 def _models(

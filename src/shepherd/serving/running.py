@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,19 +20,32 @@ if TYPE_CHECKING:
 __all__ = ["WebServer", "bound", "run"]
 
 _BACKLOG = 2048
+# For answers that were cut, to be kept and to tell their clients.
+_CUT_S = 10.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there. UsageError where that cannot be, as when another server does."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """A socket at that address, which `run` will listen on. UsageError where another program has it."""
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":  # elsewhere it would share the port
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+        except BaseException:
+            found.close()
+            raise
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "no such address"
         raise UsageError(
             f"{host}:{port} cannot be listened on: {reason}",
             hint="another program may have it; --port names another one, 0 a free one",
         ) from None
+    return found
 
 
 def run(
@@ -38,10 +55,12 @@ def run(
     shutdown_s: float,
     ready: Callable[[], None],
     ending: Callable[[], None] = lambda: None,
+    overdue: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second one waits for no answer.
 
-    Calls `ready` once it answers, and `ending` on the event loop when it stops to listen.
+    Calls `ready` once it answers, and on the event loop `ending` when it stops to listen, `overdue` when that
+    was `shutdown_s` ago and answers are still made.
     """
     config = uvicorn.Config(
         app,
@@ -49,13 +68,15 @@ def run(
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=max(1, round(shutdown_s)),
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=max(1, round(shutdown_s + _CUT_S)),
     )
-    WebServer(config, ready=ready, ending=ending).run(sockets=[listening])
+    server = WebServer(config, ready=ready, ending=ending, overdue=overdue, shutdown_s=shutdown_s)
+    server.run(sockets=[listening])
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn's, which says when it answers, and that the end has come before it waits for its connections.
+    """uvicorn's, which says when it answers, ends what would not end by itself, and lets its caller clean up.
 
     Those who listen to a stream without an end would otherwise be waited for until the last second.
     """
@@ -66,9 +87,22 @@ class WebServer(uvicorn.Server):
         *,
         ready: Callable[[], None] = lambda: None,
         ending: Callable[[], None] = lambda: None,
+        overdue: Callable[[], None] = lambda: None,
+        shutdown_s: float = 0.0,
     ) -> None:
         super().__init__(config)
-        self._ready, self._ending = ready, ending
+        self._ready, self._ending, self._overdue = ready, ending, overdue
+        self._shutdown_s = shutdown_s
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End on SIGINT and SIGTERM, and go on behind `run`; uvicorn's own would kill the process then."""
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
@@ -79,4 +113,6 @@ class WebServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close everything, those who wait for the end of a stream first."""
         self._ending()
+        timer = asyncio.get_running_loop().call_later(self._shutdown_s, self._overdue)
         await super().shutdown(sockets)
+        timer.cancel()

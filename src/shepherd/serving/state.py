@@ -46,7 +46,8 @@ class ServerState:
 
     `memory` is None where there is none; it may be read-only (`is_writable`). Writing, and everything else
     that waits for a disk, belongs on a worker thread (`anyio.to_thread.run_sync`), not into the event loop.
-    `observers` are told of every answer, on the event loop.
+    `observers` are told of every answer, on the event loop. `under_way` are what ends the answers that are
+    made now.
     """
 
     config: Config
@@ -59,6 +60,12 @@ class ServerState:
     needs_key: bool = False
     started_at: float = field(default_factory=time.time)
     observers: list[Callable[[Served], None]] = field(default_factory=list)
+    under_way: set[Callable[[], None]] = field(default_factory=set)
+
+    def cut(self) -> None:
+        """End all answers; what was said stays said."""
+        for cancel in list(self.under_way):
+            cancel()
 
     def served(self, event: Served) -> None:
         """Tell all observers."""

@@ -1,0 +1,129 @@
+"""Many clients at once, clients that go away, and a server that is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+
+import httpx
+import openai
+import pytest
+
+from shepherd.memory import Memory
+
+HELLO = [{"role": "user", "content": "Hello, who are you?"}]
+MANY = 64
+# More than anybody waits for: it ends because it is ended.
+FOREVER = 200_000
+
+
+@pytest.fixture(scope="module")
+def patient(serve, endless_model):
+    """A model that could go on for minutes, with a single slot."""
+    return serve("-m", endless_model, "--ctx", "262144", "--slots", "1")
+
+
+def requests_in(log):
+    """What was logged at the end of each request."""
+    lines = (json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    return [line for line in lines if line.get("route") == "/v1/chat/completions"]
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not (value := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return value
+
+
+def test_many_streams_at_once_all_come_to_their_end(endless):
+    async def stream(client, i):
+        chunks = await client.chat.completions.create(
+            model="default",
+            messages=[{"role": "user", "content": f"Hello {i}"}],
+            max_tokens=16,
+            stream=True,
+            stream_options={"include_usage": True},
+            user=f"crowd-{i}",
+        )
+        return [chunk async for chunk in chunks]
+
+    async def all_streams():
+        async with openai.AsyncOpenAI(base_url=f"{endless.url}/v1", api_key="none", max_retries=0) as client:
+            return await asyncio.gather(*(stream(client, i) for i in range(MANY)))
+
+    streams = asyncio.run(all_streams())
+
+    assert [chunks[-1].usage.completion_tokens for chunks in streams] == [16] * MANY
+    assert [chunks[-2].choices[0].finish_reason for chunks in streams] == ["length"] * MANY
+
+
+def test_client_that_goes_away_ends_its_stream(patient):
+    body = {"model": "default", "messages": HELLO, "max_tokens": FOREVER, "stream": True}
+    n_before = len(requests_in(patient.log))
+    with patient.http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        next(answer.iter_lines())
+    # The only slot is free again.
+    after = patient.ask("Hello", max_tokens=2)
+
+    ended = wait_for(lambda: requests_in(patient.log)[n_before:])[0]
+    assert after["usage"]["completion_tokens"] == 2
+    assert ended["tokens"]["generated"] < FOREVER
+
+
+def test_client_that_stops_waiting_ends_its_answer(patient):
+    body = {"model": "default", "messages": HELLO, "max_tokens": FOREVER}
+    n_before = len(requests_in(patient.log))
+    with patient.http() as client, pytest.raises(httpx.ReadTimeout):
+        client.post("/v1/chat/completions", json=body, timeout=httpx.Timeout(60, read=0.5))
+    after = patient.ask("Hello", max_tokens=2)
+
+    ended = wait_for(lambda: requests_in(patient.log)[n_before:])[0]
+    assert after["usage"]["completion_tokens"] == 2
+    assert ended["tokens"]["generated"] < FOREVER
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_it_cuts_what_takes_too_long_and_cleans_up(serve, endless_model, number):
+    server = serve("-m", endless_model, "--ctx", "262144", SHEPHERD_SERVER_SHUTDOWN="1")
+    body = {"model": "default", "messages": HELLO, "max_tokens": FOREVER, "stream": True, "user": "late"}
+    with server.http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        server.process.send_signal(number)
+        said = [line for line in lines if line]
+
+    assert said[-1] == "data: [DONE]"
+    assert '"finish_reason":"length"' in said[-2]
+    assert server.ended() == 0
+    # What the user had said was kept.
+    with Memory(server.database, user_id="late", read_only=True) as memory:
+        [session] = memory.list_sessions()
+        assert [m.role for m in memory.load_session(session.id)] == ["user", "assistant"]
+
+
+def test_told_to_end_it_lets_a_short_answer_end(serve, endless_model):
+    server = serve("-m", endless_model, "--ctx", "8192", SHEPHERD_SERVER_SHUTDOWN="60")
+    body = {"model": "default", "messages": HELLO, "max_tokens": 1500, "stream": True}
+    with server.http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        server.process.send_signal(signal.SIGTERM)
+        said = [line for line in lines if line]
+
+    assert said[-1] == "data: [DONE]"
+    assert server.ended() == 0
+
+
+def test_port_that_is_taken_is_said(serve, endless, endless_model, tmp_path):
+    port = endless.url.rpartition(":")[2]
+    with pytest.raises(AssertionError, match="Address already in use"):
+        serve("-m", endless_model, SHEPHERD_SERVER_PORT=port)
+
+
+def test_beyond_this_machine_it_needs_keys(serve, endless_model):
+    with pytest.raises(AssertionError, match="apikey create"):
+        serve("-m", endless_model, "--host", "0.0.0.0")
