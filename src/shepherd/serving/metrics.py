@@ -6,7 +6,6 @@ Each app has a registry of its own: two of them in one process do not add up.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -16,9 +15,7 @@ from prometheus_client.registry import Collector
 
 from shepherd.errors import StoreError
 from shepherd.serving.requests import RequestRecord, current
-
-if TYPE_CHECKING:
-    from shepherd.serving.state import Gated, Served
+from shepherd.serving.state import Gated, Served, ServerState
 
 __all__ = ["Metrics", "router"]
 
@@ -114,6 +111,7 @@ class _StateCollector(Collector):
         started = GaugeMetricFamily("shepherd_start_time_seconds", "When the server started, in unix seconds")
         started.add_metric([], self._state.started_at)
         yield started
+        yield from self._slots()
         memory = self._state.memory
         if memory is None:
             return
@@ -129,6 +127,24 @@ class _StateCollector(Collector):
         for state in ("open", "waiting", "running", "dead"):
             jobs.add_metric([state], counts.get(state, 0))
         yield jobs
+
+    def _slots(self) -> Iterator[GaugeMetricFamily]:
+        if not isinstance(self._state, ServerState):
+            return
+        models = self._state.conversations.models
+        n_slots = models.engine.settings.slots if models.engine is not None else models.n_lent
+        answers = GaugeMetricFamily(
+            "shepherd_answers_under_way",
+            "Answers in a slot of the engine, and waiting for one",
+            labels=["state"],
+        )
+        answers.add_metric(["running"], min(models.n_lent, n_slots))
+        answers.add_metric(["waiting"], max(models.n_lent - n_slots, 0))
+        yield answers
+        if models.engine is not None:
+            slots = GaugeMetricFamily("shepherd_slots", "Answers that the engine makes at once")
+            slots.add_metric([], n_slots)
+            yield slots
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Nothing: registering must not ask the database."""

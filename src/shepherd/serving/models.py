@@ -43,6 +43,7 @@ class Models:
         self._idle: list[tuple[_Kind, RemoteModel]] = []
         self._lent: dict[int, _Kind] = {}
         self._is_closed = False
+        self.n_lent = 0  # answers under way, those that wait for a slot among them
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,10 +52,13 @@ class Models:
 
     def take(self, sends: Iterable[str] = (), *, uses_memory: bool = True) -> ChatModel:
         """A model for one answer; give it back when that has ended."""
-        if self.engine is not None:
-            return self.engine
+        model = self.engine or self._taken((frozenset(sends), uses_memory))
+        with self._lock:
+            self.n_lent += 1
+        return model
+
+    def _taken(self, kind: _Kind) -> RemoteModel:
         assert self._open_remote is not None
-        kind = frozenset(sends), uses_memory
         with self._lock:
             i = next((i for i, (other, _) in enumerate(self._idle) if other == kind), -1)
             model = self._idle.pop(i)[1] if i >= 0 else None
@@ -64,6 +68,8 @@ class Models:
 
     def give_back(self, model: ChatModel) -> None:
         """The answer has ended."""
+        with self._lock:
+            self.n_lent -= 1
         if not isinstance(model, RemoteModel):
             return
         with self._lock:

@@ -103,7 +103,7 @@ def opened_shared_session(
 
 def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
     """The ASGI application around one conversation. The assistant is its until the app has shut down."""
-    conversation = SharedConversation(assistant)
+    conversation = SharedConversation(assistant, served=lambda event: _count(state, event))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -126,6 +126,11 @@ def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
     gates.install(app, state)
     answer_errors(app)
     return app
+
+
+def _count(state: Gated, event: Served) -> None:
+    for observer in state.observers:
+        observer(event)
 
 
 def _taking_part(request: HttpRequest) -> SharedConversation:

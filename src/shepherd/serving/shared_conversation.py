@@ -12,19 +12,22 @@ import logging
 import queue
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, Warned
 from shepherd.errors import ShepherdError
 from shepherd.serving.errors import Denied, Problem, problem_of
+from shepherd.serving.state import Served
 from shepherd.types import Message, ToolCall
 
 __all__ = ["Happening", "Request", "SharedConversation", "Watcher"]
 
 _log = logging.getLogger(__name__)
 
+_Told = TypeVar("_Told")
+_ROUTE = "/request"
 # Turns that wait; who comes then is told to come back.
 _MOST_WAITING = 256
 _MOST_WATCHERS = 256
@@ -92,11 +95,13 @@ class Watcher:
 class SharedConversation:
     """Runs the turns of one assistant, one after another. `start` it on the event loop, `close` it there.
 
-    Everything here is called on the event loop but what the thread does.
+    Everything here is called on the event loop but what the thread does. `served` is told of each answer.
     """
 
-    def __init__(self, assistant: Assistant) -> None:
-        self._assistant = assistant
+    def __init__(
+        self, assistant: Assistant, *, served: Callable[[Served], None] = lambda event: None
+    ) -> None:
+        self._assistant, self._served = assistant, served
         self._config = assistant.config
         self._line: queue.Queue[Request | None] = queue.Queue()
         self._watchers: set[Watcher] = set()
@@ -244,6 +249,8 @@ class SharedConversation:
                     assistant.cancel()
                 if isinstance(event, Warned):
                     warnings.append({"message": event.message, "hint": event.hint})
+                if isinstance(event, Finished):
+                    self._soon(self._served, Served(_ROUTE, event.stats, bool(event.injection)))
                 for name, content in _happenings(event, warnings):
                     if name == "response_complete":
                         self.messages = tuple(assistant.history)
@@ -252,10 +259,13 @@ class SharedConversation:
             assistant.private, assistant.config = was_private, self._config
 
     def _tell(self, request: Request, name: str, content: dict[str, Any]) -> None:
-        happening = Happening(name, content, request.id, request.client)
+        self._soon(self._publish, Happening(name, content, request.id, request.client))
+
+    def _soon(self, action: Callable[[_Told], None], told: _Told) -> None:
+        """Do it on the event loop."""
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(self._publish, happening)
+            self._loop.call_soon_threadsafe(action, told)
 
     def _publish(self, happening: Happening) -> None:
         for watcher in list(self._watchers):
