@@ -1,0 +1,295 @@
+"""What does a turn cost, and a token, beside llama_cpp.Llama, llama-cpp-python's server and llama-server?
+
+All four run the same library of llama.cpp on the same model with the same threads, batches and KV type, flash
+attention off, greedy, and have the same conversations (talks.py). Shepherd and llama_cpp.Llama are used as
+libraries, the servers over HTTP, streamed, by a client that parses after the clock has stopped; what a side
+says of its own times, without HTTP or Python, is in brackets. Rows with "shift" move cells of the KV cache,
+which is an approximation.
+
+    python -m pytest bench/test_turns.py --benchmark-only -s
+
+    SHEPHERD_BENCH_TURNS=0.5b       or tiny (plain attention), sliding, recurrent, hybrid; several with commas
+    SHEPHERD_BENCH_MODELS=FOLDER    where models are kept: the 0.5b takes half a minute to write, 427 MB
+    SHEPHERD_BENCH_ROUNDS=3         times that each scenario is run, sides taking turns
+    SHEPHERD_BENCH_SIDES=a,b        only those whose name begins so
+    SHEPHERD_BENCH_RESULTS=FILE     write the figures there, as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import talk_models, talks
+from bench.engines import Library, LlamaServer, PythonServer, Side, Turn
+
+KINDS = os.environ.get("SHEPHERD_BENCH_TURNS", "tiny").split(",")
+ROUNDS = int(os.environ.get("SHEPHERD_BENCH_ROUNDS", "3"))
+WANTED = tuple(os.environ.get("SHEPHERD_BENCH_SIDES", "").split(","))
+RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
+USER = "steve"
+CLIENTS = 8
+SIZES = {"0.5b": talks.Size(turns=4, answer=12, long_answer=24, sentences=1, clients_turns=2, history=4)}
+SIZE = talks.Size(turns=8, answer=24, long_answer=200)
+Scenario = Callable[[Side, int, talks.Size], list[Turn]]
+
+
+@dataclass
+class Figures:
+    """What one side did in one scenario: tokens read and asked by round and turn; times of later turns."""
+
+    decoded: list[list[int]] = field(default_factory=list)
+    prompts: list[list[int]] = field(default_factory=list)
+    texts: list[list[str]] = field(default_factory=list)
+    first_ms: list[float] = field(default_factory=list)
+    inner_first_ms: list[float] = field(default_factory=list)
+    turn_ms: list[float] = field(default_factory=list)
+    inner_turn_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+    per_s: list[float] = field(default_factory=list)
+
+    @property
+    def later(self) -> list[int]:
+        """Tokens read by the turns that something came before."""
+        return [n for turns in self.decoded for n in turns[1:] or turns]
+
+    def add(self, turns: list[Turn], measured: list[Turn]) -> None:
+        """One more round."""
+        self.decoded.append([turn.decoded for turn in turns])
+        self.prompts.append([turn.prompt for turn in turns])
+        self.texts.append([turn.text for turn in turns])
+        for turn in measured:
+            self.first_ms.append(1e3 * turn.first_s)
+            self.turn_ms.append(1e3 * (turn.first_s + turn.said_s))
+            self.cpu_ms.append(1e3 * turn.cpu_s)
+            # A reader that was woken late finds the answer all there: the side's own clock, where it has one.
+            self.per_s.append((len(turn.text) - 1) / (turn.inner_said_s or turn.said_s))
+            if turn.inner_first_s is not None and turn.inner_said_s is not None:
+                self.inner_first_ms.append(1e3 * turn.inner_first_s)
+                self.inner_turn_ms.append(1e3 * (turn.inner_first_s + turn.inner_said_s))
+
+
+@dataclass
+class Run:
+    """All figures of one kind of model: by scenario, then side."""
+
+    kind: str
+    size: talks.Size
+    scenarios: dict[str, dict[str, Figures]] = field(default_factory=dict)
+    memory_mb: dict[str, list[float]] = field(default_factory=dict)
+    per_token_us: dict[str, list[float]] = field(default_factory=dict)
+    inside_us: list[float] = field(default_factory=list)
+    together_per_s: dict[str, list[float]] = field(default_factory=dict)
+
+
+def _makers(model: Path, folder: Path, slots: int, **ours: Any) -> dict[str, Callable[[], Side]]:
+    """What starts each side. `ours`: options for Shepherd alone."""
+    options: dict[str, Any] = {
+        "model": str(model), "n_ctx": 8192, "n_threads": 1, "n_batch": 512, "slots": slots,
+        "cache_bytes": 512 << 20, "user": USER,
+    }  # fmt: skip
+    # llama-cpp-python's server keeps conversations in RAM or on the disk, as it was started.
+    disk = {"disk": str(folder)} if ours.get("is_restarted") else {}
+    makers: dict[str, Callable[[], Side]] = {
+        "Shepherd": lambda: Library("Shepherd", "shepherd", {**options, **ours}),
+        "llama_cpp.Llama": lambda: Library("llama_cpp.Llama", "llama", options),
+        "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
+        "llama-server": lambda: LlamaServer("llama-server", options, folder),
+        "Shepherd, shift": lambda: Library("Shepherd, shift", "shepherd", {**options, "kv_edit": "shift"}),
+        "llama-server, shift": lambda: LlamaServer("llama-server, shift", {**options, "reuse": 8}, folder),
+    }
+    return {name: make for name, make in makers.items() if name.startswith(WANTED)}
+
+
+@contextmanager
+def _sides(makers: dict[str, Callable[[], Side]]) -> Iterator[list[Side]]:
+    """All of them, started, and warm: the first turn of a process is not what is measured."""
+    with ExitStack() as stack:
+        sides = []
+        for make in makers.values():
+            sides.append(make())
+            stack.callback(sides[-1].close)
+            sides[-1].turn([["user", "hello"]], 4)
+        yield sides
+
+
+def _play(run: Run, sides: list[Side], name: str, scenario: Scenario, salt: int) -> None:
+    """All rounds of one scenario, sides taking turns."""
+    figures = run.scenarios.setdefault(name, {})
+    for n in range(ROUNDS):
+        for side in sides[:: -1 if n % 2 else 1]:
+            turns = scenario(side, salt + n, run.size)
+            measured = turns[1:]
+            if name == "eight at once":
+                # Whether the first eight find each other's system prompt is a matter of luck.
+                turns = measured = turns[CLIENTS:]
+                seconds = max(turn.first_s + turn.said_s for turn in measured)
+                said = sum(len(turn.text) for turn in measured)
+                run.together_per_s.setdefault(side.name, []).append(said / seconds)
+            if name == "long answer":
+                n_more = len(turns[1].text) - 1
+                said_s = turns[1].inner_said_s or turns[1].said_s
+                run.per_token_us.setdefault(side.name, []).append(1e6 * said_s / n_more)
+                if turns[1].model_s:
+                    run.inside_us.append(1e6 * turns[1].model_s / (n_more + 1))
+            figures.setdefault(side.name, Figures()).add(turns, measured)
+
+
+def _note_memory(run: Run, sides: list[Side], started: dict[str, float]) -> None:
+    for side in sides:
+        run.memory_mb.setdefault(side.name, []).extend((started[side.name], side.memory_mb))
+
+
+def _measure(kind: str, folder: Path, model: Path) -> Run:
+    from shepherd import Memory
+    from shepherd.benchmark import corpus
+
+    run = Run(kind, SIZES.get(kind, SIZE))
+    path = str(folder / "memory.db")
+    with Memory(path, user_id=USER) as memory:
+        for row in corpus.build(2_000, 1, n_questions=1).memories:
+            memory.store_memory(row.question, row.answer, timestamp=row.timestamp)
+        memory.set_fact("name", "steve")
+        memory.set_fact("location", "texas")
+        makers = _makers(model, folder, 1, memory=path)
+        if kind not in ("tiny", "0.5b"):  # others cannot shift
+            makers = _exact(makers)
+        with _sides(makers) as sides:
+            exact = [side for side in sides if side.name in _exact(makers)]
+            started = {side.name: side.memory_mb for side in exact}
+            _play(run, exact, "append", talks.append, 100)
+            _play(run, sides, "tail stripped", talks.tail_stripped, 200)
+            _play(run, sides, "thinking dropped", talks.thinking_dropped, 300)
+            _play(run, sides, "oldest turn evicted", talks.oldest_evicted, 400)
+            _play(run, exact, "stateless, injected", talks.injected(memory.enrich), 500)
+            _play(run, exact, "long answer", talks.long_answer, 600)
+            _note_memory(run, exact, started)
+    with _sides(_exact(_makers(model, folder, CLIENTS))) as sides:
+        started = {side.name: side.memory_mb for side in sides}
+        for n in (2, CLIENTS):
+            _play(run, sides, f"{n} clients in turns", talks.alternating(n), 700 + 100 * n)
+        _play(run, sides, "eight at once", talks.eight_at_once, 2000)
+        _note_memory(run, sides, started)
+    _restart(run, folder, model)
+    return run
+
+
+def _exact(makers: dict[str, Callable[[], Side]]) -> dict[str, Callable[[], Side]]:
+    return {name: make for name, make in makers.items() if "shift" not in name}
+
+
+def _restart(run: Run, folder: Path, model: Path) -> None:
+    figures = run.scenarios.setdefault("restart", {})
+    for n in range(ROUNDS):
+        for name, start in _exact(_makers(model, folder, 1, is_restarted=True)).items():
+            path = folder / f"session-{n}-{name.partition(' ')[0]}"
+            turn = talks.restarted(start(), start, path, 3000 + n, run.size)
+            figures.setdefault(name, Figures()).add([turn], [turn])
+
+
+def _line(name: str, figures: Figures) -> str:
+    cells = [f"{statistics.mean(figures.later):8.1f}"]
+    for outer, inner in (
+        (figures.first_ms, figures.inner_first_ms),
+        (figures.turn_ms, figures.inner_turn_ms),
+    ):
+        told = f" ({min(inner):.2f})" if inner else ""
+        cells.append(f"{min(outer):8,.2f}{told:<10} {statistics.median(outer):8,.2f}")
+    cells.append(f"{statistics.median(figures.cpu_ms):9,.2f}")
+    return f"  {name:<28}{'  '.join(cells)} {max(figures.per_s):11,.0f}"
+
+
+def _print(run: Run) -> None:
+    print(f"\n\n{run.kind}: {ROUNDS} rounds, {run.size}")
+    columns = (
+        "decoded   first token, ms: best, median  whole turn, ms: best, median    CPU, ms  tokens/s, best"
+    )
+    print(f"{'':<31}{columns}")
+    for scenario, sides in run.scenarios.items():
+        print(scenario)
+        for name, figures in sides.items():
+            print(_line(name, figures))
+        if scenario == "eight at once":
+            for name, rates in run.together_per_s.items():
+                print(f"  {name:<28}{statistics.median(rates):10,.0f} tokens/s of all eight")
+    inside = min(run.inside_us) if run.inside_us else 0.0
+    print(f"a token of a long answer: {inside:.1f} us inside llama.cpp, and beside it, at best of {ROUNDS}")
+    for name, times in run.per_token_us.items():
+        print(f"  {name:<28}{min(times) - inside:10.1f} us")
+    print("resident, MB: one conversation, at start and end; eight, at start and end")
+    for name, sizes in run.memory_mb.items():
+        print(f"  {name:<28}" + "".join(f"{size:10.1f}" for size in sizes))
+
+
+def _write(runs: list[Run]) -> None:
+    packages = ("llama-cpp-python", "shepherd-llm")
+    data = {
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, 1 compute thread",
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+        "rounds": ROUNDS,
+        "runs": [asdict(run) for run in runs],
+    }
+    for run in data["runs"]:  # type: ignore[attr-defined]
+        for sides in run["scenarios"].values():
+            for figures in sides.values():
+                del figures["texts"]
+    Path(RESULTS).write_text(json.dumps(data, indent=1) + "\n")
+
+
+def _check(run: Run) -> None:
+    """Tokens do not depend on the machine: those are asserted, times are printed."""
+    for scenario, sides in run.scenarios.items():
+        ours = sides.get("Shepherd")
+        for name, figures in sides.items():
+            if ours is None or figures is ours or "shift" in name:
+                continue
+            if scenario != "stateless, injected":
+                assert figures.prompts == ours.prompts, f"{scenario}: {name} was asked something else"
+            assert sum(ours.later) <= sum(figures.later), f"{scenario}: {name} decoded less"
+    append = run.scenarios["append"].get("Shepherd")
+    if append is not None:
+        # The last token of an answer is decoded with the next turn.
+        more = run.size.answer - 1
+        new = [now - before - more for prompts in append.prompts for before, now in pairwise(prompts)]
+        assert append.later == new
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(os.environ.get("SHEPHERD_BENCH_MODELS") or tmp_path_factory.mktemp("turns"))
+
+
+def test_a_turn_decodes_no_more_than_with_any_other_engine(
+    benchmark: Any, folder: Path, tmp_path: Path
+) -> None:
+    runs = []
+
+    def measure() -> None:
+        for kind in KINDS:
+            work = tmp_path / kind
+            work.mkdir()
+            runs.append(_measure(kind, work, talk_models.make(kind, folder, n_ctx=8192)))
+            _print(runs[-1])
+
+    try:
+        benchmark.pedantic(measure, rounds=1)
+    except FileNotFoundError as error:
+        pytest.fail(str(error))
+    if RESULTS:
+        _write(runs)
+    for run in runs:
+        _check(run)
