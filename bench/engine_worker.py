@@ -81,14 +81,14 @@ class Shepherd:
 
     def _answer(self, messages: list[Any], n: int, started: float) -> dict[str, Any]:
         first = 0.0
-        with self._engine.generate(messages, sampling=self._greedy, max_tokens=n) as generation:
-            for _ in generation:
+        with self._engine.generate(messages, sampling=self._greedy, max_tokens=n) as answer:
+            for _ in answer:
                 first = first or time.perf_counter()
         ended = time.perf_counter()
-        stats, counters = generation.stats, generation._stream.counters()
+        stats, counters = answer.stats, answer._generation._stream.counters()
         return {
-            "text": generation.text,
-            "ids": list(generation.token_ids),
+            "text": answer.text,
+            "ids": list(answer.token_ids),
             "prompt": stats.prompt_tokens,
             "decoded": stats.decoded_tokens,
             "first_s": first - started,

@@ -13,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -62,11 +63,12 @@ class Side:
 
     def __init__(self, name: str, options: dict[str, Any], command: Sequence[str]) -> None:
         self.name, self.options = name, options
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the side
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._errors,
             cwd=ROOT,
             text=True,
         )
@@ -97,13 +99,18 @@ class Side:
         tasks = Path(f"/proc/{self._process.pid}/task")
         return sum(int(path.read_text().split()[0]) for path in tasks.glob("*/schedstat")) / 1e9
 
+    def failed(self, how: str) -> RuntimeError:
+        """An error with what the process said last."""
+        self._errors.seek(0)
+        return RuntimeError(f"{self.name} {how}: {self._errors.read()[-2000:].decode(errors='replace')}")
+
     def close(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                pipe.close()
+        for file in (self._process.stdin, self._process.stdout, self._errors):
+            if file:
+                file.close()
 
 
 class Library(Side):
@@ -146,7 +153,7 @@ class Library(Side):
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name} ended with status {self._process.wait()}")
+            raise self.failed(f"ended with status {self._process.wait()}")
         return json.loads(line)
 
 
@@ -245,8 +252,9 @@ class Server(Side):
                 time.sleep(0.05)
             else:
                 return
+        error = self.failed("did not start")
         self.close()
-        raise RuntimeError(f"{self.name} did not start")
+        raise error
 
 
 class PythonServer(Server):

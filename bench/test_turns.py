@@ -41,7 +41,7 @@ WANTED = tuple(os.environ.get("SHEPHERD_BENCH_SIDES", "").split(","))
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 USER = "steve"
 CLIENTS = 8
-SIZES = {"0.5b": talks.Size(turns=4, answer=12, long_answer=24, sentences=1, clients_turns=2, history=4)}
+SIZES = {"0.5b": talks.Size(turns=3, answer=8, long_answer=16, sentences=1, clients_turns=2, history=3)}
 SIZE = talks.Size(turns=8, answer=24, long_answer=200)
 Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
