@@ -297,19 +297,24 @@ class PythonServer(Server):
 
 
 class LlamaServer(Server):
-    """llama.cpp's own server, set up as it does best here; "reuse": what it may shift (--cache-reuse)."""
+    """llama.cpp's own server, set up as it does best here.
+
+    "reuse": the least that it may shift (--cache-reuse); "split": each slot has a fixed share of the window.
+    """
 
     def __init__(self, name: str, options: dict[str, Any], folder: Path) -> None:
         program = os.environ.get("SHEPHERD_BENCH_LLAMA_SERVER", str(LLAMA_SERVER))
         if not Path(program).is_file():
             raise FileNotFoundError(HOW_TO_GET_IT)
         threads, batch = str(options["n_threads"]), str(options["n_batch"])
-        # Slots share the window, as Shepherd's do, and stay where they are; checkpoints as close as prompts
-        # are long; the same RAM for what is parked.
+        # Slots share the window, as Shepherd's do, unless told otherwise, and idle ones stay where they are;
+        # checkpoints as close as prompts are long; the same RAM for what is parked. Its own default of slot
+        # similarity, 0.1, reads least of 0.1, 0.5 and 0.8.
         fixed = [
             program, "-m", options["model"], "-c", str(options["n_ctx"]), "-t", threads, "-tb", threads,
             "-b", batch, "-ub", batch, "-fa", "off", "-ctk", "f16", "-ctv", "f16", "-fit", "off",
-            "-np", str(options["slots"]), "-kvu", "--no-cache-idle-slots", "-sps", "0.5",
+            "-np", str(options["slots"]), "-no-kvu" if options.get("split") else "-kvu",
+            "--no-cache-idle-slots",
             "-cram", str(options["cache_bytes"] >> 20), "-cms", "0",
             "--cache-reuse", str(options.get("reuse", 0)), "--slot-save-path", str(folder),
             "--host", "127.0.0.1", "--no-ui", "--log-disable",

@@ -4,7 +4,7 @@ All four run the same library of llama.cpp on the same model with the same threa
 attention off, greedy, and have the same conversations (talks.py). Shepherd and llama_cpp.Llama are used as
 libraries, the servers over HTTP, streamed, by a client that parses after the clock has stopped; what a side
 says of its own times, without HTTP or Python, is in brackets. Rows with "shift" move cells of the KV cache,
-which is an approximation.
+which is an approximation; "split" gives each of eight slots an eighth of the window.
 
     python -m pytest bench/test_turns.py --benchmark-only -s
 
@@ -12,6 +12,7 @@ which is an approximation.
     SHEPHERD_BENCH_MODELS=FOLDER    where models are kept: the 0.5b takes half a minute to write, 427 MB
     SHEPHERD_BENCH_ROUNDS=3         times that each scenario is run, sides taking turns
     SHEPHERD_BENCH_SIDES=a,b        only those whose name begins so
+    SHEPHERD_BENCH_SCENARIOS=a,b    likewise
     SHEPHERD_BENCH_RESULTS=FILE     write the figures there, as JSON
 """
 
@@ -38,6 +39,7 @@ from bench.engines import Library, LlamaServer, PythonServer, Side, Turn
 KINDS = os.environ.get("SHEPHERD_BENCH_TURNS", "tiny").split(",")
 ROUNDS = int(os.environ.get("SHEPHERD_BENCH_ROUNDS", "3"))
 WANTED = tuple(os.environ.get("SHEPHERD_BENCH_SIDES", "").split(","))
+SCENARIOS = tuple(os.environ.get("SHEPHERD_BENCH_SCENARIOS", "").split(","))
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 USER = "steve"
 CLIENTS = 8
@@ -74,8 +76,8 @@ class Figures:
             self.first_ms.append(1e3 * turn.first_s)
             self.turn_ms.append(1e3 * (turn.first_s + turn.said_s))
             self.cpu_ms.append(1e3 * turn.cpu_s)
-            # A reader that was woken late finds the answer all there: the side's own clock, where it has one.
-            self.per_s.append((len(turn.text) - 1) / (turn.inner_said_s or turn.said_s))
+            # Of the whole turn: a reader that is woken late finds the answer all there.
+            self.per_s.append(len(turn.text) / (turn.first_s + turn.said_s))
             if turn.inner_first_s is not None and turn.inner_said_s is not None:
                 self.inner_first_ms.append(1e3 * turn.inner_first_s)
                 self.inner_turn_ms.append(1e3 * (turn.inner_first_s + turn.inner_said_s))
@@ -88,28 +90,46 @@ class Run:
     kind: str
     size: talks.Size
     scenarios: dict[str, dict[str, Figures]] = field(default_factory=dict)
-    memory_mb: dict[str, list[float]] = field(default_factory=dict)
+    # At the start and at the end, by side and slots.
+    memory_mb: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
     per_token_us: dict[str, list[float]] = field(default_factory=dict)
     inside_us: list[float] = field(default_factory=list)
     together_per_s: dict[str, list[float]] = field(default_factory=dict)
 
 
-def _makers(model: Path, folder: Path, slots: int, **ours: Any) -> dict[str, Callable[[], Side]]:
-    """What starts each side. `ours`: options for Shepherd alone."""
+def _makers(
+    model: Path,
+    folder: Path,
+    slots: int,
+    *,
+    shifts: bool = False,
+    is_restarted: bool = False,
+    memory: str = "",
+) -> dict[str, Callable[[], Side]]:
+    """What starts each side."""
     options: dict[str, Any] = {
         "model": str(model), "n_ctx": 8192, "n_threads": 1, "n_batch": 512, "slots": slots,
         "cache_bytes": 512 << 20, "user": USER,
     }  # fmt: skip
     # llama-cpp-python's server keeps conversations in RAM or on the disk, as it was started.
-    disk = {"disk": str(folder)} if ours.get("is_restarted") else {}
+    disk = {"disk": str(folder)} if is_restarted else {}
     makers: dict[str, Callable[[], Side]] = {
-        "Shepherd": lambda: Library("Shepherd", "shepherd", {**options, **ours}),
+        "Shepherd": lambda: Library("Shepherd", "shepherd", {**options, "memory": memory}),
         "llama_cpp.Llama": lambda: Library("llama_cpp.Llama", "llama", options),
         "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
         "llama-server": lambda: LlamaServer("llama-server", options, folder),
-        "Shepherd, shift": lambda: Library("Shepherd, shift", "shepherd", {**options, "kv_edit": "shift"}),
-        "llama-server, shift": lambda: LlamaServer("llama-server, shift", {**options, "reuse": 8}, folder),
     }
+    if shifts:
+        makers["Shepherd, shift"] = lambda: Library(
+            "Shepherd, shift", "shepherd", {**options, "kv_edit": "shift"}
+        )
+        makers["llama-server, shift"] = lambda: LlamaServer(
+            "llama-server, shift", {**options, "reuse": 8}, folder
+        )
+    if slots > 1:
+        makers["llama-server, split"] = lambda: LlamaServer(
+            "llama-server, split", {**options, "split": True}, folder
+        )
     return {name: make for name, make in makers.items() if name.startswith(WANTED)}
 
 
@@ -147,11 +167,6 @@ def _play(run: Run, sides: list[Side], name: str, scenario: Scenario, salt: int)
             figures.setdefault(side.name, Figures()).add(turns, measured)
 
 
-def _note_memory(run: Run, sides: list[Side], started: dict[str, float]) -> None:
-    for side in sides:
-        run.memory_mb.setdefault(side.name, []).extend((started[side.name], side.memory_mb))
-
-
 def _measure(kind: str, folder: Path, model: Path) -> Run:
     from shepherd import Memory
     from shepherd.benchmark import corpus
@@ -163,37 +178,49 @@ def _measure(kind: str, folder: Path, model: Path) -> Run:
             memory.store_memory(row.question, row.answer, timestamp=row.timestamp)
         memory.set_fact("name", "steve")
         memory.set_fact("location", "texas")
-        makers = _makers(model, folder, 1, memory=path)
-        if kind not in ("tiny", "0.5b"):  # others cannot shift
-            makers = _exact(makers)
-        with _sides(makers) as sides:
-            exact = [side for side in sides if side.name in _exact(makers)]
-            started = {side.name: side.memory_mb for side in exact}
-            _play(run, exact, "append", talks.append, 100)
-            _play(run, sides, "tail stripped", talks.tail_stripped, 200)
-            _play(run, sides, "thinking dropped", talks.thinking_dropped, 300)
-            _play(run, sides, "oldest turn evicted", talks.oldest_evicted, 400)
-            _play(run, exact, "stateless, injected", talks.injected(memory.enrich), 500)
-            _play(run, exact, "long answer", talks.long_answer, 600)
-            _note_memory(run, exact, started)
-    with _sides(_exact(_makers(model, folder, CLIENTS))) as sides:
-        started = {side.name: side.memory_mb for side in sides}
-        for n in (2, CLIENTS):
-            _play(run, sides, f"{n} clients in turns", talks.alternating(n), 700 + 100 * n)
-        _play(run, sides, "eight at once", talks.eight_at_once, 2000)
-        _note_memory(run, sides, started)
-    _restart(run, folder, model)
+        alone: dict[str, Scenario] = {
+            "append": talks.append,
+            "tail stripped": talks.tail_stripped,
+            "thinking dropped": talks.thinking_dropped,
+            "oldest turn evicted": talks.oldest_evicted,
+            "stateless, injected": talks.injected(memory.enrich),
+            "long answer": talks.long_answer,
+        }
+        # Others cannot shift.
+        makers = _makers(model, folder, 1, shifts=kind in ("tiny", "0.5b"), memory=path)
+        _play_all(run, makers, alone, 100)
+    together: dict[str, Scenario] = {
+        "2 clients in turns": talks.alternating(2),
+        "8 clients in turns": talks.alternating(CLIENTS),
+        "eight at once": talks.eight_at_once,
+    }
+    _play_all(run, _makers(model, folder, CLIENTS), together, 1000)
+    if "restart".startswith(SCENARIOS):
+        _restart(run, folder, model)
     return run
 
 
-def _exact(makers: dict[str, Callable[[], Side]]) -> dict[str, Callable[[], Side]]:
-    return {name: make for name, make in makers.items() if "shift" not in name}
+def _play_all(
+    run: Run, makers: dict[str, Callable[[], Side]], scenarios: dict[str, Scenario], salt: int
+) -> None:
+    wanted = {name: scenario for name, scenario in scenarios.items() if name.startswith(SCENARIOS)}
+    if not wanted:
+        return
+    with _sides(makers) as sides:
+        started = {side.name: side.memory_mb for side in sides}
+        for i, (name, scenario) in enumerate(wanted.items()):
+            shifting = name in ("tail stripped", "thinking dropped", "oldest turn evicted")
+            playing = [side for side in sides if shifting or "shift" not in side.name]
+            _play(run, playing, name, scenario, salt + 100 * i)
+        for side in sides:
+            sizes = (started[side.name], side.memory_mb)
+            run.memory_mb.setdefault(side.name, {})[f"{side.options['slots']} slots"] = sizes
 
 
 def _restart(run: Run, folder: Path, model: Path) -> None:
     figures = run.scenarios.setdefault("restart", {})
     for n in range(ROUNDS):
-        for name, start in _exact(_makers(model, folder, 1, is_restarted=True)).items():
+        for name, start in _makers(model, folder, 1, is_restarted=True).items():
             path = folder / f"session-{n}-{name.partition(' ')[0]}"
             turn = talks.restarted(start(), start, path, 3000 + n, run.size)
             figures.setdefault(name, Figures()).add([turn], [turn])
@@ -228,9 +255,10 @@ def _print(run: Run) -> None:
     print(f"a token of a long answer: {inside:.1f} us inside llama.cpp, and beside it, at best of {ROUNDS}")
     for name, times in run.per_token_us.items():
         print(f"  {name:<28}{min(times) - inside:10.1f} us")
-    print("resident, MB: one conversation, at start and end; eight, at start and end")
+    print("resident, MB, at the start and at the end")
     for name, sizes in run.memory_mb.items():
-        print(f"  {name:<28}" + "".join(f"{size:10.1f}" for size in sizes))
+        said = "".join(f"  {slots}: {first:.1f} {last:.1f}" for slots, (first, last) in sizes.items())
+        print(f"  {name:<28}{said}")
 
 
 def _write(runs: list[Run]) -> None:
@@ -260,7 +288,7 @@ def _check(run: Run) -> None:
             if scenario != "stateless, injected":
                 assert figures.prompts == ours.prompts, f"{scenario}: {name} was asked something else"
             assert sum(ours.later) <= sum(figures.later), f"{scenario}: {name} decoded less"
-    append = run.scenarios["append"].get("Shepherd")
+    append = run.scenarios.get("append", {}).get("Shepherd")
     if append is not None:
         # The last token of an answer is decoded with the next turn.
         more = run.size.answer - 1
