@@ -208,6 +208,18 @@ class Config:
         choices=("auto", "strip", "keep"),
     )
 
+    # What a user keeps on purpose, and what of it a model sees at the beginning of a conversation.
+    auto_context_enabled: bool = _setting(
+        False, "switch", "tell the model the titles of the most-connected nodes at the start of a session"
+    )
+    auto_context_limit: int = _setting(10, "whole number", "so many of them", least=1, most=100)
+    knowledge_max_mb: int = _setting(
+        32, "whole number", "largest document that is imported, in MiB", least=1, most=1024
+    )
+    knowledge_allowed_hosts: str = _setting(
+        "", "text", "hosts of this machine's network that may be fetched from, separated by commas"
+    )
+
     # What is learned from what was said, in the background.
     memory_extraction: bool | str = _setting(
         "auto",

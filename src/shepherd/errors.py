@@ -19,6 +19,7 @@
     │   └── ProviderError                   a remote model, or its server
     │       ├── ProviderKeyError            the API key is missing, wrong, or may not do this
     │       └── ProviderUnavailableError    not reached, too busy or broken: it may pass by itself
+    ├── DocumentError              exit 1   a file or page of others that cannot be read
     └── InternalError              exit 1   our own bug; please report it
 
 User text and secrets do not go into messages.
@@ -29,6 +30,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "ContextOverflowError",
+    "DocumentError",
     "ForeignDatabaseError",
     "InternalError",
     "ModelError",
@@ -141,6 +143,10 @@ class ProviderUnavailableError(ProviderError):
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_s = retry_after_s
+
+
+class DocumentError(ShepherdError):
+    """A document cannot be fetched or read: damaged, locked, too large, of an unknown kind, or not there."""
 
 
 class InternalError(ShepherdError):

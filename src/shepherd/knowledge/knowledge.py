@@ -36,7 +36,8 @@ class Knowledge:
     True
 
     Ids are the user's own: 1, 2, 3. Nobody (`""`, `"unknown"`) reads nothing and may write nothing.
-    Thread-safe, and cheap to make: one for each user. `count_tokens` is of the model that will read the chunks.
+    Thread-safe, and cheap to make: one for each user. `count_tokens` is of the model that will read the
+    chunks.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Knowledge:
     def store_node(self, new: NewNode) -> int:
         """The id of a new node, every field of which may be given; its text must be storable."""
         return self._change(
-            lambda connection, shelf: nodes.add(connection, shelf, new, self._now()), _size(new)
+            lambda connection, shelf: nodes.add(connection, shelf, new, self.now()), _size(new)
         )
 
     def get_node(self, node_id: int, *, with_text: bool = False) -> Node | None:
@@ -142,7 +143,7 @@ class Knowledge:
                 known = nodes.get(connection, self.user_id, node_id)
                 before = wanted.get("notes", known.notes if known else "")
                 wanted["notes"] = f"{before}\n\n{added}" if before else added
-            return nodes.change(connection, shelf, node_id, wanted, self._now())
+            return nodes.change(connection, shelf, node_id, wanted, self.now())
 
         size = sum(len(value) for value in stored.values() if isinstance(value, str))
         return self._change(change, 2 * size + _ROW_BYTES)
@@ -176,7 +177,7 @@ class Knowledge:
                 explanation=storable(explanation),
                 confidence=confidence,
                 source=source,
-                now=self._now(),
+                now=self.now(),
             )[0]
 
         edge_id = self._change(add)
@@ -355,7 +356,7 @@ class Knowledge:
                 )
                 connection.execute(
                     "UPDATE nodes SET touched_at = ? WHERE user_id = ? AND id = ?",
-                    (self._now(), self.user_id, node.id),
+                    (self.now(), self.user_id, node.id),
                 )
             return found
 
@@ -418,7 +419,8 @@ class Knowledge:
 
         return self._transactions.write(self.user_id, run, size=size)
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """Unix seconds."""
         return int(self._clock())
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from shepherd.errors import UsageError
 from shepherd.knowledge import chunks, dimensions, edges
@@ -53,7 +54,7 @@ _LONGEST_TITLE = 300
 
 @dataclass(frozen=True)
 class NewNode:
-    """What is to be stored; `origin` is what an import knows it by, unique for a user."""
+    """What is to be stored; `origin` is what an import knows it by, unique for a user and else made up."""
 
     title: str
     kind: str = ""
@@ -99,7 +100,7 @@ def add(connection: Connection, shelf: Shelf, new: NewNode, now: int) -> int:
             now,
             len(new.source_text),
             new.content_hash or content_hash(new.source_text),
-            new.origin,
+            new.origin or uuid4().hex,
             json.dumps(dict(new.metadata or {}), ensure_ascii=False, sort_keys=True),
             new.description,
             new.notes,
@@ -123,7 +124,8 @@ def change(
 ) -> bool:
     """Gives a node new values of CHANGEABLE; what was made of the old ones is replaced with them.
 
-    `content` is the hash of what source_text was read from, where that is not the text itself.
+    `content` is the hash of what an import has read them from; a person's change leaves it as it is, so that
+    the same file does not undo it.
     """
     known = get(connection, shelf.user_id, node_id, with_text="source_text" in values)
     if known is None:
@@ -136,7 +138,8 @@ def change(
     if "source_text" in values:
         columns["source_text"] = values["source_text"]
         columns["text_length"] = len(values["source_text"])
-        columns["content_hash"] = content or content_hash(values["source_text"])
+    if content is not None:
+        columns["content_hash"] = content
     columns |= {"updated_at": max(now, known.updated_at), "touched_at": now}
     connection.execute(
         f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in columns)} WHERE user_id = ? AND id = ?",

@@ -152,9 +152,9 @@ _TABLES = (
         next_chunk INTEGER NOT NULL DEFAULT 1,
         next_node INTEGER NOT NULL DEFAULT 1,
         next_edge INTEGER NOT NULL DEFAULT 1)""",
-    # n_edges: edges at either end; text_length: characters of source_text; content_hash: of what that was
-    # read from; origin: what an import knows it by. The long text is last: who reads the columns before
-    # does not read through it.
+    # n_edges: edges at either end; text_length: characters of source_text; content_hash: of what an
+    # import read it from; origin: what an import knows it by. The long text is last: who reads the columns
+    # before does not read through it.
     """CREATE TABLE nodes(
         user_id TEXT NOT NULL,
         id INTEGER NOT NULL,

@@ -1,0 +1,6 @@
+"""From files, folders, web pages and other programs' databases to nodes. Doing it twice changes nothing."""
+
+from shepherd.knowledge.importing.importer import import_from
+from shepherd.knowledge.importing.web import WebLimits
+
+__all__ = ["WebLimits", "import_from"]

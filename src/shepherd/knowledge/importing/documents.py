@@ -1,0 +1,138 @@
+"""From the bytes of a document to its text, title and date: text, Markdown, HTML, PDF."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from shepherd.errors import DocumentError
+from shepherd.escaping import storable
+from shepherd.knowledge.importing import html, pdf
+
+__all__ = ["SUFFIXES", "Document", "read"]
+
+SUFFIXES = {
+    ".txt": "text",
+    ".text": "text",
+    ".rst": "text",
+    ".org": "text",
+    ".log": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+}
+_TYPES = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+}
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+?)[^\S\n]*$", re.MULTILINE | re.IGNORECASE)
+_HEADING = re.compile(r"^#{1,6}[^\S\n]+(.+?)[^\S\n]*#*[^\S\n]*$", re.MULTILINE)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class Document(NamedTuple):
+    """What was read; `date` is YYYY-MM-DD or empty."""
+
+    title: str
+    text: str
+    kind: str
+    description: str
+    date: str
+    metadata: dict[str, Any]
+
+
+def read(
+    data: bytes,
+    name: str,
+    *,
+    content_type: str = "",
+    charset: str = "",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Document:
+    """The document in `data`; `name` is a file's, or an address's last part. DocumentError for what is none."""
+    form = _form(data, name, content_type)
+    stem = PurePath(name).stem or name
+    if form == "pdf":
+        pages = pdf.read(data, name, progress)
+        title = " ".join(pages.title.split()) or stem
+        metadata = {"pages": len(pages.starts), "page_starts": pages.starts}
+        return Document(storable(title), _clean(pages.text), form, "", "", metadata)
+    text = _clean(_decoded(data, name, charset, form))
+    if form == "html":
+        page = html.read(text)
+        if not page.text:
+            raise DocumentError(f"{name}: the page has no text", hint="is it made by a script?")
+        return Document(page.title or stem, page.text, form, page.description, page.date, {})
+    if not text.strip():
+        raise DocumentError(f"{name}: there is no text in it")
+    if form == "markdown":
+        title, date = _marked(text)
+        return Document(title or stem, text, form, "", date, {})
+    return Document(stem, text, form, "", "", {})
+
+
+def _form(data: bytes, name: str, content_type: str) -> str:
+    if data[:1024].lstrip().startswith(b"%PDF-"):
+        return "pdf"
+    if content_type in _TYPES:
+        return _TYPES[content_type]
+    form = SUFFIXES.get(PurePath(name).suffix.lower(), "")
+    if not form:
+        begins = data[:1024].lstrip().lower()
+        form = "html" if begins.startswith((b"<!doctype html", b"<html")) else "text"
+    return form
+
+
+def _decoded(data: bytes, name: str, charset: str, form: str) -> str:
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    if b"\0" in data[:8192]:
+        raise DocumentError(f"{name}: this is not a text", hint="text, Markdown, HTML and PDF are read")
+    declared = _META_CHARSET.search(data[:4096]) if form == "html" and not charset else None
+    for encoding in filter(None, (charset, declared[1].decode() if declared else "", "utf-8")):
+        try:
+            return data.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    # Every byte means something in it: what is not UTF-8 and says nothing else is mostly this.
+    return data.decode("cp1252", "replace")
+
+
+def _clean(text: str) -> str:
+    """Line breaks as one character, nothing that a database or a reader would stumble over."""
+    return storable(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd"))
+
+
+def _marked(text: str) -> tuple[str, str]:
+    """Title and date of a Markdown text: of its front matter, or the first heading."""
+    title = date = ""
+    front = _FRONT_MATTER.match(text)
+    if front:
+        fields = {name.lower(): value.strip("\"'") for name, value in _FIELD.findall(front[1])}
+        title = fields.get("title", "")
+        found = _DATE.match(fields.get("date", ""))
+        date = found[0] if found else ""
+    if not title:
+        heading = _HEADING.search(text, front.end() if front else 0)
+        title = heading[1] if heading else ""
+    return title, date

@@ -1,0 +1,163 @@
+"""The readable text of a web page: what stands in its main part, without scripts, menus and footers."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+__all__ = ["Page", "read"]
+
+_SKIPPED = frozenset(
+    "aside button dialog footer iframe math nav noscript object script select style svg template".split()  # noqa: SIM905
+)
+# A menu is only skipped as long as something is left: some pages are one.
+_NEVER_SHOWN = frozenset({"script", "style", "template", "svg"})
+_BLOCKS = frozenset(
+    ["address", "article", "blockquote", "body", "caption", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "header", "hr", "html", "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"]
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_MAIN = frozenset({"main", "article"})
+# Less than this in <main> is a teaser.
+_LEAST_MAIN_CHARS = 200
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE_NAMES = frozenset({"article:published_time", "date", "dc.date", "dcterms.created", "datepublished"})
+
+
+class Page(NamedTuple):
+    """What was found; `date` is YYYY-MM-DD or empty."""
+
+    title: str
+    text: str
+    description: str
+    date: str
+
+
+def read(markup: str) -> Page:
+    """Title, text, description and date of an HTML document, however broken."""
+    reader = _Reader(_SKIPPED)
+    reader.feed(markup)
+    reader.close()
+    if not reader.text():
+        reader = _Reader(_NEVER_SHOWN)
+        reader.feed(markup)
+        reader.close()
+    title = reader.title or reader.heading
+    return Page(" ".join(title.split()), reader.text(), reader.description, reader.date)
+
+
+class _Reader(HTMLParser):
+    def __init__(self, skipped: frozenset[str]) -> None:
+        super().__init__(convert_charrefs=True)
+        self.title = self.heading = self.description = self.date = ""
+        self._skipped = skipped
+        self._skipping: list[str] = []  # the element that is skipped, once per nesting of its name
+        self._pre = self._main = 0
+        self._in_title = False
+        self._in_heading = False
+        self._all: list[str] = []
+        self._mains: list[str] = []
+
+    def text(self) -> str:
+        """The main part if there is one worth the name, else everything."""
+        main = _tidy("".join(self._mains))
+        return main if len(main) >= _LEAST_MAIN_CHARS else _tidy("".join(self._all))
+
+    # ---- what HTMLParser calls
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element begins."""
+        if self._skipping:
+            if tag == self._skipping[0]:
+                self._skipping.append(tag)
+            return
+        attributes = {name: value or "" for name, value in attrs}
+        if tag in self._skipped:
+            self._skipping = [tag]
+        elif tag == "title":
+            self._in_title = not self.title
+        elif tag == "meta":
+            self._read_meta(attributes)
+        elif tag == "time" and not self.date:
+            self.date = _day(attributes.get("datetime", ""))
+        elif tag == "img":
+            self._write(f" {attributes.get('alt', '')} ")
+        else:
+            self._begin(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """An element ends."""
+        if self._skipping:
+            if tag == self._skipping[0]:
+                self._skipping.pop()
+            return
+        if tag == "title":
+            self._in_title = False
+        elif tag == "pre":
+            self._pre = max(self._pre - 1, 0)
+        if tag in _HEADINGS or tag in _BLOCKS:
+            self._in_heading = self._in_heading and tag not in _HEADINGS
+            self._write("\n\n" if tag != "tr" else "\n", is_break=True)
+        if tag in _MAIN:
+            self._main = max(self._main - 1, 0)
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        if self._in_title:
+            self.title += data
+        elif not self._skipping:
+            if self._in_heading:
+                self.heading += data
+            self._write(data if self._pre else re.sub(r"\s+", " ", data))
+
+    # ---- writing
+
+    def _begin(self, tag: str) -> None:
+        if tag in _MAIN:
+            self._main += 1
+        if tag == "pre":
+            self._pre += 1
+        if tag in _HEADINGS:
+            self._in_heading = not self.heading
+            self._write(f"\n\n{'#' * _HEADINGS[tag]} ", is_break=True)
+        elif tag == "li":
+            self._write("\n- ", is_break=True)
+        elif tag == "br":
+            self._write("\n", is_break=True)
+        elif tag in ("td", "th"):
+            self._write(" ")
+        elif tag in _BLOCKS:
+            self._write("\n" if tag == "tr" else "\n\n", is_break=True)
+
+    def _write(self, text: str, *, is_break: bool = False) -> None:
+        for pieces in (self._all, self._mains) if self._main else (self._all,):
+            if (
+                is_break
+                or self._pre
+                or not (text.startswith(" ") and pieces and pieces[-1].endswith((" ", "\n")))
+            ):
+                pieces.append(text)
+            else:
+                pieces.append(text[1:])
+
+    def _read_meta(self, attributes: dict[str, str]) -> None:
+        name = (
+            attributes.get("property") or attributes.get("name") or attributes.get("itemprop") or ""
+        ).lower()
+        content = attributes.get("content", "")
+        if name in ("description", "og:description"):
+            self.description = self.description or " ".join(content.split())
+        elif name == "og:title":
+            self.heading = self.heading or content
+        elif name in _DATE_NAMES:
+            self.date = self.date or _day(content)
+
+
+def _tidy(text: str) -> str:
+    text = re.sub(r"[^\S\n]+\n", "\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def _day(written: str) -> str:
+    found = _DATE.match(written.strip())
+    return found[0] if found else ""

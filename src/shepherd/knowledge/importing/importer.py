@@ -1,0 +1,181 @@
+"""Import of whatever is named: a file, a folder, an address, an RA-H database, an export of our own.
+
+Each document is one transaction, so an interruption loses none that was reported, and going on is doing it
+again: what is there and unchanged is found by the hash of its bytes, and not even read as a document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from shepherd.errors import DocumentError, UsageError
+from shepherd.escaping import storable
+from shepherd.knowledge import nodes, transfer
+from shepherd.knowledge.importing import documents, web
+from shepherd.knowledge.importing.rah import RaHDatabase
+from shepherd.knowledge.importing.web import WebLimits
+from shepherd.knowledge.incoming import put, put_dimensions, put_edges, put_nodes
+from shepherd.knowledge.knowledge import Knowledge
+from shepherd.knowledge.nodes import NewNode
+from shepherd.knowledge.records import Outcome
+
+__all__ = ["Progress", "import_from"]
+
+# How far, of how much (0: not known), and what it is at.
+Progress = Callable[[int, int, str], None]
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def import_from(
+    knowledge: Knowledge,
+    source: str,
+    *,
+    dimensions: Iterable[str] = (),
+    limits: WebLimits | None = None,
+    progress: Progress = lambda done, total, name: None,
+) -> Iterator[Outcome]:
+    """What became of each document of `source`, a path or an address, as it happens.
+
+    Of a folder, what cannot be read is a `failed` outcome and the rest goes on; a single document raises.
+    """
+    limits = limits or WebLimits()
+    tags = tuple(map(storable, dimensions))
+    if "://" in source:
+        yield _import_page(knowledge, source, tags, limits)
+        return
+    path = Path(source).expanduser()
+    if path.is_dir():
+        yield from _import_folder(knowledge, path, tags, limits, progress)
+    elif not path.is_file():
+        raise UsageError(f"{path}: there is no such file", hint="name a file, a folder or an address")
+    elif _beginning(path).startswith(_SQLITE):
+        yield from _import_rah(knowledge, path, progress)
+    elif path.suffix == ".jsonl" and transfer.is_export(_beginning(path)):
+        yield from transfer.read(knowledge, path, progress)
+    else:
+        yield _import_file(knowledge, path, tags, limits, progress)
+
+
+def _import_folder(
+    knowledge: Knowledge, folder: Path, tags: tuple[str, ...], limits: WebLimits, progress: Progress
+) -> Iterator[Outcome]:
+    found = list(_documents_in(folder))
+    for done, path in enumerate(found):
+        name = str(path.relative_to(folder))
+        progress(done, len(found), name)
+        try:
+            yield _import_file(knowledge, path, tags, limits, lambda done, total, name: None)
+        except DocumentError as error:
+            yield Outcome(name, "failed", reason=str(error))
+    progress(len(found), len(found), "")
+
+
+def _documents_in(folder: Path) -> Iterator[Path]:
+    """Files of a known kind, in the order of their names; nothing hidden, no folder twice."""
+    for base, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(base, name)
+            if not name.startswith(".") and path.suffix.lower() in documents.SUFFIXES and path.is_file():
+                yield path
+
+
+def _import_file(
+    knowledge: Knowledge, path: Path, tags: tuple[str, ...], limits: WebLimits, progress: Progress
+) -> Outcome:
+    path = path.resolve()
+    try:
+        if path.stat().st_size > limits.most_bytes:
+            raise DocumentError(
+                f"{path}: larger than {limits.most_bytes >> 20} MiB",
+                hint="the setting knowledge_max_mb is the limit",
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}", hint="check the file and its permissions") from error
+    place = storable(os.fsdecode(path))
+    return _store_document(
+        knowledge,
+        data,
+        place=f"file\0{place}",
+        name=storable(path.name),
+        link=path.as_uri(),
+        tags=tags,
+        read=lambda: documents.read(
+            data, path.name, progress=lambda done, total: progress(done, total, path.name)
+        ),
+    )
+
+
+def _import_page(knowledge: Knowledge, url: str, tags: tuple[str, ...], limits: WebLimits) -> Outcome:
+    page = web.fetch(url, limits)
+    return _store_document(
+        knowledge,
+        page.data,
+        place=f"web\0{url.partition('#')[0]}",
+        name=storable(page.name),
+        link=storable(url),
+        tags=tags,
+        read=lambda: documents.read(
+            page.data, page.name, content_type=page.content_type, charset=page.charset
+        ),
+    )
+
+
+def _store_document(
+    knowledge: Knowledge,
+    data: bytes,
+    *,
+    place: str,
+    name: str,
+    link: str,
+    tags: tuple[str, ...],
+    read: Callable[[], documents.Document],
+) -> Outcome:
+    origin = hashlib.sha256(place.encode()).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
+    known = knowledge.look(lambda connection: nodes.by_origin(connection, knowledge.user_id, origin), None)
+    if known is not None and known[1] == digest:
+        return Outcome(name, "unchanged", known[0])
+    document = read()
+    node_id, state = put(
+        knowledge,
+        NewNode(
+            title=document.title,
+            kind=document.kind,
+            description=document.description,
+            source_text=document.text,
+            link=link,
+            event_date=document.date,
+            metadata={"file": name, **document.metadata},
+            dimensions=tags,
+            origin=origin,
+            content_hash=digest,
+        ),
+    )
+    return Outcome(name, state, node_id)
+
+
+def _import_rah(knowledge: Knowledge, path: Path, progress: Progress) -> Iterator[Outcome]:
+    with RaHDatabase(str(path), knowledge.now()) as database:
+        n_nodes, n_edges = database.count()
+        total = n_nodes + n_edges
+        put_dimensions(knowledge, database.dimensions())
+        ids: dict[str, int] = {}
+        for key, node_id, state in put_nodes(knowledge, database.nodes()):
+            ids[key] = node_id
+            progress(len(ids), total, "nodes")
+            yield Outcome(f"node {key}", state, node_id)
+        put_edges(knowledge, database.edges(), ids, lambda done: progress(n_nodes + done, total, "edges"))
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096)
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}", hint="check the file and its permissions") from error

@@ -1,0 +1,192 @@
+"""Fetches a web page: http and https, public addresses, a few redirects, so many bytes.
+
+The name is resolved here, every address it has is looked at, and the connection goes to one of those: what a
+second look-up would say does not matter. Each redirect is looked at in the same way. Proxies of the
+environment are not used, since they would resolve the name by themselves.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+
+from shepherd.errors import DocumentError, UsageError
+
+__all__ = ["Fetched", "WebLimits", "fetch"]
+
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_BYTES = 1 << 16
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ACCEPTED = ("text/", "application/xhtml+xml", "application/pdf")
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class WebLimits:
+    """`allowed_hosts`: names and addresses that may be fetched although they are private."""
+
+    allowed_hosts: Collection[str] = ()
+    most_bytes: int = 32 << 20
+    timeout_s: float = 20.0
+    most_seconds: float = 120.0
+
+
+class Fetched(NamedTuple):
+    """What came, and from where in the end."""
+
+    url: str
+    name: str
+    content_type: str
+    charset: str
+    data: bytes
+
+
+def fetch(url: str, limits: WebLimits) -> Fetched:
+    """The document at `url`; UsageError for an address that is refused, DocumentError for what goes wrong."""
+    deadline = time.monotonic() + limits.most_seconds
+    for _ in range(_MOST_REDIRECTS + 1):
+        found = _fetch_one(url, limits, deadline)
+        if isinstance(found, Fetched):
+            return found
+        url = found
+    raise DocumentError(f"{_host(url)}: more than {_MOST_REDIRECTS} redirects", hint="is the address right?")
+
+
+def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
+    """The document, or where it has moved to."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme not in ("http", "https") or not host:
+        raise UsageError(
+            f"{parts.scheme or 'this'}: not an address of a web page", hint="http:// or https://"
+        )
+    if parts.username or parts.password:
+        raise UsageError(f"{host}: the address has a password in it", hint="leave it out")
+    connection = _Connection(host, _port(url), limits, is_secure=parts.scheme == "https")
+    try:
+        target = urlunsplit(
+            ("", "", quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._"), _query(parts.query), "")
+        )
+        headers = {
+            "User-Agent": "Shepherd",
+            "Accept": "text/html, text/*, application/pdf",
+            "Connection": "close",
+        }
+        connection.request("GET", target, headers=headers)
+        response = connection.getresponse()
+        if response.status in _REDIRECTS and response.headers.get("Location"):
+            return urljoin(url, str(response.headers["Location"]))
+        if response.status != 200:
+            raise DocumentError(
+                f"{host}: answered with status {response.status}", hint="is the address right?"
+            )
+        content_type = response.headers.get_content_type()
+        if not content_type.startswith(_ACCEPTED):
+            raise DocumentError(f"{host}: sends {content_type}", hint="text, HTML and PDF are read")
+        data = _body(response, host, limits, deadline)
+    except (OSError, http.client.HTTPException) as error:
+        raise DocumentError(
+            f"{host}: cannot be fetched ({type(error).__name__})",
+            hint="is the network there, and the address right?",
+        ) from error
+    finally:
+        connection.close()
+    name = unquote(parts.path.rstrip("/").rpartition("/")[2]) or host
+    return Fetched(url, name, content_type, response.headers.get_content_charset() or "", data)
+
+
+def _body(response: http.client.HTTPResponse, host: str, limits: WebLimits, deadline: float) -> bytes:
+    declared = response.headers.get("Content-Length", "")
+    pieces: list[bytes] = []
+    size = int(declared) if declared.isdigit() and int(declared) > limits.most_bytes else 0
+    while size <= limits.most_bytes:
+        piece = response.read1(_BYTES)
+        if not piece:
+            if response.length:
+                raise DocumentError(f"{host}: the connection ended too early", hint="try again")
+            return b"".join(pieces)
+        if time.monotonic() > deadline:
+            raise DocumentError(
+                f"{host}: takes more than {limits.most_seconds:.0f} s", hint="try again later"
+            )
+        pieces.append(piece)
+        size += len(piece)
+    raise DocumentError(
+        f"{host}: sends more than {limits.most_bytes >> 20} MiB",
+        hint="the setting knowledge_max_mb is the limit",
+    )
+
+
+class _Connection(http.client.HTTPConnection):
+    """Goes to an address that has been looked at, whatever the name means a moment later."""
+
+    def __init__(self, host: str, port: int | None, limits: WebLimits, *, is_secure: bool) -> None:
+        self.default_port = 443 if is_secure else 80
+        # The port is given: without one the end of an IPv6 address would be taken for it.
+        super().__init__(host, port or self.default_port, timeout=limits.timeout_s)
+        self._is_secure = is_secure
+        self._limits = limits
+
+    def connect(self) -> None:
+        """To the first of the addresses that answers."""
+        for address in _public_addresses(self.host, self.port, self._limits):
+            try:
+                self.sock = socket.create_connection((str(address), self.port), self.timeout)
+                break
+            except OSError as error:
+                failure = error
+        else:
+            raise failure
+        if self._is_secure:
+            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+
+def _public_addresses(host: str, port: int, limits: WebLimits) -> list[_Address]:
+    """All that the name stands for, none of them private; UsageError otherwise."""
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise DocumentError(f"{host}: there is no such host", hint="is the address right?") from error
+    addresses = [ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
+    if host.lower() not in limits.allowed_hosts:
+        for address in addresses:
+            if not _is_public(address):
+                raise UsageError(
+                    f"{host}: is an address of this machine or its network, and is not fetched",
+                    hint="the setting knowledge_allowed_hosts names those that may be",
+                )
+    return addresses
+
+
+def _is_public(address: _Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        # What is wrapped in it is where the packet goes.
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        if address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return _is_public(inner)
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        raise UsageError(f"{_host(url)}: the address has no usable port", hint="leave it out") from None
+
+
+def _query(query: str) -> str:
+    return quote(query, safe="/%:@!$&'()*+,;=~-._?")
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or "the address"
