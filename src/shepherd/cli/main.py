@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": ("shepherd.cli.serve", "answer other programs over HTTP, as OpenAI and Anthropic do"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
+    "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),
     "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
     "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
     "apikey": ("shepherd.cli.apikey", "keys that let others use your server: create, list, revoke"),

@@ -10,7 +10,14 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.jobs import add_jobs_action, changes_jobs, execute_jobs
-from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.parsing import (
+    Parser,
+    add_action,
+    add_common_options,
+    add_memory_options,
+    loaded_settings,
+    new_file,
+)
 from shepherd.cli.progress import amount
 from shepherd.cli.render import Screen, counted, size
 from shepherd.errors import ShepherdError, UsageError
@@ -189,7 +196,7 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     count = 0
-    target = nullcontext(screen.out) if arguments.file == "-" else _new_file(arguments.file)
+    target = nullcontext(screen.out) if arguments.file == "-" else new_file(arguments.file)
     with target as file:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
@@ -329,15 +336,6 @@ def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
     if record is None:
         raise ShepherdError(f"there is no memory {memory_id}", hint="shepherd memory list shows the numbers")
     return record
-
-
-def _new_file(path: str) -> Any:
-    try:
-        return open(path, "x", encoding="utf-8")
-    except FileExistsError:
-        raise UsageError(f"{path}: exists already", hint="name a new file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
 
 
 def _first(ids: tuple[int, ...]) -> str:

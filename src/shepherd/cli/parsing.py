@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from shepherd.config import SETTINGS, Loaded, load
 from shepherd.errors import UsageError
@@ -19,6 +19,7 @@ __all__ = [
     "given_settings",
     "loaded_settings",
     "near_miss",
+    "new_file",
 ]
 
 _SETTING_PREFIX = "setting_"
@@ -101,6 +102,16 @@ def near_miss(word: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(known), n=2)
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def new_file(path: str) -> TextIO:
+    """A file to write that was not there before; UsageError otherwise."""
+    try:
+        return open(path, "x", encoding="utf-8")
+    except FileExistsError:
+        raise UsageError(f"{path}: exists already", hint="name a new file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
 
 
 def _reader(key: str) -> Callable[[str], Any]:

@@ -8,6 +8,7 @@ from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import EDGE_TYPES, ChunkResult, Dimension, Edge, Hub, Node, Outcome
 from shepherd.knowledge.roles import ROLES, RoleRow, role_of
+from shepherd.knowledge.tools import KnowledgeTools
 
 __all__ = [
     "EDGE_TYPES",
@@ -18,6 +19,7 @@ __all__ = [
     "Focused",
     "Hub",
     "Knowledge",
+    "KnowledgeTools",
     "NewNode",
     "Node",
     "Outcome",

@@ -68,7 +68,7 @@ def read(
     charset: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Document:
-    """The document in `data`; `name` is a file's, or an address's last part. DocumentError for what is none."""
+    """The document in `data`; `name` is a file's or the end of an address. DocumentError for what is none."""
     form = _form(data, name, content_type)
     stem = PurePath(name).stem or name
     if form == "pdf":

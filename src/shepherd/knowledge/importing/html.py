@@ -9,12 +9,19 @@ from typing import NamedTuple
 __all__ = ["Page", "read"]
 
 _SKIPPED = frozenset(
-    "aside button dialog footer iframe math nav noscript object script select style svg template".split()  # noqa: SIM905
+    {
+        *("script", "style", "template", "noscript", "object", "iframe", "svg", "math"),
+        *("nav", "aside", "footer", "button", "select", "dialog"),
+    }
 )
 # A menu is only skipped as long as something is left: some pages are one.
 _NEVER_SHOWN = frozenset({"script", "style", "template", "svg"})
 _BLOCKS = frozenset(
-    ["address", "article", "blockquote", "body", "caption", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "header", "hr", "html", "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"]
+    {
+        *("html", "body", "main", "article", "section", "header", "address", "div", "p", "pre", "hr", "form"),
+        *("blockquote", "figure", "figcaption", "details", "summary", "fieldset"),
+        *("ul", "ol", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tfoot", "tr"),
+    }
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _MAIN = frozenset({"main", "article"})

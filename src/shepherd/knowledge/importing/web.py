@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
+from shepherd.config import Config
 from shepherd.errors import DocumentError, UsageError
 
 __all__ = ["Fetched", "WebLimits", "fetch"]
@@ -37,6 +38,12 @@ class WebLimits:
     most_bytes: int = 32 << 20
     timeout_s: float = 20.0
     most_seconds: float = 120.0
+
+    @classmethod
+    def of(cls, config: Config) -> WebLimits:
+        """Those of the settings."""
+        names = (name.strip().lower() for name in config.knowledge_allowed_hosts.split(","))
+        return cls(frozenset(filter(None, names)), config.knowledge_max_mb << 20)
 
 
 class Fetched(NamedTuple):

@@ -1,0 +1,64 @@
+"""Pieces of a text: true offsets, everything kept, cut where a reader would."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.knowledge.chunking import spans
+
+texts = st.text(alphabet=st.sampled_from("ab.!? \n\t\u3000。é\u0301x\x1c\x0b\r\u200d"), max_size=2000)
+
+
+@given(texts, st.integers(20, 300))
+def test_pieces_are_short_enough_and_keep_every_character(text, size):
+    pieces = spans(text, size)
+
+    assert all(0 <= start < end <= len(text) and end - start <= size for start, end in pieces)
+    assert all(text[start:end] == text[start:end].strip() for start, end in pieces)
+    starts = [start for start, _ in pieces]
+    assert starts == sorted(set(starts))
+    kept = {place for start, end in pieces for place in range(start, end)}
+    assert all(place in kept or char.isspace() for place, char in enumerate(text))
+
+
+@given(st.integers(200, 2000), st.integers(100, 400))
+def test_neighbours_share_15_to_20_percent(n_words, size):
+    text = " ".join(f"w{n}" for n in range(n_words))
+
+    pieces = spans(text, size)
+
+    for (_, end), (start, _) in pairwise(pieces):
+        assert size * 10 // 100 <= end - start <= size * 20 // 100
+
+
+def test_a_short_text_is_one_piece():
+    assert spans("  one sentence.\n") == [(2, 15)]
+    assert spans(" \n\t ") == []
+
+
+def test_cuts_fall_at_paragraphs_then_lines_then_sentences_then_words():
+    word = "word " * 30
+    paragraphs = f"{word.strip()}.\n\n{word.strip()}.\n\n{word}"
+    lines = f"{word.strip()}.\n{word.strip()}.\n{word}"
+    sentences = f"{word.strip()}. {word.strip()}. {word}"
+
+    for text in (paragraphs, lines, sentences):
+        start, end = spans(text, 200)[0]
+        assert text[start:end] == f"{word.strip()}."
+    start, end = spans("word " * 100, 200)[0]
+    assert ("word " * 100)[end - 4 : end] == "word"
+
+
+def test_a_letter_keeps_its_marks():
+    text = "e\u0301" * 200
+
+    assert all(text[start] == "e" for start, _ in spans(text, 51))
+
+
+def test_a_piece_of_no_size_is_refused():
+    with pytest.raises(ValueError, match="at least 20"):
+        spans("text", 3)

@@ -1,0 +1,113 @@
+"""The tools that a model is given: schemas, both spellings, arguments as models write them, roles."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.inference.tools import check_tools
+from shepherd.knowledge import Knowledge, KnowledgeTools
+from shepherd.knowledge.tools import snake_case
+
+
+@pytest.fixture
+def tools(knowledge: Knowledge) -> KnowledgeTools:
+    return KnowledgeTools(knowledge)
+
+
+def test_schemas_are_tools_as_the_engine_takes_them(tools):
+    names = check_tools(tools.tools)
+
+    assert names == tools.names
+    assert {"query_nodes", "get_nodes_by_id", "search_content", "query_edges", "create_node"} <= set(names)
+    assert {"update_node", "create_edge", "update_edge", "get_context", "create_dimension"} <= set(names)
+    assert all(set(tool.parameters["required"]) <= set(tool.parameters["properties"]) for tool in tools.tools)
+    assert json.loads(json.dumps([tool.parameters for tool in tools.tools]))
+
+
+@pytest.mark.parametrize(
+    ("camel", "snake"),
+    [("queryNodes", "query_nodes"), ("getNodesById", "get_nodes_by_id"), ("nodeIds", "node_ids")],
+)
+def test_both_spellings_are_one_name(tools, camel, snake):
+    assert snake_case(camel) == snake
+    assert tools.knows("getNodesById")
+    assert tools.knows("rah_search_nodes")
+    assert not tools.knows("drop_table")
+
+
+def test_a_model_makes_finds_reads_and_connects_nodes(tools, knowledge):
+    first = tools.call(
+        "createNode", {"title": "Emma", "sourceText": "walrus " * 2000, "dimensions": ["books"]}
+    )
+    second = tools.call("create_node", {"title": "Jane Austen", "kind": "person"})["node"]["id"]
+    node_id = first["node"]["id"]
+
+    edge = tools.call(
+        "createEdge",
+        {"fromNodeId": str(node_id), "to_node_id": second, "explanation": "by her", "type": "created_by"},
+    )["edge"]
+    found = tools.call("queryNodes", {"filters": {"search": "walrus", "limit": 5}})["nodes"]
+    part = tools.call("getNodesById", {"nodeIds": [node_id, 99], "includeText": True})
+    rest = tools.call("get_nodes_by_id", {"ids": node_id, "include_text": True, "offset": 8000})["nodes"][0]
+
+    assert [node["id"] for node in found] == [node_id]
+    assert part["missing"] == [99]
+    assert len(part["nodes"][0]["text"]) == part["nodes"][0]["next_offset"] == 8000
+    assert part["nodes"][0]["text"] + rest["text"] == "walrus " * 2000
+    assert "next_offset" not in rest
+    assert tools.call("queryEdges", {"nodeId": second})["edges"] == [edge]
+    assert tools.call("update_edge", {"id": edge["id"], "confidence": "0.5"})["edge"]["confidence"] == 0.5
+    assert knowledge.get_edge(edge["id"]).source == "agent"
+    assert tools.call("searchContent", {"query": "walrus", "limit": 2})["chunks"][0]["node_id"] == node_id
+    assert tools.call("get_context", {})["hubs"][0]["n_edges"] == 1
+
+
+def test_notes_are_appended_unless_told_to_replace(tools, knowledge):
+    node_id = tools.call("create_node", {"title": "a", "notes": "one"})["node"]["id"]
+
+    tools.call("updateNode", {"id": node_id, "updates": {"content": "two"}})
+    assert knowledge.get_node(node_id).notes == "one\n\ntwo"
+    tools.call("update_node", {"id": node_id, "notes": "three", "replace": True})
+    assert knowledge.get_node(node_id).notes == "three"
+
+
+def test_dimensions_are_made_renamed_and_removed(tools):
+    tools.call("createDimension", {"name": "ai", "isPriority": True})
+    [dimension] = tools.call("updateDimension", {"name": "ai", "newName": "AI"})["dimensions"]
+
+    assert (dimension["name"], dimension["is_priority"]) == ("AI", True)
+    assert tools.call("deleteDimension", {"name": "AI"}) == {"deleted": True}
+    assert tools.call("listDimensions", {}) == {"dimensions": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("sqlite_query", {"sql": "SELECT 1"}, "no tool"),
+        ("create_node", {}, "needs title"),
+        ("create_node", {"title": "x", "colour": "red"}, "no argument 'colour'"),
+        ("create_node", {"title": 7}, "title is not of type string"),
+        ("get_nodes_by_id", {"ids": ["one"]}, "ids is not of type integer"),
+        ("get_nodes_by_id", {"ids": [True]}, "ids is not of type integer"),
+        ("query_edges", {"type": "likes"}, "none of its values"),
+        ("update_node", {"id": 1}, "nothing to change"),
+        ("update_node", {"id": 1, "title": "x"}, "no node 1"),
+        ("update_edge", {"id": 1, "confidence": 1}, "no edge 1"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong(tools, name, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        tools.call(name, arguments)
+
+
+def test_a_role_has_its_tools_alone(knowledge):
+    planner, executor = KnowledgeTools(knowledge, "planner"), KnowledgeTools(knowledge, "executor")
+
+    assert "create_node" not in planner.names
+    assert "create_node" in executor.names
+    with pytest.raises(UsageError, match="no tool 'createNode'"):
+        planner.call("createNode", {"title": "x"})
+    assert knowledge.count_nodes() == 0
