@@ -8,9 +8,9 @@ import pytest
 
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from tests.memory.conftest import NOW, database, engine, path
+from tests.memory.conftest import NOW, database, engine, path, run_python
 
-__all__ = ["database", "engine", "path"]
+__all__ = ["database", "engine", "path", "run_python"]
 
 
 @pytest.fixture

@@ -25,7 +25,9 @@ _NODE = (
     "id, title, kind, description, notes, link, event_date, metadata, content_hash, origin, created_at,"
     " updated_at, source_text"
 )
-_EDGE = "id, from_node_id, to_node_id, type, explanation, confidence, source, created_at"
+_EDGE = "id, from_node_id, to_node_id, type AS edge_type, explanation, confidence, source, created_at"
+# `type` of a line is what it holds.
+_EDGE_NAMES = _EDGE.replace("type AS ", "").split(", ")
 
 
 def records(knowledge: Knowledge) -> Iterator[dict[str, Any]]:
@@ -45,7 +47,7 @@ def records(knowledge: Knowledge) -> Iterator[dict[str, Any]]:
         node = knowledge.get_node(row[0])
         yield {"type": "node", **fields, "dimensions": list(node.dimensions) if node else []}
     for row in _rows(knowledge, "edges", _EDGE):
-        yield {"type": "edge", **dict(zip(_EDGE.split(", "), row, strict=True))}
+        yield {"type": "edge", **dict(zip(_EDGE_NAMES, row, strict=True))}
 
 
 def _rows(knowledge: Knowledge, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
@@ -97,7 +99,7 @@ def read(knowledge: Knowledge, path: Path, progress: Callable[[int, int, str], N
         IncomingEdge(
             str(line["from_node_id"]),
             str(line["to_node_id"]),
-            line["type"],
+            line["edge_type"],
             line["explanation"],
             float(line["confidence"]),
             line["source"],

@@ -1,0 +1,85 @@
+"""`shepherd knowledge`, as processes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def two(shepherd):
+    """Two nodes with an edge."""
+    shepherd(
+        "knowledge", "add", "Emma", "--kind", "book", "--dimension", "books", "--text", "-", input="A walrus."
+    )
+    shepherd("knowledge", "add", "Jane Austen", "--notes", "a writer", "--date", "1775-12-16")
+    shepherd("knowledge", "link", "1", "2", "Emma was written by her", "--type", "created_by")
+
+
+def test_list_show_and_search_tell_what_is_there(shepherd, two):
+    listed = [line.split("\t") for line in shepherd("knowledge", "list").stdout.splitlines()]
+    shown = shepherd("knowledge", "show", "1", "--text").stdout
+    [found] = json.loads(shepherd("knowledge", "search", "walrus", "--json").stdout)
+
+    assert sorted((row[0], row[4]) for row in listed) == [("1", "Emma"), ("2", "Jane Austen")]
+    assert "edge 1: Emma (1) created_by Jane Austen (2): Emma was written by her" in shown
+    assert shown.endswith("\nA walrus.\n")
+    assert (found["node_id"], found["text"], found["start_char"]) == (1, "A walrus.", 0)
+    assert shepherd("knowledge", "search", "submarine").stderr == "nothing matches\n"
+    assert shepherd("knowledge", "dimensions").stdout == "books\t1\t\t\n"
+
+
+def test_hubs_and_focus_are_what_a_model_is_told(shepherd, two):
+    hubs = shepherd("knowledge", "hubs").stdout
+    focus = shepherd("knowledge", "focus", "2", "9")
+
+    assert '[NODE:1:"Emma"] (edges: 1)\n' in hubs
+    assert (focus.returncode, focus.stderr) == (1, "warning: there is no node 9\n")
+    assert '### Primary: [NODE:2:"Jane Austen"]\nPreview: a writer\n' in focus.stdout
+    assert shepherd("knowledge", "focus").stdout == focus.stdout
+    assert shepherd("knowledge", "focus", "--clear").stderr == "no node is open\n"
+
+
+def test_a_node_is_edited_and_forgotten(shepherd, two):
+    shepherd("knowledge", "edit", "2", "--append", "of novels", "--dimension", "people")
+    node = json.loads(shepherd("knowledge", "show", "2", "--json").stdout)["node"]
+    nothing = shepherd("knowledge", "edit", "2")
+    gone = shepherd("knowledge", "forget", "2", "7")
+
+    assert (node["notes"], node["dimensions"]) == ("a writer\n\nof novels", ["people"])
+    assert (nothing.returncode, "nothing to change" in nothing.stderr) == (2, True)
+    assert (gone.returncode, gone.stderr) == (1, "1 node removed\nwarning: there is no node 7\n")
+    assert shepherd("knowledge", "unlink", "1").stderr.startswith("0 edges removed")
+    assert shepherd("knowledge", "show", "2").returncode == 1
+
+
+def test_a_folder_is_imported_twice(shepherd, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# Alpha\nwalrus")
+    (tmp_path / "notes" / "bad.pdf").write_bytes(b"%PDF-1.4")
+
+    first = shepherd("knowledge", "import", tmp_path / "notes", "--dimension", "imported")
+    second = json.loads(shepherd("knowledge", "import", tmp_path / "notes" / "a.md", "--json").stdout)
+
+    assert first.returncode == 1
+    assert first.stderr.startswith("1 added, 0 changed, 0 unchanged, 1 failed\nwarning: bad.pdf: ")
+    assert second["counts"] == {"unchanged": 1}
+
+
+def test_an_address_of_this_machine_is_not_fetched(shepherd):
+    done = shepherd("knowledge", "import", "http://127.0.0.1/")
+
+    assert done.returncode == 2
+    assert "is an address of this machine" in done.stderr
+    assert "knowledge_allowed_hosts" in done.stderr
+
+
+def test_an_export_is_lines_of_json_that_import_reads(shepherd, two, tmp_path):
+    shepherd("knowledge", "export", tmp_path / "all.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    done = shepherd("knowledge", "import", tmp_path / "all.jsonl", "--user", "anna")
+
+    assert [line["type"] for line in lines] == ["format", "dimension", "node", "node", "edge"]
+    assert done.stderr.startswith("2 added")
+    assert shepherd("knowledge", "list", "--user", "anna").stdout.count("\n") == 2
