@@ -28,6 +28,7 @@ COMMANDS = {
     "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
     "apikey": ("shepherd.cli.apikey", "keys that let others use your server: create, list, revoke"),
     "tools": ("shepherd.cli.tools", "list the tools that a model may have"),
+    "mcp": ("shepherd.cli.mcp", "give another assistant tools over the memory (MCP)"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
     "config": ("shepherd.cli.config", "show and change settings"),

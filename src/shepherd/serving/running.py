@@ -15,7 +15,7 @@ import uvicorn
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
 __all__ = ["WebServer", "bound", "run"]
 
@@ -49,7 +49,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def run(
-    app: FastAPI,
+    app: ASGIApp,
     listening: socket.socket,
     *,
     shutdown_s: float,

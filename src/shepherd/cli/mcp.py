@@ -1,0 +1,85 @@
+"""`shepherd mcp`: the memory as tools of another assistant."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.render import Screen
+from shepherd.errors import UsageError
+
+__all__ = ["build_parser", "execute"]
+
+_DESCRIPTION = """\
+Give another assistant (Claude Desktop, an editor, an agent) tools over your memory, facts and knowledge, by
+the Model Context Protocol. It talks over stdin and stdout; --http serves on this machine instead."""
+
+_EPILOG = """\
+in the assistant's mcp.json:
+  {"mcpServers": {"shepherd": {"command": "shepherd", "args": ["mcp"]}}}
+
+examples:
+  shepherd mcp --read-only               it may look, and change nothing
+  shepherd mcp --http --port 8001        at http://127.0.0.1:8001/mcp"""
+
+_HOST = "127.0.0.1"
+_SHUTDOWN_S = 2.0
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd mcp`."""
+    parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--read-only", action="store_true", help="leave out the tools that change something")
+    parser.add_argument("--http", action="store_true", help="serve streamable HTTP, to this machine alone")
+    parser.add_argument("--port", type=int, default=8001, metavar="N", help="port of --http; 0: any (8001)")
+    add_memory_options(parser)
+    add_common_options(parser, json_help="with --http, print where it listens as JSON")
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Serve until the client leaves, or until told to end."""
+    try:
+        import anyio
+        import uvicorn  # noqa: F401  (comes with it)
+
+        from shepherd.mcp.catalog import Catalog
+        from shepherd.mcp.server import create_server, serve_stdio
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "shepherd":
+            raise
+        raise UsageError(
+            f"shepherd mcp needs {error.name}", hint="pip install 'shepherd-llm[mcp]'"
+        ) from error
+    from shepherd.opening import open_memory, open_memory_to_read
+
+    config = loaded_settings(arguments).config
+    with (open_memory_to_read if arguments.read_only else open_memory)(config) as memory:
+        catalog = Catalog(
+            memory,
+            memory.user_id,
+            is_read_only=arguments.read_only,
+            keeps_secrets=config.memory_extraction_secrets,
+        )
+        if not arguments.http:
+            anyio.run(serve_stdio, catalog)
+            return 0
+        from shepherd.serving.running import bound, run
+
+        with bound(_HOST, arguments.port) as listening:
+            url = f"http://{_HOST}:{listening.getsockname()[1]}/mcp"
+            run(
+                create_server(catalog).streamable_http_app(host=_HOST),
+                listening,
+                shutdown_s=_SHUTDOWN_S,
+                ready=lambda: _say_where(url, arguments, screen),
+            )
+    return 0
+
+
+def _say_where(url: str, arguments: Namespace, screen: Screen) -> None:
+    if arguments.json:
+        screen.json({"url": url})
+    else:
+        screen.print(f"MCP at {url} (Ctrl-C ends it)")
+    screen.flush()

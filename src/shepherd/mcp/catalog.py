@@ -1,0 +1,111 @@
+"""What an MCP client may see and call: the tools over one user's memory and knowledge, and their resources.
+
+Nothing of the protocol's transports. Everything here blocks on the database.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.knowledge import Knowledge, KnowledgeTools
+from shepherd.mcp.hints import hints_of
+from shepherd.memory import Memory
+from shepherd.tools import Toolbox, memory_tools
+from shepherd.types import Tool, ToolCall
+
+__all__ = ["Catalog", "Outcome", "Resource"]
+
+_LATEST = 20
+_SCHEME = "shepherd://"
+_ONE = re.compile(rf"{_SCHEME}(memories|nodes)/([0-9]{{1,18}})")
+
+
+class Resource(NamedTuple):
+    """Something to read; in the URI of a template stands `{id}`."""
+
+    uri: str
+    name: str
+    description: str
+
+
+class Outcome(NamedTuple):
+    """What came of a call: JSON, which says what went wrong when it `failed`."""
+
+    text: str
+    failed: bool = False
+
+
+class Catalog:
+    """The tools and resources of one user; with `is_read_only`, none that changes something."""
+
+    RESOURCES = (
+        Resource(f"{_SCHEME}facts", "facts", "All facts about the user, by key."),
+        Resource(f"{_SCHEME}memories", "memories", f"The {_LATEST} memories that were stored last."),
+    )
+    TEMPLATES = (
+        Resource(f"{_SCHEME}memories/{{id}}", "memory", "One memory by its number."),
+        Resource(f"{_SCHEME}nodes/{{id}}", "node", "One node of the knowledge graph, with its text."),
+    )
+
+    def __init__(self, memory: Memory, user_id: str, *, is_read_only: bool, keeps_secrets: bool) -> None:
+        self._memory, self._user_id = memory, user_id
+        self._knowledge = KnowledgeTools(Knowledge(memory.transactions, user_id))
+        self._toolbox = Toolbox(
+            memory_tools(
+                memory, user_id, refusal=lambda: "", writes=not is_read_only, keeps_secrets=keeps_secrets
+            )
+        )
+        self.tools: tuple[Tool, ...] = tuple(
+            tool
+            for tool in (*self._toolbox.tools, *self._knowledge.tools)
+            if not is_read_only or hints_of(tool.name).read_only_hint
+        )
+        self._names = frozenset(tool.name for tool in self.tools)
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
+        """Carry a call out; never raises for what it says, or for what the tool finds."""
+        try:
+            if name not in self._names:
+                raise UsageError(
+                    f"there is no tool {name!a}", hint=f"tools: {', '.join(sorted(self._names))}"
+                )
+            if not self._knowledge.knows(name):
+                result = self._toolbox.call(ToolCall("", name, json.dumps(arguments)))
+                if result.error is not None:
+                    raise result.error
+                return Outcome(result.text, result.failed)
+            return Outcome(_dumped(self._knowledge.call(name, arguments)))
+        except ShepherdError as error:
+            told = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
+            return Outcome(_dumped(told), failed=True)
+
+    def read(self, uri: str) -> str:
+        """A resource as JSON; UsageError where there is none."""
+        if uri == f"{_SCHEME}facts":
+            return _dumped({fact.key: fact.value for fact in self._memory.get_all_facts(self._user_id)})
+        if uri == f"{_SCHEME}memories":
+            return _dumped(list(map(asdict, self._memory.list_memories(self._user_id, limit=_LATEST))))
+        found = self._one(uri)
+        if found is None:
+            known = ", ".join(resource.uri for resource in (*self.RESOURCES, *self.TEMPLATES))
+            raise UsageError(f"there is no resource {uri!a}", hint=f"resources: {known}")
+        return _dumped(found)
+
+    def _one(self, uri: str) -> object:
+        named = _ONE.fullmatch(uri)
+        if named is None:
+            return None
+        if named[1] == "nodes":
+            asked = {"ids": [int(named[2])], "include_text": True}
+            return next(iter(self._knowledge.call("get_nodes_by_id", asked)["nodes"]), None)
+        record = self._memory.get_memory(int(named[2]), self._user_id)
+        return None if record is None else asdict(record)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
