@@ -21,6 +21,14 @@ TEMPLATES = {
     "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜> </think>",
     "functiongemma": "<start_function_call>",
     "gemma": "<start_of_turn>",
+    "kimi": "<|tool_calls_section_begin|> <|tool_call_argument_begin|>",
+    "lfm2": "<|tool_call_start|>",
+    "command": "<|START_ACTION|>",
+    "functionary": "<function=",
+    "seed": "<seed:tool_call> <seed:think>",
+    "listed": "<tool_calls>",
+    "gemma4": "<|tool_call> <|channel>thought",
+    "invoked": "<minimax:tool_call> ｜DSML｜",
     "json": "{% for m in messages %}",
 }
 TOOLS = ("get_weather", "add")
@@ -181,6 +189,63 @@ REPLIES = [
     ("gemma", '```tool_code\nget_weather(city="Paris")\n```', "", "", WEATHER),
     ("gemma", '```json\n{"name": "get_weather", "parameters": {"city": "Paris"}}\n```', "", "", WEATHER),
     ("gemma", "```python\nprint(1)\n```", "```python\nprint(1)\n```", "", []),
+    (
+        "kimi",
+        "I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
+        + "<|tool_call_argument_begin|>"
+        + PARIS
+        + "<|tool_call_end|><|tool_calls_section_end|>",
+        "I look.",
+        "",
+        WEATHER,
+    ),
+    ("lfm2", '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>', "", "", WEATHER),
+    (
+        "command",
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
+        + PARIS
+        + "}]<|END_ACTION|>",
+        "",
+        "",
+        WEATHER,
+    ),
+    ("functionary", f"<function=get_weather>{PARIS}</function>", "", "", WEATHER),
+    (
+        "seed",
+        "<seed:think>Hm.</seed:think>" + CODER.replace("tool_call>", "seed:tool_call>"),
+        "",
+        "Hm.",
+        WEATHER,
+    ),
+    (
+        "listed",
+        '<tool_calls>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n'
+        '{"name": "add", "arguments": {"a": 1, "b": [2, 3]}}\n</tool_calls>',
+        "",
+        "",
+        BOTH,
+    ),
+    ("gemma4", '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>', "", "", WEATHER),
+    ("gemma4", "<|channel>thought\nHm.\n<channel|>Hello.", "Hello.", "Hm.", []),
+    (
+        "invoked",
+        '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n'
+        "</invoke>\n"
+        '<invoke name="add">\n<parameter name="a">1</parameter>\n<parameter name="b">[2, 3]</parameter>\n'
+        "</invoke>\n</minimax:tool_call>",
+        "",
+        "",
+        BOTH,
+    ),
+    (
+        "invoked",
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n'
+        '<｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n'
+        "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        "",
+        "",
+        WEATHER,
+    ),
     ("json", '{"name": "get_weather", "arguments": {"city": "Paris"}}', "", "", WEATHER),
     (
         "json",
@@ -226,6 +291,11 @@ MALFORMED = [
     ("deepseek", "<｜tool▁call▁begin｜>add<｜tool▁call▁end｜>"),
     ("functiongemma", "<start_function_call>add<end_function_call>"),
     ("gemma", "```tool_code\nimport os\n```"),
+    ("kimi", "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>no<|tool_call_end|>"),
+    ("lfm2", "<|tool_call_start|>import os<|tool_call_end|>"),
+    ("gemma4", "<|tool_call>add<tool_call|>"),
+    ("invoked", '<minimax:tool_call><invoke name="add">1</invoke></minimax:tool_call>'),
+    ("invoked", "<minimax:tool_call>add</minimax:tool_call>"),
     ("json", '{"name": "unknown", "arguments": {}}'),
     ("json", "{}"),
     ("json", "[1, 2]"),
@@ -264,6 +334,16 @@ def test_prompt_that_ends_inside_a_thought_begins_with_one() -> None:
     assert told("deepseek", "Hm.", prompt="<think>\n") == ("", "Hm.", [])
     assert told("hermes", "Hello.", prompt="<think>\n\n</think>\n\n") == ("Hello.", "", [])
     assert told("harmony", "Hm.", prompt="<|channel|>analysis<|message|>") == ("", "Hm.", [])
+
+
+def test_head_that_the_prompt_began_may_say_whom_it_is_to() -> None:
+    begun = "<|start|>assistant"
+    call = " to=functions.get_weather<|channel|>commentary json<|message|>" + PARIS
+
+    assert told("harmony", call, prompt=begun) == ("", "", WEATHER)
+    assert events_of("harmony", call, prompt=begun) == events_of("harmony", [call], prompt=begun)
+    assert told("harmony", "to=be", prompt=begun) == ("to=be", "", [])
+    assert told("harmony", "to", prompt=begun) == ("to", "", [])
 
 
 def test_answer_in_json_is_an_answer_when_there_are_no_tools() -> None:
@@ -333,6 +413,19 @@ FRAGMENTS = [
     "<start_function_call>",
     "<end_function_call>",
     "call:add{a:1}",
+    "<|tool_call_begin|>",
+    "functions.add:0",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+    "<|tool_call>",
+    '<|"|>',
+    "<tool_call|>",
+    "<|channel>thought",
+    "<channel|>",
+    '<invoke name="add">',
+    "</invoke>",
+    "<minimax:tool_call>",
+    "</minimax:tool_call>",
     "```tool_code\n",
     "```json\n",
     "```",

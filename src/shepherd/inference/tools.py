@@ -31,7 +31,7 @@ _PROBE_TOOL = {
 }
 # Another name than the tool's, which is shown as well.
 _CALLED, _RESULT, _ID = "call_by_shepherd", "result_for_shepherd", "123456789"
-_ARGUMENT = re.compile(r'"key"\s*:\s*"value"|<parameter=key>|<arg_key>key|\bkey:<escape>value')
+_KEY, _VALUE = "key_of_shepherd", "value_by_shepherd"
 _USER = {"role": "user", "content": "question"}
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
@@ -135,7 +135,9 @@ class ToolPrompt:
         """How the model will write its calls: as the template says, else as our instructions do."""
         family = family_of(self._template.source)
         knows = self.takes_tools or (self.takes_calls and family in _EXAMPLES)
-        return family if knows else "hermes"
+        # Calls that no template shows are written in our own form into the answers.
+        is_ours = family == "json" and not self.takes_calls
+        return family if knows and not is_ours else "hermes"
 
     @cached_property
     def takes_tools(self) -> bool:
@@ -147,7 +149,9 @@ class ToolPrompt:
         """Whether the template has a place for messages of role "tool" that it knows of."""
         if not (self.takes_tools or self.takes_calls):
             return False  # it prints any role, but no model was taught this one
-        arguments: object = '{"key": "value"}' if self._arguments_form == "text" else {"key": "value"}
+        arguments: object = {_KEY: _VALUE}
+        if self._arguments_form == "text":
+            arguments = json.dumps(arguments)
         result = {"role": "tool", "content": _RESULT, "tool_call_id": _ID, "name": _PROBE}
         return _RESULT in self._probe([*_called(arguments), result])
 
@@ -199,9 +203,9 @@ class ToolPrompt:
     @cached_property
     def _arguments_form(self) -> str | None:
         """Whether the template wants arguments as an object or as text; None when it shows no calls."""
-        if _shows_call(self._probe(_called({"key": "value"}))):
+        if _shows_call(self._probe(_called({_KEY: _VALUE}))):
             return "object"
-        return "text" if _shows_call(self._probe(_called('{"key": "value"}'))) else None
+        return "text" if _shows_call(self._probe(_called(json.dumps({_KEY: _VALUE})))) else None
 
     def _probe(self, messages: list[dict[str, Any]]) -> str:
         """The rendering; empty when the template refuses."""
@@ -219,7 +223,8 @@ def _called(arguments: object) -> list[dict[str, Any]]:
 
 def _shows_call(text: str) -> bool:
     # Text that went through tojson has its quotes escaped, an object that was printed has Python's.
-    return _CALLED in text and _ARGUMENT.search(text) is not None
+    is_wrong = f'\\"{_KEY}' in text or f"{{'{_KEY}" in text
+    return _CALLED in text and _KEY in text and _VALUE in text and not is_wrong
 
 
 def _marked(call: ToolCall) -> str:

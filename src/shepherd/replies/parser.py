@@ -29,7 +29,24 @@ __all__ = [
     "thinking_marks",
 ]
 
-Family = Literal["hermes", "llama3", "mistral", "harmony", "deepseek", "functiongemma", "gemma", "json"]
+Family = Literal[
+    "hermes",
+    "llama3",
+    "mistral",
+    "harmony",
+    "deepseek",
+    "functiongemma",
+    "gemma",
+    "kimi",
+    "lfm2",
+    "command",
+    "functionary",
+    "seed",
+    "listed",
+    "gemma4",
+    "invoked",
+    "json",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +66,17 @@ _FAMILIES: tuple[tuple[str, Family], ...] = (
     ("<\uff5ctool\u2581call\u2581begin\uff5c>", "deepseek"),
     ("[TOOL_CALLS]", "mistral"),
     ("<start_function_call>", "functiongemma"),
+    ("<|tool_call_argument_begin|>", "kimi"),
+    ("<|tool_call>", "gemma4"),
+    ("\uff5cDSML\uff5c", "invoked"),
+    ("<minimax:tool_call>", "invoked"),
+    ("<|tool_call_start|>", "lfm2"),
+    ("<|START_ACTION|>", "command"),
+    ("<seed:tool_call>", "seed"),
+    ("<tool_calls>", "listed"),
+    ("<TOOLCALL>", "listed"),
     ("<tool_call>", "hermes"),
+    ("<function=", "functionary"),
     ("<|python_tag|>", "llama3"),
     ("<|start_header_id|>", "llama3"),
     ("<start_of_turn>", "gemma"),
@@ -63,6 +90,8 @@ _DS_CALLS_BEGIN, _DS_CALLS_END = (
     "<\uff5ctool\u2581calls\u2581begin\uff5c>",
     "<\uff5ctool\u2581calls\u2581end\uff5c>",
 )
+_KIMI_CALLS_BEGIN, _KIMI_CALLS_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+_KIMI_BEGIN, _KIMI_SEP, _KIMI_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
 _HEADS = ("<|start|>", "<|channel|>")
 _CALL_ENDS = (*_HEADS, "<|end|>", "<|return|>", "<|call|>")
 _MARKS = (*_CALL_ENDS, "<|message|>")
@@ -73,8 +102,20 @@ _CALL_MARKS: dict[Family, tuple[str, ...]] = {
     "mistral": ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
     "deepseek": (_DS_CALLS_BEGIN, _DS_BEGIN, _DS_SEP, _DS_END, _DS_CALLS_END),
     "functiongemma": ("<start_function_call>", "<end_function_call>", "<escape>"),
+    "kimi": (_KIMI_CALLS_BEGIN, _KIMI_BEGIN, _KIMI_SEP, _KIMI_END, _KIMI_CALLS_END),
+    "gemma4": ("<|tool_call>", "<tool_call|>", '<|"|>'),
+    "invoked": ("\uff5cDSML\uff5c", "<minimax:tool_call>", "</minimax:tool_call>"),
+    "lfm2": ("<|tool_call_start|>", "<|tool_call_end|>"),
+    "command": ("<|START_ACTION|>", "<|END_ACTION|>"),
+    "seed": ("<seed:tool_call>", "</seed:tool_call>"),
+    "listed": ("<tool_calls>", "</tool_calls>", "<TOOLCALL>", "</TOOLCALL>"),
 }
-_THINKING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
+_THINKING = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|channel>thought", "<channel|>"),
+)
 
 # Longer calls are text: what is held back has an end.
 _LONGEST_CALL = 1 << 20
@@ -104,7 +145,9 @@ def marks_of(template: str, *, family: Family | None = None, has_tools: bool = T
     """The texts that a parser must see even where they are control tokens, which have no text."""
     family = family or family_of(template)
     messages = (*_MARKS, "<|constrain|>") if family == "harmony" else ()
-    return (*thinking_marks(template), *messages, *(_CALL_MARKS.get(family, ()) if has_tools else ()))
+    opens, closes = thinking_marks(template)
+    thoughts = (opens, opens.removesuffix("thought"), closes)
+    return (*thoughts, *messages, *(_CALL_MARKS.get(family, ()) if has_tools else ()))
 
 
 def ends_in_thought(template: str, prompt: str) -> bool:
@@ -169,7 +212,8 @@ class ReplyParser:
         self._swallows = False
         self._state: Callable[[bool], list[ReplyEvent] | None] = self._start
         if self.family == "harmony":
-            self._state = self._message
+            # The prompt may have begun the head of a message, or a whole one.
+            self._state = self._opening if prompt.rstrip().endswith("assistant") else self._message
         elif ends_in_thought(template, prompt):
             self._state, self._swallows = self._thought, True
 
@@ -283,6 +327,14 @@ class ReplyParser:
 
     # ---- harmony: messages with heads
 
+    def _opening(self, last: bool) -> list[ReplyEvent] | None:
+        """The rest of a head that the prompt began, when it says whom it is to."""
+        body = self._buffer.lstrip()
+        if not last and "to=".startswith(body[:3]) and len(body) < 3:
+            return None
+        self._state = self._head if body.startswith("to=") else self._message
+        return []
+
     def _message(self, last: bool) -> list[ReplyEvent] | None:
         """The content of a message, up to the head of the next."""
         found = [(at, mark) for mark in _MARKS if (at := self._buffer.find(mark)) >= 0]
@@ -307,7 +359,7 @@ class ReplyParser:
             return None
         self._state = self._message
         if at < 0:
-            return self._said(self._buffer.index("|>") + 2)
+            return self._said(max(1, self._buffer.find("|>") + 2))
         head = self._buffer[: at + len("<|message|>")]
         channel, recipient = _CHANNEL.search(head), _RECIPIENT.search(head)
         self._channel = channel[1] if channel else "final"
@@ -408,6 +460,18 @@ def _deepseek(text: str) -> list[Call] | None:
     return tool_calls.from_named_json(name, arguments)
 
 
+def _kimi(text: str) -> list[Call] | None:
+    """functions.name:number, a mark, and the arguments."""
+    name, separator, arguments = text.partition(_KIMI_SEP)
+    name = name.strip().rpartition(":")[0].removeprefix("functions.")
+    return tool_calls.from_named_json(name, arguments) if separator else None
+
+
+def _named(text: str) -> list[Call] | None:
+    name, separator, arguments = text.partition(">")
+    return tool_calls.from_named_json(name, arguments) if separator else None
+
+
 def _tagged(text: str) -> list[Call] | None:
     return tool_calls.from_json(text) or tool_calls.from_python(text)
 
@@ -439,6 +503,26 @@ _FORMS: dict[Family, tuple[_Form, ...]] = {
             tool_calls.from_functiongemma,
             "<end_function_call>",
         ),
+    ),
+    "gemma4": (_Form("<|tool_call>", _until("<tool_call|>"), tool_calls.from_functiongemma, "<tool_call|>"),),
+    "invoked": tuple(
+        _Form(f"<{name}>", _until(f"</{name}>"), tool_calls.from_invokes, f"</{name}>")
+        for name in ("minimax:tool_call", "\uff5cDSML\uff5ctool_calls", "\uff5cDSML\uff5cfunction_calls")
+    ),
+    "kimi": (
+        _Form(_KIMI_CALLS_BEGIN, _at_once, _nothing),
+        _Form(_KIMI_BEGIN, _until(_KIMI_END), _kimi, _KIMI_END),
+        _Form(_KIMI_CALLS_END, _at_once, _nothing),
+    ),
+    "lfm2": (_Form("<|tool_call_start|>", _until("<|tool_call_end|>"), _tagged, "<|tool_call_end|>"),),
+    "command": (_Form("<|START_ACTION|>", _until("<|END_ACTION|>"), tool_calls.from_json, "<|END_ACTION|>"),),
+    "functionary": (_Form("<function=", _until("</function>"), _named, "</function>"),),
+    "seed": (
+        _Form("<seed:tool_call>", _until("</seed:tool_call>"), tool_calls.from_marked, "</seed:tool_call>"),
+    ),
+    "listed": (
+        _Form("<tool_calls>", _until("</tool_calls>"), tool_calls.from_json, "</tool_calls>"),
+        _Form("<TOOLCALL>", _until("</TOOLCALL>"), tool_calls.from_json, "</TOOLCALL>"),
     ),
     "gemma": (_Form("```tool_code\n", _until("```"), tool_calls.from_python, "```"),),
 }

@@ -17,6 +17,7 @@ __all__ = [
     "JSONEnd",
     "from_bracketed",
     "from_functiongemma",
+    "from_invokes",
     "from_json",
     "from_marked",
     "from_named_json",
@@ -33,6 +34,14 @@ _XML_PARAMETER = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.
 _ARGUMENT_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _GEMMA_CALL = re.compile(r"\s*call:([\w.:/-]+)\{(.*)\}\s*", re.DOTALL)
 _GEMMA_VALUE = re.compile(r"\s*,?\s*([\w.-]+):(?:<escape>(.*?)<escape>|([^,{}\[\]]*))", re.DOTALL)
+_INVOKE = re.compile(
+    r'<(?:\uff5cDSML\uff5c)?invoke name="([^"\n]+)">(.*?)</(?:\uff5cDSML\uff5c)?invoke>', re.DOTALL
+)
+_INVOKE_PARAMETER = re.compile(
+    r'<(?:\uff5cDSML\uff5c)?parameter name="([^"\n]+)"(?: string="(true|false)")?>(.*?)'
+    r"</(?:\uff5cDSML\uff5c)?parameter>",
+    re.DOTALL,
+)
 _CALL_KEYS = ("function", "tool_call", "tool", "call")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 
@@ -111,6 +120,21 @@ def from_marked(text: str) -> list[Call] | None:
     return None if call is None else [call]
 
 
+def from_invokes(text: str) -> list[Call] | None:
+    """Calls as tags: <invoke name="add"><parameter name="a">1</parameter></invoke> (MiniMax, DeepSeek)."""
+    calls: list[Call] = []
+    for name, body in _INVOKE.findall(text):
+        values = {
+            key: value if is_text == "true" else _value(value)
+            for key, is_text, value in _INVOKE_PARAMETER.findall(body)
+        }
+        call = None if _INVOKE_PARAMETER.sub("", body).strip() else _call(name, values)
+        if call is None:
+            return None
+        calls.append(call)
+    return calls if calls and not _INVOKE.sub("", text).strip() else None
+
+
 def from_bracketed(text: str) -> list[Call] | None:
     """What follows Mistral's [TOOL_CALLS]: an array of calls, or name[CALL_ID]id[ARGS]{...}."""
     if text.lstrip().startswith(("[{", "[ {", "[\n", "{")):
@@ -135,8 +159,8 @@ def from_python(text: str) -> list[Call] | None:
 
 
 def from_functiongemma(text: str) -> list[Call] | None:
-    """What stands between FunctionGemma's marks: call:name{key:<escape>text<escape>,key:1}."""
-    found = _GEMMA_CALL.fullmatch(text)
+    """What stands between Gemma's marks: call:name{key:<escape>text<escape>,key:1}, or with <|"|>."""
+    found = _GEMMA_CALL.fullmatch(text.replace('<|"|>', "<escape>"))
     if found is None:
         return None
     values: dict[str, Any] = {}
@@ -177,7 +201,7 @@ def _calls_of(value: object) -> list[Call] | None:
         if isinstance(value.get(key), Mapping):
             return _calls_of(value[key])
     # {"type": "function", "function": "name", "parameters": {...}}
-    name = value.get("name", value.get("function"))
+    name = value.get("name", value.get("function", value.get("tool_name")))
     arguments = next((value[key] for key in _ARGUMENT_KEYS if key in value), None)
     if not isinstance(name, str) or arguments is None:
         return None
