@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from shepherd.errors import UsageError
 from shepherd.inference import Answer, Engine, EngineSettings
 from shepherd.types import Message, Sampling, Thought, Tool, ToolCall
 from tests import models
@@ -129,6 +130,32 @@ def test_forgotten_thoughts_cost_at_most_the_last_answer(engine: Engine, manner:
 def _final(manner: Manner, text: str) -> str:
     is_harmony = "<|channel|>" in manner.controls
     return f"<|channel|>final<|message|>{text}" if is_harmony else text
+
+
+def test_call_can_be_demanded_of_any_model(engine: Engine, manner: Manner) -> None:
+    other = Tool("add", "Adds.", {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]})
+    sky = Tool(
+        "sky", "Sky.", {"type": "object", "properties": {"is": {"enum": ["blue"]}}, "required": ["is"]}
+    )
+    messages = [Message("user", "hello")]
+    options = {"tools": [other, sky], "sampling": GREEDY, "max_tokens": 400}
+
+    with engine.generate(messages, must_call="sky", **options) as named:
+        [call] = named
+    with engine.generate(messages, must_call=True, **options) as any_of_them:
+        [either] = any_of_them
+
+    assert isinstance(call, ToolCall)
+    assert (call.name, json.loads(call.arguments)) == ("sky", {"is": "blue"})
+    assert named.stats.finish_reason == "tool_calls"
+    assert isinstance(either, ToolCall)
+    assert (either.name, json.loads(either.arguments)) in [
+        ("sky", {"is": "blue"}), ("add", {"a": 1}), ("add", {"a": 2}),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="no tool of the name"):
+        engine.generate(messages, tools=[sky], must_call="rain")
+    with pytest.raises(UsageError, match="no tool of the name"):
+        engine.generate(messages, must_call=True)
 
 
 def test_without_tools_nothing_is_a_call(engine: Engine, manner: Manner) -> None:

@@ -197,12 +197,16 @@ class Engine:
         grammar: str = "",
         background: bool = False,
         tools: Sequence[Tool] = (),
+        must_call: bool | str = False,
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
 
         Calls and their results are in the messages: an answer has its `tool_calls`, and after it comes a
         message of role "tool" for each, with its `tool_call_id`. An answer of this engine goes into the next
         request with its ids, so that the cache holds to its end: `messages.append(answer.message())`.
+
+        With `must_call` the answer is one call, of the tool of that name or of any of them, by its schema,
+        and without a thought before. UsageError for a model whose calls no grammar can say.
 
         May be called from any thread; with several slots, several answers are made at once, and more wait.
         Each is read by one thread, or by an event loop through `notify` and `poll`.
@@ -220,6 +224,9 @@ class Engine:
         self._check_open()
         self._check_length(sum(len(message.sent.encode("utf-8", "replace")) for message in messages))
         with self._lock:
+            if must_call:
+                name = must_call if isinstance(must_call, str) else ""
+                grammar = self._transcript.call_grammar(tools, name)
             prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
             generation = self._begin(
                 prompt,

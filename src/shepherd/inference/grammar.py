@@ -11,7 +11,7 @@ from shepherd.errors import UsageError
 from shepherd.inference.binding import last_error, llama
 from shepherd.inference.sampler import Lending
 
-__all__ = ["GrammarCache", "check_grammar", "schema_to_grammar"]
+__all__ = ["GrammarCache", "check_grammar", "rename_rules", "schema_to_grammar"]
 
 _ROOT = b"root"
 _TOKEN = re.compile(
@@ -48,6 +48,18 @@ def schema_to_grammar(schema: Mapping[str, Any]) -> str:
             f"the JSON schema cannot be made a grammar: {type(error).__name__}",
             hint="leave out what is unusual in it, such as $ref to other files",
         ) from error
+
+
+def rename_rules(grammar: str, prefix: str) -> str:
+    """The same grammar with `prefix` before the name of each rule, to stand beside another one."""
+    parts, position = [], 0
+    while position < len(grammar):
+        token = _TOKEN.match(grammar, position)
+        if token is None:
+            raise _problem(grammar.count("\n", 0, position) + 1, "this is not GBNF")
+        parts.append(prefix + token[0] if token["head"] or token["name"] else token[0])
+        position = token.end()
+    return "".join(parts)
 
 
 def _members(schema: object) -> list[str]:

@@ -28,6 +28,7 @@ from functools import lru_cache
 from typing import Any
 
 from shepherd.errors import TemplateError
+from shepherd.inference.forcing import call_grammar
 from shepherd.inference.prompt_builder import Prompt, PromptBuilder
 from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, match, render_form
 from shepherd.inference.template import ChatTemplate
@@ -82,6 +83,10 @@ class Transcript:
     def family(self, tools: Sequence[Tool]) -> Family | None:
         """How calls are written when these tools are there; None: as the template says."""
         return self._tools.family if tools else None
+
+    def call_grammar(self, tools: Sequence[Tool], name: str = "") -> str:
+        """The grammar of an answer that calls one of these tools, or the one of that name."""
+        return call_grammar(tools, self._tools.family, self._vocabulary.controls, name)
 
     def shown(self, tools: Sequence[Tool]) -> tuple[int, ...]:
         """The control tokens that a parser of answers must see."""

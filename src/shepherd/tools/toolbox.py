@@ -20,6 +20,13 @@ _MOST_ARGUMENT_CHARS = 1 << 16
 # What a model reads of one result; a window of 8,192 tokens has room for several.
 _MOST_RESULT_CHARS = 8_000
 
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
 Arguments = dict[str, Any]
 
 
@@ -104,7 +111,7 @@ def _checked(tool: Tool, text: str) -> Arguments:
 
 
 def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
-    kind = schema.get("type")
+    kind = str(schema.get("type"))
     if kind == "string":
         if isinstance(value, (bool, int, float)):
             value = json.dumps(value)
@@ -115,4 +122,6 @@ def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
-    raise UsageError(f"the argument {name!r} is not a {kind}")
+    elif kind in _KINDS and isinstance(value, _KINDS[kind]):
+        return value
+    raise UsageError(f"the argument {name!r} is no {kind}")
