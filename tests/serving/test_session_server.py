@@ -18,6 +18,8 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.serving.session_server import create_session_app
 from shepherd.serving.state import ServerState
+from tests import models
+from tests.assistant.test_tool_loop import SETS_NAME
 from tests.serving.running import Running
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -296,3 +298,21 @@ def test_the_end_of_the_server_ends_its_watchers_and_the_answer(endless_engine, 
     for watcher in watchers:
         name, data = watcher.all()[-1]
         assert (name, data["code"]) == ("error", "shutting_down")
+
+
+def test_tools_that_the_model_calls_are_told_to_all(memory, tmp_path):
+    path = tmp_path / "model.gguf"
+    models.scripted(path, SETS_NAME, after_tab=("Done.",), template=models.TOOL_TEMPLATE)
+    with (
+        Engine(path, settings=EngineSettings(n_threads=1)) as engine,
+        served(engine, memory, memory_tools=True) as server,
+        server.client() as client,
+    ):
+        watcher = Watching(server, 1)
+        client.post("/request", json={"prompt": "My name is Steve"})
+
+    told = dict(watcher.all())
+    assert (told["tool_call"]["name"], told["tool_result"]["failed"]) == ("set_fact", False)
+    assert told["tool_call"]["id"] == told["tool_result"]["id"]
+    assert told["response_complete"]["answer"] == "Done."
+    assert memory.get_fact("name") == "Steve"

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,9 @@ class WebServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """End on SIGINT and SIGTERM, and go on behind `run`; uvicorn's own would kill the process then."""
-        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        # Signals come to the main thread alone; in another one its owner says when the end has come.
+        is_main = threading.current_thread() is threading.main_thread()
+        before = {n: signal.signal(n, self.handle_exit) for n in _SIGNALS} if is_main else {}
         try:
             yield
         finally:

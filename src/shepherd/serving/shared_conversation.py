@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, Warned
+from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
 from shepherd.errors import ShepherdError
 from shepherd.serving.errors import Denied, Problem, problem_of
 from shepherd.serving.state import Served
@@ -279,6 +279,11 @@ def _happenings(event: Event, warnings: list[dict[str, str]]) -> Iterator[tuple[
         yield "delta", {"text": event.text}
     elif isinstance(event, ToolCall):
         yield "tool_call", asdict(event)
+    elif isinstance(event, ToolResult):
+        yield (
+            "tool_result",
+            {"id": event.call_id, "name": event.name, "result": event.text, "failed": event.failed},
+        )
     elif isinstance(event, Finished):
         stats = asdict(event.stats)
         stats.pop("warnings")
