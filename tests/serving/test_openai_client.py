@@ -150,6 +150,39 @@ def test_tools_result_goes_back_to_the_model(calling):
     assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens
 
 
+def tool(name, **properties):
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
+
+
+CITY = {"city": {"enum": ["Paris", "Rome"]}}
+COLOUR = {"colour": {"$ref": "#/$defs/Colour"}}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "paint"}}])
+def test_tool_that_must_be_called_is_called(endless, stream, choice):
+    paint = tool("paint", **COLOUR)
+    paint["function"]["parameters"]["$defs"] = {"Colour": {"enum": ["red", "green"]}}
+    tools = [tool("get_weather", **CITY), paint] if choice == "required" else [paint]
+    with client_of(endless) as client:
+        asked = {"model": "default", "messages": HELLO, "tools": tools, "tool_choice": choice}
+        if stream:
+            with client.chat.completions.stream(**asked) as pieces:
+                answer = pieces.get_final_completion()
+        else:
+            answer = client.chat.completions.create(**asked)
+        [call] = answer.choices[0].message.tool_calls
+
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert not answer.choices[0].message.content
+    assert json.loads(call.function.arguments) in (
+        [{"city": "Paris"}, {"city": "Rome"}] if call.function.name == "get_weather" else
+        [{"colour": "red"}, {"colour": "green"}]
+    )  # fmt: skip
+    assert choice == "required" or call.function.name == "paint"
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_answer_follows_a_json_schema(endless, stream):
     wanted = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON, "strict": True}}

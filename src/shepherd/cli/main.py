@@ -20,12 +20,12 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 # Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
-    "serve": ("shepherd.cli.serve", "answer other programs over HTTP, as OpenAI and Anthropic do"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),
     "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
     "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
+    "serve": ("shepherd.cli.serve", "answer other programs over HTTP, as OpenAI and Anthropic do"),
     "apikey": ("shepherd.cli.apikey", "keys that let others use your server: create, list, revoke"),
     "tools": ("shepherd.cli.tools", "list the tools that a model may have"),
     "mcp": ("shepherd.cli.mcp", "give another assistant tools over the memory (MCP)"),

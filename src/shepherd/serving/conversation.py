@@ -14,11 +14,14 @@ from typing import Any
 
 from shepherd.config import Config
 from shepherd.context import Restored, conversation_hashes, inject
-from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
+from shepherd.errors import ContextOverflowError, ShepherdError
 from shepherd.extraction import ExtractionWorker
+from shepherd.inference import Engine
 from shepherd.memory import Memory
 from shepherd.providers import ChatModel, Reply
 from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.errors import Denied
+from shepherd.serving.forced_call import ForcedCall, call_grammar
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.prompting import Draft
@@ -197,22 +200,38 @@ class Conversations:
         return self._ask(request, model, draft)
 
     def _ask(self, request: ChatRequest, model: ChatModel, draft: Draft) -> Reply:
-        options: dict[str, Any] = {"stop": request.stop, "grammar": request.grammar}
-        if request.tool_choice != "none":
-            options["tools"] = request.tools
-        options = {name: value for name, value in options.items() if value}
-        if self.models.engine is None and ("stop" in options or "grammar" in options):
-            raise UsageError(
-                f"provider {self.models.provider.name} is not asked for "
-                + ("stop strings" if "stop" in options else "a format"),
-                hint="leave out stop and response_format, or serve a model on this machine",
-            )
-        return model.generate(
+        sampling = sampling_of(self.config, model.info.sampling, request.sampling)
+        max_tokens = draft.max_tokens or model.window_tokens
+        tools = request.tools if request.tool_choice != "none" else ()
+        if not isinstance(model, Engine):
+            self._refuse_for_remote(request)
+            return model.generate(draft.prompt(), sampling=sampling, max_tokens=max_tokens, tools=tools)
+        is_forced = bool(tools) and request.tool_choice != "auto"
+        answer = model.generate(
             draft.prompt(),
-            sampling=sampling_of(self.config, model.info.sampling, request.sampling),
-            max_tokens=draft.max_tokens or model.window_tokens,
-            **options,
+            sampling=sampling,
+            max_tokens=max_tokens,
+            stop=request.stop,
+            grammar=call_grammar(tools, request.tool_choice) if is_forced else request.grammar,
+            tools=tools,
         )
+        return ForcedCall(answer) if is_forced else answer
+
+    def _refuse_for_remote(self, request: ChatRequest) -> None:
+        fields = {
+            "stop": bool(request.stop),
+            "response_format": bool(request.grammar),
+            "tool_choice": request.tool_choice not in ("auto", "none"),
+        }
+        for field, is_asked in fields.items():
+            if is_asked:
+                raise Denied(
+                    400,
+                    "unsupported_parameter",
+                    f"{field}: provider {self.models.provider.name} is not asked for that "
+                    "(leave it out, or serve a model on this machine)",
+                    param=field,
+                )
 
 
 def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float]) -> Sampling:

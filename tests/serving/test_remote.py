@@ -1,0 +1,166 @@
+"""A server whose model runs elsewhere: the memory is here, the answers and the faults come from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import openai
+import pytest
+
+from shepherd.config import Config
+from shepherd.memory import Memory
+from shepherd.providers import ProviderSettings, open_remote
+from shepherd.providers.exchange import RetryPolicy
+from shepherd.providers.ratios import RatioStore
+from shepherd.serving.app import create_app
+from shepherd.serving.conversation import Conversations
+from shepherd.serving.models import Models
+from shepherd.serving.state import ServerState
+from tests.providers import upstream
+from tests.serving.running import Running
+
+HELLO = [{"role": "user", "content": "What is my name?"}]
+TOO_LONG = {"message": "maximum context length is 100 tokens", "code": "context_length_exceeded"}
+
+
+@pytest.fixture
+def memory(tmp_path) -> Iterator[Memory]:
+    with Memory(tmp_path / "memory.db", user_id="nobody-by-default") as memory:
+        memory.set_fact("name", "Steve", "steve")
+        yield memory
+
+
+@pytest.fixture
+def served(memory, tmp_path):
+    """Starts a server before a model that follows the steps; gives a client and the model."""
+
+    def start(*steps, kind="openai", uses_memory=True, **settings):
+        stack.append(upstream.running(*steps))
+        model = stack[-1].__enter__()
+        url = model.url if kind == "anthropic" else f"{model.url}/v1"
+        provider = ProviderSettings("work", kind, model="m", base_url=url, memory=uses_memory, api_key="k")
+        models = Models(
+            provider,
+            name="m",
+            open_remote=lambda sends, asks: open_remote(
+                provider,
+                sends=sends,
+                asks_memory=lambda: asks,
+                policy=RetryPolicy(1, first_s=0.001, longest_s=0.1),
+                ratios=RatioStore(tmp_path / "ratios.json"),
+            ),
+        )
+        config = Config(**settings)
+        in_use = memory if provider.uses_memory else None
+        conversations = Conversations(models, memory=in_use, config=config)
+        running = Running(create_app(ServerState(config, memory, True, conversations)))
+        stack.append(running)
+        running.__enter__()
+        client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0, timeout=60)
+        stack.append(client)
+        closing.append(models)
+        return client, model
+
+    stack, closing = [], []
+    yield start
+    for entered in reversed(stack):
+        entered.__exit__(None, None, None)
+    for models in closing:
+        models.close()
+
+
+def test_the_model_elsewhere_is_told_what_is_known_here(served, memory):
+    client, model = served(upstream.says("You are ", "Steve.", counts=upstream.usage(40, 4, cached=30)))
+
+    answer = client.chat.completions.create(model="m", messages=HELLO, user="steve", temperature=0.5)
+
+    assert answer.choices[0].message.content == "You are Steve."
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (40, 4)
+    assert answer.usage.prompt_tokens_details.cached_tokens == 30
+    assert model.asked[0].said == "What is my name?\n\n[facts: name=Steve]"
+    assert model.asked[0].body["temperature"] == 0.5
+    assert "top_p" not in model.asked[0].body
+    assert memory.list_sessions("steve")[0].n_messages == 2
+
+
+def test_stream_of_thoughts_and_tool_calls_goes_through(served):
+    call = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at": "it"}'}}
+    client, model = served(
+        upstream.says({"reasoning_content": "hm"}, {"tool_calls": [call]}, reason="tool_calls")
+    )
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+    with client.chat.completions.stream(model="m", messages=HELLO, tools=[tool]) as stream:
+        final = stream.get_final_completion().choices[0]
+
+    assert final.finish_reason == "tool_calls"
+    assert final.message.tool_calls[0].function.arguments == '{"at": "it"}'
+    assert model.asked[0].body["tools"][0]["function"]["name"] == "look"
+
+
+def test_provider_without_memory_is_told_nothing(served, memory):
+    client, model = served(upstream.says("Who knows?"), uses_memory=False)
+
+    client.chat.completions.create(model="m", messages=HELLO, user="steve")
+
+    assert model.asked[0].said == "What is my name?"
+    assert memory.list_sessions("steve") == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("step", "status", "code"),
+    [
+        (upstream.refuses(400, TOO_LONG), 400, "context_length_exceeded"),
+        (upstream.refuses(401), 502, "upstream_refused"),
+        (upstream.refuses(500), 503, "upstream_unavailable"),
+        (upstream.drops(), 503, "upstream_unavailable"),
+    ],
+)
+def test_fault_before_the_first_word_is_an_http_error(served, memory, stream, step, status, code):
+    client, _ = served(step)
+
+    with pytest.raises(openai.APIStatusError) as caught:
+        client.chat.completions.create(model="m", messages=HELLO, user="steve", stream=stream)
+
+    assert (caught.value.status_code, caught.value.code) == (status, code)
+    assert memory.list_sessions("steve") == []
+
+
+def test_fault_within_the_answer_is_an_error_in_the_stream_and_nothing_is_kept(served, memory):
+    client, _ = served(upstream.breaks_off("You ", "are "))
+    pieces = []
+
+    with pytest.raises(openai.APIError):
+        for chunk in client.chat.completions.create(model="m", messages=HELLO, user="steve", stream=True):
+            pieces.append(chunk.choices[0].delta.content)
+
+    assert "".join(pieces) == "You are "
+    assert memory.list_sessions("steve") == []
+
+
+def test_client_that_goes_away_leaves_the_model_alone(served):
+    client, model = served(upstream.never_ends(pause_s=0.01))
+
+    stream = client.chat.completions.create(model="m", messages=HELLO, stream=True)
+    next(iter(stream))
+    stream.close()
+
+    assert model.left.wait(60)
+
+
+@pytest.mark.parametrize("field", ["stop", "response_format", "tool_choice"])
+def test_what_the_provider_is_not_asked_for_is_refused(served, field):
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    fields = {
+        "stop": {"stop": ["."]},
+        "response_format": {"response_format": {"type": "json_object"}},
+        "tool_choice": {"tools": [tool], "tool_choice": "required"},
+    }
+    client, model = served(upstream.says("No."))
+
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(model="m", messages=HELLO, **fields[field])
+
+    assert caught.value.param == field
+    assert model.asked == []
