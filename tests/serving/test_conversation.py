@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from shepherd.config import Config
@@ -191,5 +193,5 @@ def test_crowding_tails_are_stripped_at_once_and_stay_away(new_service, memory):
         with_tail.append(sum("[facts:" in message.sent for message in turn.draft.prompt()[1:]))
 
     assert max(with_tail) > 1
-    assert any(later < earlier for earlier, later in zip(with_tail, with_tail[1:], strict=False))
+    assert any(later < earlier for earlier, later in pairwise(with_tail))
     assert min(with_tail) >= 1
