@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import os
 import threading
 from dataclasses import dataclass
@@ -189,8 +188,10 @@ class LoadedModel:
 
     def state_identity(self) -> bytes:
         """A digest of all that shapes a saved state: the model, the cache's settings, llama.cpp's version."""
-        settings = self.settings
-        version = importlib.metadata.version("llama-cpp-python")
+        # Here, not above: `shepherd --help` does not load it. Asking the package's metadata takes 4 ms.
+        import llama_cpp
+
+        settings, version = self.settings, llama_cpp.__version__
         flash, kind = self._flash_attention(), self.info.cache_kind
         return identity_of(self.path, version, settings.kv_type, flash, settings.swa_full, kind)
 
