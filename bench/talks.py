@@ -109,9 +109,9 @@ def eight_at_once(side: Side, salt: int, size: Size) -> list[Turn]:
 
 
 def long_answer(side: Side, salt: int, size: Size) -> list[Turn]:
-    """The same short question twice: the second time its answer alone is work."""
+    """The same short question again and again: but for the first time, the answer alone is work."""
     messages = [["user", f"{salt} {_question(0, size)}"]]
-    return [side.turn(messages, size.long_answer) for _ in range(2)]
+    return [side.turn(messages, size.long_answer) for _ in range(size.turns)]
 
 
 def injected(recall: Callable[[str], str]) -> Callable[[Side, int, Size], list[Turn]]:

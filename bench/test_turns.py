@@ -44,7 +44,7 @@ RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 USER = "steve"
 CLIENTS = 8
 SIZES = {"0.5b": talks.Size(turns=3, answer=8, long_answer=16, sentences=1, clients_turns=2, history=3)}
-SIZE = talks.Size(turns=8, answer=24, long_answer=200)
+SIZE = talks.Size(turns=8, answer=24, long_answer=64)
 Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
 
@@ -159,11 +159,12 @@ def _play(run: Run, sides: list[Side], name: str, scenario: Scenario, salt: int)
                 said = sum(len(turn.text) for turn in measured)
                 run.together_per_s.setdefault(side.name, []).append(said / seconds)
             if name == "long answer":
-                n_more = len(turns[1].text) - 1
-                said_s = turns[1].inner_said_s or turns[1].said_s
-                run.per_token_us.setdefault(side.name, []).append(1e6 * said_s / n_more)
-                if turns[1].model_s:
-                    run.inside_us.append(1e6 * turns[1].model_s / (n_more + 1))
+                for turn in measured:
+                    n_more = len(turn.text) - 1
+                    said_s = turn.inner_said_s or turn.said_s
+                    run.per_token_us.setdefault(side.name, []).append(1e6 * said_s / n_more)
+                    if turn.model_s:
+                        run.inside_us.append(1e6 * turn.model_s / (n_more + 1))
             figures.setdefault(side.name, Figures()).add(turns, measured)
 
 
