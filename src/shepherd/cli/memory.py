@@ -7,6 +7,7 @@ import sys
 import time
 from argparse import Namespace
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.jobs import add_jobs_action, changes_jobs, execute_jobs
@@ -223,14 +224,17 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.knowledge import Knowledge
+
     counts = memory.claim(arguments.from_user)
+    n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
     if arguments.json:
-        screen.json(counts)
+        screen.json({**asdict(counts), "nodes": n_nodes})
         return
     screen.note(
-        f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')} and"
-        f" {counted(counts.sessions, 'conversation')} of {arguments.from_user!r} are yours now,"
-        f" {counts.duplicates:,} were before"
+        f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')},"
+        f" {counted(n_nodes, 'node')} and {counted(counts.sessions, 'conversation')} of"
+        f" {arguments.from_user!r} are yours now, {counts.duplicates:,} were before"
     )
 
 

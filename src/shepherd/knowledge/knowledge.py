@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.knowledge import blocks, chunks, dimensions, edges, nodes, retrieval
+from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, nodes, retrieval
 from shepherd.knowledge.blocks import Focused
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.nodes import CHANGEABLE, NewNode
@@ -382,6 +382,20 @@ class Knowledge:
             (self.user_id, node.id),
         )
         return rows[0][0] if rows else node.description
+
+    def claim(self, from_user: str) -> int:
+        """Takes over everything that is kept under another id; how many nodes were new here."""
+        other = storable(from_user)
+        if other in ANONYMOUS_USERS or other == self.user_id:
+            return 0
+
+        def take(connection: Connection, shelf: Shelf) -> int:
+            if self._transactions.find_number(connection, other) is None:
+                return 0
+            source = chunks.shelf_of(connection, self._transactions, other, None)
+            return claim.move(connection, source, shelf, self.now())
+
+        return self._change(take)
 
     # ---- what a model sees
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from shepherd._native.store import Connection, SQLiteError
 from shepherd._native.text import scoped
 from shepherd.errors import StoreCorruptError
-from shepherd.memory import consistency, memories
+from shepherd.memory import chunk_upkeep, consistency, memories
+from shepherd.memory.chunk_index import FileChunks
 from shepherd.memory.database import Database
 from shepherd.memory.maintenance import is_index_outdated, reindex
 from shepherd.memory.records import CheckReport
@@ -38,6 +39,8 @@ def check(database: Database, *, repair: bool) -> CheckReport:
         consistency.mend_rows(connection, memories.add_all, memories.FULL_TEXT)
         if index_problems:
             reindex(connection)
+        if chunk_upkeep.problems(connection, FileChunks()):
+            chunk_upkeep.mend(connection, FileChunks())
     left = {problem for problems in _look(database) for problem in problems}
     return CheckReport(found, tuple(problem for problem in found if problem not in left))
 
@@ -50,17 +53,22 @@ def _look(database: Database) -> tuple[tuple[str, ...], tuple[str, ...], tuple[s
         with database.separate_connection() as connection:
             connection.execute("BEGIN")
             lines = [line for (line,) in connection.execute("PRAGMA integrity_check(20)") if line != "ok"]
-            if damage := tuple(f"SQLite: {line}" for line in lines if "context_fts" not in line):
+            if damage := tuple(f"SQLite: {line}" for line in lines if not _is_of_an_index(line)):
                 return damage, (), ()
             inconsistent = ("the full-text index contradicts itself",) if lines else ()
             other_words, other_hashes = _compare_rows(connection) if not lines else (0, 0)
             index_problems = (*inconsistent, *_index_problems(connection, other_words))
-            return (), index_problems, consistency.problems(connection, other_hashes)
+            row_problems = consistency.problems(connection, other_hashes)
+            return (), index_problems, (*row_problems, *chunk_upkeep.problems(connection, FileChunks()))
     except SQLiteError as error:
         failure = database.failure(error)
         if isinstance(failure, StoreCorruptError):
             return (f"SQLite: {error.message}",), (), ()
         raise failure from error
+
+
+def _is_of_an_index(line: str) -> bool:
+    return "context_fts" in line or "chunks_fts" in line
 
 
 def _index_problems(connection: Connection, other_words: int) -> tuple[str, ...]:

@@ -32,6 +32,10 @@ CHUNK_WEIGHTS = Weights(
 class FileChunks:
     """ChunkIndex over chunks_fts; one per database."""
 
+    # The contentless index keeps a row of sizes for each row it holds.
+    unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunks_fts_docsize)"
+    orphaned = "FROM chunks_fts_docsize WHERE id NOT IN (SELECT id FROM chunks)"
+
     def __init__(self) -> None:
         self._recall = Recall(corpus="chunks")
 
@@ -48,6 +52,10 @@ class FileChunks:
         """Takes the words of chunks out."""
         for chunk_id in chunk_ids:
             connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (chunk_id,))
+
+    def clear(self, connection: Connection) -> None:
+        """Takes the words of all chunks out."""
+        connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('delete-all')")
 
     def search(
         self,

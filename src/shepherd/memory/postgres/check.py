@@ -7,7 +7,8 @@ server's own affair.
 from __future__ import annotations
 
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.memory import consistency, memories
+from shepherd.memory import chunk_upkeep, consistency, memories
+from shepherd.memory.postgres.chunk_index import ServerChunks
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.terms import TERMS, add_all, terms_of
 from shepherd.memory.records import CheckReport
@@ -55,6 +56,8 @@ def check(database: Database, *, repair: bool) -> CheckReport:
         consistency.mend_rows(connection, add_all, TERMS)
         if index_problems:
             _reindex(connection)
+        if chunk_upkeep.problems(connection, ServerChunks()):
+            chunk_upkeep.mend(connection, ServerChunks())
 
     database.write_locked("schema", mend)
     left = {problem for problems in database.read(_look) for problem in problems}
@@ -87,7 +90,8 @@ def _look(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
         problems.append("the index of terms was made by another version of the tokenizer")
     elif other_terms:
         problems.append(f"{other_terms} memories are in the index of terms with other words")
-    return tuple(problems), consistency.problems(connection, other_hashes)
+    row_problems = consistency.problems(connection, other_hashes)
+    return tuple(problems), (*row_problems, *chunk_upkeep.problems(connection, ServerChunks()))
 
 
 def _compare_rows(connection: Connection) -> tuple[int, int]:
@@ -106,7 +110,12 @@ def _compare_rows(connection: Connection) -> tuple[int, int]:
 
 def _lock(connection: Connection) -> None:
     # Writers wait; readers see what was there before.
-    connection.run("LOCK TABLE tenants, context, context_terms IN SHARE ROW EXCLUSIVE MODE")
+    connection.run(
+        "LOCK TABLE tenants, context, context_terms, knowledge_sums, nodes, edges, chunks, chunk_terms"
+        " IN SHARE ROW EXCLUSIVE MODE"
+    )
+        "LOCK TABLE tenants, context, context_terms, knowledge_sums, nodes, edges, chunks, chunk_terms IN SHARE ROW EXCLUSIVE MODE"
+    )
 
 
 def _reindex(connection: Connection) -> None:
@@ -115,5 +124,6 @@ def _reindex(connection: Connection) -> None:
     for (tenant,) in connection.execute("SELECT number FROM tenants"):
         memories.reindex(connection, tenant, TERMS)
     consistency.mend_sums(connection)
+    chunk_upkeep.reindex(connection, ServerChunks())
     connection.execute("DELETE FROM meta WHERE key = 'tokenizer_version'")
     connection.execute("INSERT INTO meta(key, value) VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))

@@ -22,6 +22,9 @@ _INSERT = (
 class ServerChunks:
     """ChunkIndex over chunk_terms."""
 
+    unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunk_terms)"
+    orphaned = "FROM chunk_terms WHERE id NOT IN (SELECT id FROM chunks)"
+
     def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
         """Puts the words of each (id, text) in; how many words each has, with repeats."""
         found = [(chunk_id, terms_of(tenant, text, "")) for chunk_id, text in chunks]
@@ -36,6 +39,10 @@ class ServerChunks:
     def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
         """Takes the words of chunks out."""
         connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (list(chunk_ids),))  # type: ignore[arg-type]
+
+    def clear(self, connection: Connection) -> None:
+        """Takes the words of all chunks out."""
+        connection.execute("DELETE FROM chunk_terms")
 
     def search(
         self,

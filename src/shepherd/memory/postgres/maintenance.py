@@ -103,8 +103,9 @@ def settle(database: Database) -> None:
     """Sorts what the index has only collected, and counts what the planner goes by."""
 
     def tidy(connection: Connection) -> None:
-        connection.execute("SELECT gin_clean_pending_list('context_terms_gin'::regclass)")
-        connection.run("ANALYZE context, context_terms")
+        for index in ("context_terms_gin", "chunk_terms_gin"):
+            connection.execute("SELECT gin_clean_pending_list(?::text::regclass)", (index,))
+        connection.run("ANALYZE context, context_terms, chunks, chunk_terms, nodes, edges")
 
     # Only the tables' owner may; autovacuum comes by itself, later.
     with contextlib.suppress(StoreReadOnlyError):
