@@ -114,8 +114,6 @@ def _lock(connection: Connection) -> None:
         "LOCK TABLE tenants, context, context_terms, knowledge_sums, nodes, edges, chunks, chunk_terms"
         " IN SHARE ROW EXCLUSIVE MODE"
     )
-        "LOCK TABLE tenants, context, context_terms, knowledge_sums, nodes, edges, chunks, chunk_terms IN SHARE ROW EXCLUSIVE MODE"
-    )
 
 
 def _reindex(connection: Connection) -> None:
