@@ -36,6 +36,11 @@ class ChunkIndex(Protocol):
     def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
         """Takes the words of chunks out."""
 
+    def note_removed(
+        self, connection: Connection, tenant: int, version: int, chunk_ids: Sequence[int]
+    ) -> None:
+        """These chunks are gone as of `version` of the tenant's chunks, for who holds them in main memory."""
+
     def search(
         self,
         connection: Connection,

@@ -145,3 +145,44 @@ def test_boosts_reorder_and_do_not_decide_who_is_there(knowledge):
     assert by_name[0].title == "Miller"
     assert by_name[0].score == pytest.approx(by_name[0].relevance + 0.15)
     assert {hit.id for hit in by_date} == {hit.id for hit in plain}
+
+
+changes = st.one_of(
+    st.tuples(st.just("add"), sentences),
+    st.tuples(st.just("replace"), sentences),
+    st.tuples(st.just("delete"), st.just("")),
+    st.tuples(st.just("wait"), st.just("")),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(changes, min_size=1, max_size=10), st.randoms(use_true_random=False))
+def test_the_index_in_memory_finds_what_the_database_finds(path: Path, history, chance: random.Random):
+    with tempfile.TemporaryDirectory() as folder:
+        opened = [
+            Memory(Path(folder, "memory.db"), clock=lambda: NOW, recall_cache_mb=megabytes)
+            for megabytes in (64, 0)
+        ]
+        hot, cold = (Knowledge(memory.transactions, "steve", clock=lambda: NOW) for memory in opened)
+        recall = opened[0]._store._chunk_recall  # type: ignore[attr-defined]
+        hot.add_node("first", source_text="walrus " * 300)
+        for kind, text in history:
+            ids = [node.id for node in cold.list_nodes(limit=100)]
+            if kind == "add":
+                chance.choice([hot, cold]).add_node("node", source_text=text, notes=text[:40])
+            elif kind == "replace" and ids:
+                chance.choice([hot, cold]).update_node(chance.choice(ids), source_text=text)
+            elif kind == "delete" and ids:
+                chance.choice([hot, cold]).delete_node(chance.choice(ids))
+            else:
+                assert recall.wait()
+            query = " ".join(chance.choices(WORDS, k=3))
+            assert hot.search(query, 20) == cold.search(query, 20)
+        assert recall.wait()
+        hot.search("walrus")
+        assert recall.wait()
+        assert hot.search("walrus otter", 50) == cold.search("walrus otter", 50)
+        assert recall.n_users == 1
+        assert opened[0].check(repair=False).ok
+        for memory in opened:
+            memory.close()

@@ -438,9 +438,9 @@ def count_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     built: list[int] = []
     original: Callable[..., Any] = hot.hot_rows.build
 
-    def build(read: Any, tenant: int) -> Any:
+    def build(read: Any, tables: Any, tenant: int) -> Any:
         built.append(tenant)
-        return original(read, tenant)
+        return original(read, tables, tenant)
 
     monkeypatch.setattr(hot.hot_rows, "build", build)
     return built

@@ -84,16 +84,20 @@ def remove(connection: Connection, shelf: Shelf, node_id: int, part: Part) -> No
         (shelf.user_id, node_id, part),
     )
     if rows:
-        shelf.index.remove(connection, [chunk_id for chunk_id, _ in rows])
-        _count(connection, shelf, -len(rows), -sum(length for _, length in rows))
+        gone = [chunk_id for chunk_id, _ in rows]
+        shelf.index.remove(connection, gone)
+        version = _count(connection, shelf, -len(rows), -sum(length for _, length in rows))
+        shelf.index.note_removed(connection, shelf.number, version, gone)
 
 
-def _count(connection: Connection, shelf: Shelf, n: int, length: int) -> None:
-    connection.execute(
-        "UPDATE knowledge_sums SET n = n + ?, total_length = total_length + ?, version = version + 1"
-        " WHERE number = ?",
-        (n, length, shelf.number),
+def _count(connection: Connection, shelf: Shelf, n: int, length: int) -> int:
+    """The version from now on: one more for each chunk that came, one more for all that went together."""
+    [(version,)] = connection.execute(
+        "UPDATE knowledge_sums SET n = n + ?, total_length = total_length + ?, version = version + ?"
+        " WHERE number = ? RETURNING version",
+        (n, length, max(n, 1), shelf.number),
     )
+    return int(version)
 
 
 # ---- reading

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shepherd._native.rank import Weights
-from shepherd._native.store import Recall
 from shepherd._native.text import scoped
+from shepherd.memory.hot import HotRecall
 from shepherd.transactions import ChunkHit, Connection
 
 __all__ = ["CHUNK_WEIGHTS", "FileChunks"]
@@ -29,15 +29,19 @@ CHUNK_WEIGHTS = Weights(
 )
 
 
+# Of chunk_changes: who is further behind reads everything again.
+_KEPT_VERSIONS = 4096
+
+
 class FileChunks:
-    """ChunkIndex over chunks_fts; one per database."""
+    """ChunkIndex over chunks_fts; searching needs the hot indexes of the database."""
 
     # The contentless index keeps a row of sizes for each row it holds.
     unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunks_fts_docsize)"
     orphaned = "FROM chunks_fts_docsize WHERE id NOT IN (SELECT id FROM chunks)"
 
-    def __init__(self) -> None:
-        self._recall = Recall(corpus="chunks")
+    def __init__(self, recall: HotRecall | None = None) -> None:
+        self._recall = recall
 
     def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
         """Puts the words of each (id, text) in; how many words each has, with repeats."""
@@ -53,6 +57,18 @@ class FileChunks:
         for chunk_id in chunk_ids:
             connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (chunk_id,))
 
+    def note_removed(
+        self, connection: Connection, tenant: int, version: int, chunk_ids: Sequence[int]
+    ) -> None:
+        """Tells hot indexes which chunks they have no more at `version`."""
+        for chunk_id in chunk_ids:
+            connection.execute(
+                "INSERT OR IGNORE INTO chunk_changes VALUES(?, ?, ?)", (tenant, version, chunk_id)
+            )
+        connection.execute(
+            "DELETE FROM chunk_changes WHERE tenant = ? AND version <= ?", (tenant, version - _KEPT_VERSIONS)
+        )
+
     def clear(self, connection: Connection) -> None:
         """Takes the words of all chunks out."""
         connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('delete-all')")
@@ -67,6 +83,7 @@ class FileChunks:
         min_relevance: float,
     ) -> list[ChunkHit]:
         """The best chunks of a tenant, best first, ties to the larger id."""
+        assert self._recall is not None
         return self._recall.search(
             connection,  # type: ignore[arg-type]  # of the one engine that this serves
             tenant,

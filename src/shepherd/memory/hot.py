@@ -17,12 +17,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from shepherd._native.hot import HotIndex
-from shepherd._native.store import Connection, SQLiteError
+from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.errors import ShepherdError
 from shepherd.memory import hot_rows
 from shepherd.memory.database import Database
 from shepherd.memory.hot_files import HotFiles
-from shepherd.memory.hot_rows import Followed
+from shepherd.memory.hot_rows import MEMORIES, Followed, Tables
 
 __all__ = ["HotRecall"]
 
@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 
 # An index of fewer memories is made faster than a file is worth: 10 ms for 1,000.
 _LEAST_SAVED = 5_000
-# A guess of an index's size before it is there: bytes per memory, of users with many and with few.
-_BYTES_PER_MEMORY = 240
 # More new rows than this are left to the background: about 1 ms.
 _MOST_AT_ONCE = 64
 
@@ -57,10 +55,20 @@ class _Slot:
 class HotRecall:
     """Searches of one database: by the user's hot index where it can be, else by FTS5. Thread-safe."""
 
-    def __init__(self, database: Database, *, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        limit_bytes: int,
+        tables: Tables = MEMORIES,
+        recall: Recall | None = None,
+    ) -> None:
         self._database = database
         self._limit_bytes = limit_bytes
-        self._files = HotFiles(database)
+        self._tables = tables
+        self._recall = recall or database.recall  # by FTS5, over the same tables
+        self._version = f"SELECT version FROM {tables.sums} WHERE number = ?"
+        self._files = HotFiles(database, tables)
         self._slots: dict[int, _Slot] = {}
         self._clock = 0
         self._lock = threading.Lock()
@@ -84,19 +92,19 @@ class HotRecall:
         slot = self._slots.get(tenant)
         if slot is not None and slot.index is not None:
             self._clock = slot.used = self._clock + 1
-            rows = connection.execute("SELECT version FROM tenants WHERE number = ?", (tenant,))
+            rows = connection.execute(self._version, (tenant,))
             found = slot.index.search(rows[0][0], keywords, k, now, **options) if rows else None
             if found is not None:
                 return found
         if slot is None or not slot.failed:
             self._want(tenant)
-        return self._database.recall.search(connection, tenant, keywords, k, now, **options)
+        return self._recall.search(connection, tenant, keywords, k, now, **options)
 
     def is_hot(self, connection: Connection, tenant: int) -> bool:
         """Whether this transaction's questions are answered by the index."""
         slot = self._slots.get(tenant)
         counts = slot.index.counts() if slot is not None and slot.index is not None else None
-        rows = connection.execute("SELECT version FROM tenants WHERE number = ?", (tenant,))
+        rows = connection.execute(self._version, (tenant,))
         return counts is not None and bool(rows) and counts["version"] == rows[0][0]
 
     # ---- changes
@@ -143,7 +151,7 @@ class HotRecall:
                 surplus, missing = hot_rows.differences(connection, slot.followed)
                 if surplus or missing:
                     slot.index = slot.followed = None
-                    counted = f"{len(surplus)} memories too many, {len(missing)} too few"
+                    counted = f"{len(surplus)} {self._tables.noun} too many, {len(missing)} too few"
                     problems.append(f"hot index of tenant {tenant}: {counted}")
         return problems
 
@@ -228,7 +236,7 @@ class HotRecall:
                 return
 
     def _build(self, tenant: int) -> Followed | None:
-        for built in hot_rows.build(self._database.read, tenant):
+        for built in hot_rows.build(self._database.read, self._tables, tenant):
             if self._is_closing or built is not None:
                 return built
         return None
@@ -252,8 +260,8 @@ class HotRecall:
 
     def _fits(self, tenant: int) -> bool:
         with self._database.read() as connection:
-            rows = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
-        return not rows or rows[0][0] * _BYTES_PER_MEMORY <= self._limit_bytes
+            rows = connection.execute(f"SELECT n FROM {self._tables.sums} WHERE number = ?", (tenant,))
+        return not rows or rows[0][0] * self._tables.bytes_per_row <= self._limit_bytes
 
     def _evict(self, newest: _Slot) -> None:
         while self.n_bytes > self._limit_bytes:
@@ -285,8 +293,9 @@ def _n_behind(connection: Connection, followed: Followed | None) -> int:
     if followed is None:
         return 1 << 62
     rows = connection.execute(
-        "SELECT next_sequence, (SELECT count(*) FROM context_changes WHERE tenant = ?1 AND version > ?2)"
-        " FROM tenants WHERE number = ?1",
+        f"SELECT {followed.tables.next_sequence},"
+        f" (SELECT count(*) FROM {followed.tables.changes} WHERE tenant = ?1 AND version > ?2)"
+        f" FROM {followed.tables.sums} WHERE number = ?1",
         (followed.tenant, followed.version),
     )
     # A changed row has to be looked for in all lists: as much as thousands of new ones.

@@ -5,7 +5,7 @@ makes it one of this database is a random number that the database stores with t
 written: after a backup was put back, or a crash lost the last commits, the numbers differ, and where they
 are equal all that the database went through since is in its list of changes.
 
-    folder   <database>-hot, mode 0700, a file per tenant number, mode 0600
+    folder   <database>-hot, mode 0700, a file per tenant number and corpus, mode 0600
     file     token, version, next_sequence (64 bits each), then what HotIndex.save gives, with its checksum
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from shepherd._native.hot import HotIndex
 from shepherd.errors import StoreError
 from shepherd.memory.database import Database
-from shepherd.memory.hot_rows import Followed
+from shepherd.memory.hot_rows import Followed, Tables
 from shepherd.memory.schema import memory_range
 
 __all__ = ["HotFiles"]
@@ -31,8 +31,9 @@ _HEAD = struct.Struct("<qqq")
 class HotFiles:
     """The saved indexes of one database. No error comes out: what cannot be kept or read is made again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, tables: Tables) -> None:
         self._database = database
+        self._tables = tables
         self._folder = Path(database.path + "-hot")
 
     def save(self, followed: Followed) -> bool:
@@ -41,7 +42,7 @@ class HotFiles:
         if saved is None or self._database.read_only:
             return False
         token = secrets.randbits(62)
-        target = self._folder / str(followed.tenant)
+        target = self._folder / self._name(followed.tenant)
         part = target.with_suffix(".part")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -50,7 +51,7 @@ class HotFiles:
                 file.write(saved)
             with self._database.write() as connection:
                 connection.execute(
-                    "INSERT OR REPLACE INTO meta VALUES(?, ?)", (_token_key(followed.tenant), token)
+                    "INSERT OR REPLACE INTO meta VALUES(?, ?)", (self._token_key(followed.tenant), token)
                 )
             os.replace(part, target)
         except (OSError, StoreError):
@@ -62,7 +63,7 @@ class HotFiles:
     def load(self, tenant: int) -> Followed | None:
         """The saved index of a tenant, to be caught up; None when there is none that can be trusted."""
         try:
-            whole = memoryview((self._folder / str(tenant)).read_bytes())
+            whole = memoryview((self._folder / self._name(tenant)).read_bytes())
             token, version, next_sequence = _HEAD.unpack_from(whole)
             index = HotIndex.load(whole[_HEAD.size :], memory_range(tenant)[0])
         except (OSError, ValueError, struct.error):
@@ -70,7 +71,7 @@ class HotFiles:
         counts = index.counts()
         if counts is None or counts["version"] != version or token != self._token(tenant):
             return None
-        return Followed(tenant, index, version, next_sequence)
+        return Followed(self._tables, tenant, index, version, next_sequence)
 
     @property
     def n_bytes(self) -> int:
@@ -82,9 +83,11 @@ class HotFiles:
 
     def _token(self, tenant: int) -> int | None:
         with self._database.read() as connection:
-            rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_token_key(tenant),))
+            rows = connection.execute("SELECT value FROM meta WHERE key = ?", (self._token_key(tenant),))
         return rows[0][0] if rows else None
 
+    def _name(self, tenant: int) -> str:
+        return f"{self._tables.name}{tenant}"
 
-def _token_key(tenant: int) -> str:
-    return f"hot_index:{tenant}"
+    def _token_key(self, tenant: int) -> str:
+        return f"hot_index:{self._name(tenant)}"

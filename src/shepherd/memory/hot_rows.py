@@ -1,6 +1,7 @@
 """From rows to a hot index: built page by page, and brought up to date from what has changed since.
 
-Knows which rows a version of a user's memories stands for; nothing of threads, limits or files.
+Knows which rows a version of a user's memories stands for; nothing of threads, limits or files. What is said
+of memories holds for the chunks of knowledge too, which have tables of their own (Tables).
 
 An index belongs to a version of its user in `tenants`. Each memory that is added raises `version` and
 `next_sequence` by one; a change of stored rows raises `version` by one and names the rows in
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyroaring import BitMap
 
@@ -20,46 +22,99 @@ from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection
 from shepherd.memory.schema import memory_range
 
-__all__ = ["Followed", "build", "catch_up", "differences"]
+__all__ = ["CHUNKS", "MEMORIES", "Followed", "Tables", "build", "catch_up", "differences"]
 
 # Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
 _PAGE = 500
-_COLUMNS = "id, timestamp, doc_len, thread, label, asks, user_message, assistant_response"
-_AFTER = f"SELECT {_COLUMNS} FROM context WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}"
-_ONE = f"SELECT {_COLUMNS} FROM context WHERE id = ?"
-_STATE = "SELECT version, next_sequence, n, total_length FROM tenants WHERE number = ?"
+
+
+class Tables(NamedTuple):
+    """Where the rows of a corpus lie; recall.c has the same tables. `name` is of the saved indexes."""
+
+    name: str
+    noun: str
+    sums: str
+    next_sequence: str
+    rows: str
+    columns: str
+    changes: str
+    ids: str
+    # A guess of an index's size before it is there: bytes per row, of users with many and with few.
+    bytes_per_row: int
+
+    @property
+    def after(self) -> str:
+        """The next rows of a range of ids."""
+        return f"SELECT {self.columns} FROM {self.rows} WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}"
+
+    @property
+    def one(self) -> str:
+        """One row."""
+        return f"SELECT {self.columns} FROM {self.rows} WHERE id = ?"
+
+    @property
+    def state(self) -> str:
+        """Version, next sequence, number of rows and their length, of a tenant."""
+        return f"SELECT version, {self.next_sequence}, n, total_length FROM {self.sums} WHERE number = ?"
+
+
+MEMORIES = Tables(
+    name="",
+    noun="memories",
+    sums="tenants",
+    next_sequence="next_sequence",
+    rows="context",
+    columns="id, timestamp, doc_len, thread, label, asks, user_message, assistant_response",
+    changes="context_changes",
+    ids="context INDEXED BY context_docs",
+    bytes_per_row=240,
+)
+CHUNKS = Tables(
+    name="chunks-",
+    noun="chunks",
+    sums="knowledge_sums",
+    next_sequence="next_chunk",
+    rows="chunks",
+    columns="id, 0, doc_len, node_id, 0, 0, '', text",
+    changes="chunk_changes",
+    ids="chunks INDEXED BY chunks_docs",
+    bytes_per_row=1000,
+)
 
 
 @dataclass(slots=True)
 class Followed:
     """A hot index and the state of its user that it was last brought to."""
 
+    tables: Tables
     tenant: int
     index: HotIndex
     version: int
     next_sequence: int
 
 
-def build(read: Callable[[], AbstractContextManager[Connection]], tenant: int) -> Iterator[Followed | None]:
+def build(
+    read: Callable[[], AbstractContextManager[Connection]], tables: Tables, tenant: int
+) -> Iterator[Followed | None]:
     """Reads all of a tenant's memories; yields None after each page, and at last an index to be caught up.
 
     Each page is a transaction of its own: what changes meanwhile is in `context_changes`.
     """
     with read() as connection:
-        rows = connection.execute(_STATE, (tenant,))
+        rows = connection.execute(tables.state, (tenant,))
     version, next_sequence = rows[0][:2] if rows else (0, 1)
     first, _ = memory_range(tenant)
     index = HotIndex(first)
     after, last = first - 1, first + next_sequence - 1
     while True:
         with read() as connection:
-            page = connection.execute(_AFTER, (after, last))
+            page = connection.execute(tables.after, (after, last))
         if not page:
             break
         index.add(page)
         after = page[-1][0]
         yield None
-    yield Followed(tenant, index, version, next_sequence)
+    yield Followed(tables, tenant, index, version, next_sequence)
 
 
 def catch_up(connection: Connection, followed: Followed) -> bool:
@@ -67,12 +122,12 @@ def catch_up(connection: Connection, followed: Followed) -> bool:
 
     ValueError when rows and sums do not fit together.
     """
-    rows = connection.execute(_STATE, (followed.tenant,))
+    rows = connection.execute(followed.tables.state, (followed.tenant,))
     if not rows:
         return False
     version, next_sequence, n_memories, total_length = rows[0]
     changes = connection.execute(
-        "SELECT version, id FROM context_changes WHERE tenant = ? AND version > ?",
+        f"SELECT version, id FROM {followed.tables.changes} WHERE tenant = ? AND version > ?",
         (followed.tenant, followed.version),
     )
     n_added = next_sequence - followed.next_sequence
@@ -91,7 +146,7 @@ def _change(connection: Connection, followed: Followed, memory_ids: set[int]) ->
     known = {i for i in memory_ids if i < followed.index.first_id + followed.next_sequence}
     if not known:
         return
-    found = {i: rows[0] for i in known if (rows := connection.execute(_ONE, (i,)))}
+    found = {i: rows[0] for i in known if (rows := connection.execute(followed.tables.one, (i,)))}
     followed.index.remove(known - found.keys())
     for row in found.values():
         followed.index.replace(row)
@@ -100,7 +155,7 @@ def _change(connection: Connection, followed: Followed, memory_ids: set[int]) ->
 def _add(connection: Connection, followed: Followed, next_sequence: int) -> None:
     first = followed.index.first_id
     after, last = first + followed.next_sequence - 1, first + next_sequence - 1
-    while after < last and (page := connection.execute(_AFTER, (after, last))):
+    while after < last and (page := connection.execute(followed.tables.after, (after, last))):
         followed.index.add(page)
         after = page[-1][0]
 
@@ -112,7 +167,7 @@ def differences(connection: Connection, followed: Followed) -> tuple[BitMap, Bit
     stored = BitMap(
         memory_id - first
         for (memory_id,) in connection.execute(
-            "SELECT id FROM context INDEXED BY context_docs WHERE id BETWEEN ? AND ?", (first, last)
+            f"SELECT id FROM {followed.tables.ids} WHERE id BETWEEN ? AND ?", (first, last)
         )
     )
     return indexed - stored, stored - indexed

@@ -236,6 +236,12 @@ _TABLES = (
     "CREATE UNIQUE INDEX chunks_node ON chunks(user_id, node_id, part, idx)",
     # Covers what ranking keeps in memory, as context_docs does.
     "CREATE INDEX chunks_docs ON chunks(id, doc_len, node_id)",
+    # As context_changes: which chunks are gone since a version.
+    """CREATE TABLE chunk_changes(
+        tenant INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     """CREATE VIRTUAL TABLE chunks_fts USING fts5(
         text, content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
 )

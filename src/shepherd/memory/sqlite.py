@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd._native.store import Connection
+from shepherd._native.store import Connection, Recall
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
 from shepherd.memory import check, claim, facts, maintenance, memories, pruning, recalls, search, tenants
 from shepherd.memory.chunk_index import FileChunks
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
+from shepherd.memory.hot_rows import CHUNKS
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
 from shepherd.memory.store import MemoryStore
 from shepherd.sizes import parse_limit
@@ -57,10 +58,16 @@ class SQLiteStore(MemoryStore):
         busy_timeout_s: float = 5.0,
     ) -> None:
         super().__init__()
-        self.chunks = FileChunks()
         self._limit_bytes = parse_limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self._recall = HotRecall(self._database, limit_bytes=recall_cache_mb << 20)
+        self._chunk_recall = HotRecall(
+            self._database,
+            limit_bytes=recall_cache_mb << 20,
+            tables=CHUNKS,
+            recall=Recall(corpus="chunks"),
+        )
+        self.chunks = FileChunks(self._chunk_recall)
         self._tenants: dict[str, int] = {}
         if not read_only:
             self._refresh_index()
@@ -163,7 +170,7 @@ class SQLiteStore(MemoryStore):
     def check(self, repair: bool) -> CheckReport:
         """Looks for damage, and mends what can be mended."""
         report = check.check(self._database, repair=repair)
-        dropped = tuple(self._recall.check())
+        dropped = (*self._recall.check(), *self._chunk_recall.check())
         return CheckReport((*report.problems, *dropped), (*report.repaired, *dropped)) if dropped else report
 
     def settle(self) -> None:
@@ -181,6 +188,7 @@ class SQLiteStore(MemoryStore):
             with contextlib.suppress(StoreError), self._database.write() as connection:
                 recalls.write(connection, self._recalls.take())
         self._recall.close()
+        self._chunk_recall.close()
         self._database.close()
 
     # ---- transactions

@@ -40,6 +40,11 @@ class ServerChunks:
         """Takes the words of chunks out."""
         connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (list(chunk_ids),))  # type: ignore[arg-type]
 
+    def note_removed(
+        self, connection: Connection, tenant: int, version: int, chunk_ids: Sequence[int]
+    ) -> None:
+        """Nobody keeps a server's chunks in main memory."""
+
     def clear(self, connection: Connection) -> None:
         """Takes the words of all chunks out."""
         connection.execute("DELETE FROM chunk_terms")
