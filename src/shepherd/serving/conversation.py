@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from shepherd.config import Config
@@ -35,6 +36,8 @@ _log = logging.getLogger(__name__)
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 # Answers whose sampled ids are kept for the request that brings their text back: about 2 KB each.
 _KEPT_ANSWERS = 4096
+# Texts whose length in tokens is kept.
+_COUNTED = 8192
 
 
 class Turn:
@@ -99,6 +102,8 @@ class Conversations:
         self._memory = memory
         self._writes = writes_memory
         self._keeper = None if memory is None else Keeper(memory, config, worker)
+        # The same messages come with every request of a conversation.
+        self._counted = lru_cache(_COUNTED)(self._count)
         self._answers: Recent[tuple[str, str], tuple[tuple[int, ...], str]] = Recent(_KEPT_ANSWERS)
 
     def begin(self, request: ChatRequest) -> Turn:
@@ -110,7 +115,14 @@ class Conversations:
         model = self.models.take({*_set_in(self.config), *request.sampling}, uses_memory=request.uses_memory)
         try:
             restored = self._restored(request)
-            draft = Draft.begin(request, restored, model, self.config, recalls=self._recalls(request))
+            draft = Draft.begin(
+                request,
+                restored,
+                model,
+                self.config,
+                recalls=self._recalls(request),
+                count=self._counted if isinstance(model, Engine) else model.count_tokens,
+            )
             draft.strip()
             self._recall(request, draft, restored)
             draft.make_room()
@@ -157,6 +169,10 @@ class Conversations:
                 is_whole=reason != "cancelled",
                 model_name=self.models.name,
             )
+
+    def _count(self, text: str) -> int:
+        assert self.models.engine is not None
+        return self.models.engine.count_tokens(text)
 
     def _restored(self, request: ChatRequest) -> Restored:
         """The conversation with the tails that it had, and our answers as they were sampled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,8 @@ class Draft:
     """A prompt while it is made, for one model.
 
     `messages` are the client's, with tails; `kept` are the indices of those that the model will see, beside
-    `system`, which stands for all that came before the first message of a person.
+    `system`, which stands for all that came before the first message of a person. `count` gives the tokens
+    of a text.
     """
 
     messages: list[Message]
@@ -37,12 +38,20 @@ class Draft:
     model: ChatModel
     max_tokens: int
     retention: Retention
+    count: Callable[[str], int]
     injection: Injection = field(default_factory=Injection)
     stripped: set[int] = field(default_factory=set)
 
     @classmethod
     def begin(
-        cls, request: ChatRequest, restored: Restored, model: ChatModel, config: Config, *, recalls: bool
+        cls,
+        request: ChatRequest,
+        restored: Restored,
+        model: ChatModel,
+        config: Config,
+        *,
+        recalls: bool,
+        count: Callable[[str], int],
     ) -> Draft:
         """The prompt before anything is recalled. What had left the window stays out."""
         messages = list(restored.messages)
@@ -57,6 +66,7 @@ class Draft:
             model,
             request.max_tokens or config.max_tokens,
             config.injection_retention,
+            count,
         )
 
     @property
@@ -130,7 +140,7 @@ class Draft:
         window = self.model.window_tokens
         if len(text) >= window * _MOST_CHARS_PER_TOKEN:
             return window
-        return self.model.count_tokens(text) + _FRAME_TOKENS
+        return self.count(text) + _FRAME_TOKENS
 
 
 def _bytes(text: str) -> int:
