@@ -15,7 +15,7 @@ from shepherd.config import Config
 from shepherd.memory import Memory
 from shepherd.serving import gates
 from shepherd.serving.guards import host_of, names_in
-from shepherd.serving.state import ServerState
+from shepherd.serving.session_server import SessionState
 from tests.serving.running import Running
 
 MB = 1 << 20
@@ -35,7 +35,7 @@ class Waiting:
         self.may_end = threading.Event()
         self.n_waiting = threading.Semaphore(0)
         self.app = FastAPI()
-        self.app.state.shepherd = state = ServerState(config, memory, True, conversations=None)
+        self.app.state.shepherd = state = SessionState(config, memory, True)
         self.app.add_api_route("/wait", self.wait)
         self.app.add_api_route("/echo", self.echo, methods=["GET", "POST"])
         gates.install(self.app, state)

@@ -14,7 +14,7 @@ from shepherd.serving.app import create_app
 from shepherd.serving.errors import Denied
 from shepherd.serving.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.serving.keys import is_loopback, require_keys_for
-from shepherd.serving.state import ServerState
+from shepherd.serving.session_server import SessionState
 from tests.serving.running import Running
 
 OWNERS = ("anna", "bob")
@@ -116,9 +116,7 @@ def keys(memory):
 @pytest.fixture(scope="module")
 def server(memory, keys):
     config = Config(user_id="admin")
-    with Running(
-        create_app(ServerState(config, memory, True, conversations=None, needs_key=True))
-    ) as running:
+    with Running(create_app(SessionState(config, memory, True, needs_key=True))) as running:
         yield running
 
 
@@ -275,7 +273,7 @@ def test_without_keys_the_user_is_the_requests_then_the_configured_then_nobody(
     with Memory(tmp_path / "memory.db") as memory:
         for user in ("anna", "admin", "anna/dog"):
             memory.set_fact("user", user, user)
-        state = ServerState(Config(user_id=configured), memory, True, conversations=None)
+        state = SessionState(Config(user_id=configured), memory, True)
 
         def known(client, **params: str) -> list[str]:
             return [fact["value"] for fact in client.get("/v1/facts", params=params).json()["data"]]
@@ -289,7 +287,7 @@ def test_without_keys_the_user_is_the_requests_then_the_configured_then_nobody(
 
 def test_the_first_key_closes_a_running_server(tmp_path):
     with Memory(tmp_path / "memory.db") as memory:
-        state = ServerState(Config(user_id="admin"), memory, True, conversations=None)
+        state = SessionState(Config(user_id="admin"), memory, True)
         with Running(create_app(state)) as running, running.client() as client:
             assert client.get("/v1/facts").status_code == 200
             key, record = memory.keys.create("anna", ["memory"])

@@ -14,6 +14,7 @@ from shepherd.providers import ProviderTable
 from shepherd.serving.app import create_app
 from shepherd.serving.conversation import Conversations
 from shepherd.serving.models import Models
+from shepherd.serving.session_server import SessionState
 from shepherd.serving.state import Served, ServerState
 from tests.serving.running import Running
 from tests.serving.test_identity import ODD_NAMES, REFUSED, everything_of
@@ -64,7 +65,7 @@ def server(memory, keys, answers, scripted_model) -> Iterator[Running]:
 
 
 def test_every_endpoint_but_health_is_closed_without_a_good_key(server, keys, memory, answers):
-    paths = create_app(ServerState(Config(), None, False, conversations=None)).openapi()["paths"]
+    paths = create_app(SessionState(Config(), None, False)).openapi()["paths"]
     before, n_answers = everything_of(memory, "bob"), len(answers)
 
     for who in ("none", "wrong", "foreign", "revoked"):

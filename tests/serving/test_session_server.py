@@ -16,8 +16,7 @@ from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
-from shepherd.serving.session_server import create_session_app
-from shepherd.serving.state import ServerState
+from shepherd.serving.session_server import SessionState, create_session_app
 from tests import models
 from tests.assistant.test_tool_loop import SETS_NAME
 from tests.serving.running import Running
@@ -47,7 +46,7 @@ def memory(tmp_path) -> Iterator[Memory]:
 def served(engine: Engine, memory: Memory, **settings: object) -> Iterator[Running]:
     config = Config(temperature=0.0, user_id="steve", **settings)
     assistant = Assistant(engine=engine, memory=memory, config=config)
-    app = create_session_app(assistant, ServerState(config, memory, True, conversations=None))
+    app = create_session_app(assistant, SessionState(config, memory, True))
     with Running(app, ending=app.state.conversation.close) as running:
         yield running
 
