@@ -58,6 +58,11 @@ class ApiKeys:
             return None
         return self._store.find_key(hash_of(key))
 
+    @property
+    def are_in_file(self) -> bool:
+        """Whether a look takes microseconds; else it is a question to a server, which may not answer soon."""
+        return self._store.is_in_file
+
     def are_any(self) -> bool:
         """Whether there ever was a key."""
         return self._store.has_keys()

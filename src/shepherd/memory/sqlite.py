@@ -47,6 +47,7 @@ class SQLiteStore(MemoryStore):
     """MemoryStore on the file at `path`; created when missing, refused when not ours."""
 
     terms = memories.FULL_TEXT
+    is_in_file = True
 
     def __init__(
         self,

@@ -48,6 +48,8 @@ class MemoryStore(ABC):
     """One database of memories, facts and sessions of many users."""
 
     terms: TermIndex
+    # Whether a look at one row takes microseconds, and nobody can hold it up: no thread is worth it.
+    is_in_file: bool
     chunks: ChunkIndex
 
     def __init__(self) -> None:

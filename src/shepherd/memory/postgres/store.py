@@ -55,6 +55,7 @@ class PostgresStore(MemoryStore):
     """
 
     terms = TERMS
+    is_in_file = False
 
     def __init__(
         self, url: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
