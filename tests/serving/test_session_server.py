@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 
 import httpx
 import pytest
@@ -286,6 +287,25 @@ def test_another_owners_key_has_no_part_in_it(server, memory):
             assert client.post("/request", json={"prompt": "hello"}).status_code == status
             with client.stream("GET", "/updates") as response:
                 assert response.status_code == status
+
+
+def test_who_listens_is_told_no_more_when_his_key_is_revoked(server, memory):
+    (mine, _), (ended, record) = (memory.keys.create("steve", ["chat"]) for _ in range(2))
+
+    with server.client(ended) as listener, listener.stream("GET", "/updates") as response:
+        events = events_in(response)
+        assert next(events)[0] == "connected"
+        memory.keys.revoke(record.id)
+        with server.client(mine) as client:
+            # What was looked up is good for a second.
+            for _ in range(1000):
+                client.post("/request", json={"prompt": "hello", "max_tokens": 1})
+                client.post("/clear")
+                if any(name == "error" for name, _ in takewhile(lambda event: event[0] != "cleared", events)):
+                    break
+            client.post("/request", json={"prompt": "the sheep sleep"})
+
+        assert list(events) == []
 
 
 def test_the_end_of_the_server_ends_its_watchers_and_the_answer(endless_engine, memory):

@@ -19,7 +19,7 @@ from shepherd.types import ANONYMOUS_USERS
 if TYPE_CHECKING:
     from shepherd.memory.store import MemoryStore
 
-__all__ = ["ApiKeys", "add", "are_any", "find", "listed", "revoke"]
+__all__ = ["ApiKeys", "add", "are_any", "find", "is_good", "listed", "revoke"]
 
 PREFIX = "shepherd_"
 _COLUMNS = "id, owner, scopes, label, created_at, revoked_at"
@@ -57,6 +57,10 @@ class ApiKeys:
         if not key.startswith(PREFIX) or len(key) != len(PREFIX) + 64:
             return None
         return self._store.find_key(hash_of(key))
+
+    def is_good(self, key_id: str) -> bool:
+        """Whether the key of this id is there and was not revoked."""
+        return self._store.is_good_key(key_id)
 
     @property
     def are_in_file(self) -> bool:
@@ -111,6 +115,11 @@ def find(connection: Connection, key_hash: str) -> ApiKey | None:
 def are_any(connection: Connection) -> bool:
     """Whether there are keys, revoked ones too."""
     return bool(connection.execute("SELECT 1 FROM api_keys LIMIT 1"))
+
+
+def is_good(connection: Connection, key_id: str) -> bool:
+    """Whether there is such a key, and it was not revoked."""
+    return bool(connection.execute("SELECT 1 FROM api_keys WHERE id = ? AND revoked_at = 0", (key_id,)))
 
 
 def listed(connection: Connection) -> list[ApiKey]:

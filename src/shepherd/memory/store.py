@@ -433,6 +433,10 @@ class MemoryStore(ABC):
         """The key of this hash, also if it was revoked."""
         return self._read(lambda connection: api_keys.find(connection, key_hash))
 
+    def is_good_key(self, key_id: str) -> bool:
+        """Whether there is a key of this id, and it was not revoked."""
+        return self._read(lambda connection: api_keys.is_good(connection, key_id))
+
     def has_keys(self) -> bool:
         """Whether there are keys, revoked ones too."""
         return self._read(api_keys.are_any)

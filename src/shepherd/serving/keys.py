@@ -5,6 +5,7 @@ Closed by default: what is not named here as open to everybody needs a key as so
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from shepherd.memory import ApiKey, ApiKeys
     from shepherd.serving.state import Gated
 
-__all__ = ["KeyDoor", "credential_of", "is_loopback", "require_keys_for", "scope_of"]
+__all__ = ["KeyDoor", "Permit", "credential_of", "is_loopback", "require_keys_for", "scope_of"]
 
 # Nothing there depends on who asks.
 _OPEN_PATHS = frozenset({"/health"})
@@ -28,6 +29,7 @@ _MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/
 _BEARER = "bearer "
 # Looks at the table of keys at once. Threads of their own: those of handlers may all be busy with answers.
 _LOOKS = 8
+_PERMIT_S = 1.0
 
 
 class KeyDoor:
@@ -63,6 +65,28 @@ class KeyDoor:
         return await anyio.to_thread.run_sync(
             _admit, keys, credential, self._state.needs_key, limiter=self._looks
         )
+
+
+class Permit:
+    """Whether somebody who was let in may still be here; for answers that have no end."""
+
+    def __init__(self, state: Gated, key: ApiKey | None) -> None:
+        self._state, self._key = state, key
+        self._checked_at = time.monotonic()
+
+    async def holds(self) -> bool:
+        """False within a second after the key was revoked, or the first one was made for one who has none."""
+        if self._state.memory is None or time.monotonic() - self._checked_at < _PERMIT_S:
+            return True
+        keys = self._state.memory.keys
+        self._checked_at = time.monotonic()
+        return self._look(keys) if keys.are_in_file else await anyio.to_thread.run_sync(self._look, keys)
+
+    def _look(self, keys: ApiKeys) -> bool:
+        try:
+            return not keys.are_any() if self._key is None else keys.is_good(self._key.id)
+        except StoreError:  # nobody knows
+            return False
 
 
 def credential_of(scope: Scope) -> str:

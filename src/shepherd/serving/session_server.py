@@ -35,6 +35,8 @@ from shepherd.serving.app import answer_errors
 from shepherd.serving.errors import Denied
 from shepherd.serving.event_stream import EventStream, event
 from shepherd.serving.identity import caller_of
+from shepherd.serving.keys import Permit
+from shepherd.serving.requests import record_of
 from shepherd.serving.shared_conversation import Happening, Request, SharedConversation, Watcher
 from shepherd.serving.state import Gated, Served
 from shepherd.session import opened_session
@@ -49,6 +51,7 @@ router = APIRouter()
 # So often a watcher is told that nothing happened: a connection that is gone is noticed by it.
 _PING_S = 15.0
 _PING = b": nothing new\n\n"
+_NOTHING = Happening("", {})
 
 
 class Asked(BaseModel):
@@ -161,10 +164,11 @@ async def ask(conversation: Shared, asked: Asked, http: HttpRequest) -> Response
 
 
 @router.get("/updates")
-async def updates(conversation: Shared) -> Response:
-    """What happens from now on, for as long as the client listens."""
+async def updates(conversation: Shared, http: HttpRequest) -> Response:
+    """What happens from now on, for as long as the client listens and its key is good."""
+    permit = Permit(http.app.state.shepherd, record_of(http.scope).key)
     watcher = conversation.watch()
-    return EventStream(_everything(conversation, watcher), lambda: conversation.unwatch(watcher))
+    return EventStream(_everything(conversation, watcher, permit), lambda: conversation.unwatch(watcher))
 
 
 @router.get("/session")
@@ -203,19 +207,23 @@ async def _until_answered(watcher: Watcher) -> AsyncGenerator[bytes, None]:
     yield _end_of(watcher)
 
 
-async def _everything(conversation: SharedConversation, watcher: Watcher) -> AsyncGenerator[bytes, None]:
+async def _everything(
+    conversation: SharedConversation, watcher: Watcher, permit: Permit
+) -> AsyncGenerator[bytes, None]:
     try:
         yield event({"version": __version__, **conversation.about()}, "connected")
         while True:
             try:
                 happening = await watcher.next(_PING_S)
+                told = _end_of(watcher) if happening is None else _as_event(happening)
             except asyncio.TimeoutError:
-                yield _PING
-                continue
-            if happening is None:
-                yield _end_of(watcher)
+                happening, told = _NOTHING, _PING
+            if not await permit.holds():
+                yield event({"code": "invalid_api_key", "message": "this API key was revoked"}, "error")
                 return
-            yield _as_event(happening)
+            yield told
+            if happening is None:
+                return
     finally:
         conversation.unwatch(watcher)
 
