@@ -180,9 +180,12 @@ def serve(options: Options) -> None:
     """llama-cpp-python's server, until it is ended."""
     import os
 
-    import uvicorn
-    from llama_cpp.server import app as served
-    from llama_cpp.server.settings import ModelSettings, ServerSettings
+    try:
+        import uvicorn
+        from llama_cpp.server import app as served
+        from llama_cpp.server.settings import ModelSettings, ServerSettings
+    except ImportError as error:
+        sys.exit(f"{error}: pip install 'shepherd-llm[bench]'")
 
     if "disk" in options:
         os.chdir(options["disk"])  # it writes to .cache/llama_cache, wherever that is

@@ -26,7 +26,7 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 LLAMA_SERVER = ROOT / "build" / "llama-server" / "build" / "bin" / "llama-server"
 HOW_TO_GET_IT = (
-    "llama-server is not there: run python tools/llama_server.py build/llama-server (15 minutes), "
+    "llama-server is not there: run python tools/llama_server.py build/llama-server (5 minutes of one core), "
     "name one in SHEPHERD_BENCH_LLAMA_SERVER, or choose other sides with SHEPHERD_BENCH_SIDES"
 )
 _STARTS_S = 120

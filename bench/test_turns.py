@@ -48,6 +48,16 @@ SIZE = talks.Size(turns=8, answer=24, long_answer=64)
 Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
 
+_TIMES = ("first_ms", "inner_first_ms", "turn_ms", "inner_turn_ms", "cpu_ms")
+# Where llama-server decodes less. It keeps checkpoints before the newest message and a few tokens before the
+# prompt's end; ours lie behind the messages, where a template's change of an answer cannot spoil them.
+_LOST = {
+    (kind, scenario)
+    for kind in ("hybrid", "recurrent")
+    for scenario in ("tail stripped", "thinking dropped", "long answer")
+}
+
+
 @dataclass
 class Figures:
     """What one side did in one scenario: tokens read and asked by round and turn; times of later turns."""
@@ -66,6 +76,17 @@ class Figures:
     def later(self) -> list[int]:
         """Tokens read by the turns that something came before."""
         return [n for turns in self.decoded for n in turns[1:] or turns]
+
+    def summary(self) -> dict[str, Any]:
+        """What is kept of it in a file: least and median of each time."""
+        times = {name: getattr(self, name) for name in _TIMES if getattr(self, name)}
+        return {
+            "decoded_per_turn": round(statistics.mean(self.later), 1),
+            **{
+                name: {"best": round(min(values), 2), "median": round(statistics.median(values), 2)}
+                for name, values in times.items()
+            },
+        }
 
     def add(self, turns: list[Turn], measured: list[Turn]) -> None:
         """One more round."""
@@ -262,6 +283,23 @@ def _print(run: Run) -> None:
         print(f"  {name:<28}{said}")
 
 
+def _summary(run: Run) -> dict[str, Any]:
+    per_token_us = {name: round(min(times), 1) for name, times in run.per_token_us.items()}
+    rates = {name: round(statistics.median(values)) for name, values in run.together_per_s.items()}
+    return {
+        "kind": run.kind,
+        "size": asdict(run.size),
+        "scenarios": {
+            scenario: {name: figures.summary() for name, figures in sides.items()}
+            for scenario, sides in run.scenarios.items()
+        },
+        "us_per_token_best": per_token_us,
+        "us_per_token_inside_llama_cpp": round(min(run.inside_us), 1) if run.inside_us else None,
+        "tokens_per_s_of_eight_at_once_median": rates,
+        "resident_mb": run.memory_mb,
+    }
+
+
 def _write(runs: list[Run]) -> None:
     packages = ("llama-cpp-python", "shepherd-llm")
     data = {
@@ -270,12 +308,8 @@ def _write(runs: list[Run]) -> None:
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
         "rounds": ROUNDS,
-        "runs": [asdict(run) for run in runs],
+        "runs": [_summary(run) for run in runs],
     }
-    for run in data["runs"]:  # type: ignore[attr-defined]
-        for sides in run["scenarios"].values():
-            for figures in sides.values():
-                del figures["texts"]
     Path(RESULTS).write_text(json.dumps(data, indent=1) + "\n")
 
 
@@ -288,7 +322,8 @@ def _check(run: Run) -> None:
                 continue
             if scenario != "stateless, injected":
                 assert figures.prompts == ours.prompts, f"{scenario}: {name} was asked something else"
-            assert sum(ours.later) <= sum(figures.later), f"{scenario}: {name} decoded less"
+            is_lost = name.startswith("llama-server") and (run.kind, scenario) in _LOST
+            assert is_lost or sum(ours.later) <= sum(figures.later), f"{scenario}: {name} decoded less"
     append = run.scenarios.get("append", {}).get("Shepherd")
     if append is not None:
         # The last token of an answer is decoded with the next turn.
