@@ -98,6 +98,15 @@ def test_hubs_of_a_large_graph(benchmark: Any, memory: Memory) -> None:
     assert hubs_ms <= HUBS_LIMIT_MS
 
 
+def _times_ms(knowledge: Knowledge, questions: list[str]) -> list[float]:
+    times = []
+    for question in questions:
+        began = time.thread_time()
+        knowledge.search(question, 10)
+        times.append(1e3 * (time.thread_time() - began))
+    return sorted(times)
+
+
 def test_search_over_many_chunks(benchmark: Any, memory: Memory) -> None:
     chance = random.Random(2)
     text = _words(chance)
@@ -154,7 +163,8 @@ def test_import_of_a_folder_and_a_pdf_and_what_is_found(
         found += any(fact in " ".join(hit.text.split()) for hit in knowledge.search(question, 3))
     benchmark.pedantic(lambda: [knowledge.search(question, 3) for _, question in asked], rounds=2)
     print(
-        f"\n  1,000 Markdown files and a PDF of 300 pages: {import_s:.1f} s of CPU, a second time {again_s:.2f} s;"
+        f"\n  1,000 Markdown files and a PDF of 300 pages: {import_s:.1f} s of CPU,"
+        f" a second time {again_s:.2f} s;"
         f" planted sentences in the first 3: {found} of {N_QUESTIONS}"
     )
     assert found >= LEAST_FOUND * N_QUESTIONS
