@@ -10,6 +10,8 @@ from shepherd.errors import UsageError
 from shepherd.inference.tools import check_tools
 from shepherd.knowledge import Knowledge, KnowledgeTools
 from shepherd.knowledge.tools import snake_case
+from shepherd.tools import Toolbox, knowledge_tools
+from shepherd.types import ToolCall
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_both_spellings_are_one_name(tools, camel, snake):
 
 def test_a_model_makes_finds_reads_and_connects_nodes(tools, knowledge):
     first = tools.call(
-        "createNode", {"title": "Emma", "sourceText": "walrus " * 2000, "dimensions": ["books"]}
+        "createNode", {"title": "Emma", "sourceText": "walrus " * 1000, "dimensions": ["books"]}
     )
     second = tools.call("create_node", {"title": "Jane Austen", "kind": "person"})["node"]["id"]
     node_id = first["node"]["id"]
@@ -51,12 +53,12 @@ def test_a_model_makes_finds_reads_and_connects_nodes(tools, knowledge):
     )["edge"]
     found = tools.call("queryNodes", {"filters": {"search": "walrus", "limit": 5}})["nodes"]
     part = tools.call("getNodesById", {"nodeIds": [node_id, 99], "includeText": True})
-    rest = tools.call("get_nodes_by_id", {"ids": node_id, "include_text": True, "offset": 8000})["nodes"][0]
+    rest = tools.call("get_nodes_by_id", {"ids": node_id, "include_text": True, "offset": 4000})["nodes"][0]
 
     assert [node["id"] for node in found] == [node_id]
     assert part["missing"] == [99]
-    assert len(part["nodes"][0]["text"]) == part["nodes"][0]["next_offset"] == 8000
-    assert part["nodes"][0]["text"] + rest["text"] == "walrus " * 2000
+    assert len(part["nodes"][0]["text"]) == part["nodes"][0]["next_offset"] == 4000
+    assert part["nodes"][0]["text"] + rest["text"] == "walrus " * 1000
     assert "next_offset" not in rest
     assert tools.call("queryEdges", {"nodeId": second})["edges"] == [edge]
     assert tools.call("update_edge", {"id": edge["id"], "confidence": "0.5"})["edge"]["confidence"] == 0.5
@@ -110,4 +112,30 @@ def test_a_role_has_its_tools_alone(knowledge):
     assert "create_node" in executor.names
     with pytest.raises(UsageError, match="no tool 'createNode'"):
         planner.call("createNode", {"title": "x"})
+    assert knowledge.count_nodes() == 0
+
+
+def test_a_toolbox_carries_them_out_for_one_user(knowledge):
+    box = Toolbox(knowledge_tools(knowledge, refusal=lambda: "", writes=True))
+    long = "walrus " * 2000
+
+    made = box.call(ToolCall("1", "create_node", json.dumps({"title": "Emma", "source_text": long})))
+    read = box.call(ToolCall("2", "get_nodes_by_id", json.dumps({"ids": [1], "include_text": True})))
+    found = box.call(ToolCall("3", "search_content", json.dumps({"query": "walrus", "limit": 6})))
+    wrong = box.call(ToolCall("4", "update_node", json.dumps({"id": 9, "title": "x"})))
+
+    assert json.loads(made.text)["node"]["id"] == 1
+    assert json.loads(read.text)["nodes"][0]["next_offset"] == 4000
+    assert len(json.loads(found.text)["chunks"]) == 6
+    assert (wrong.failed, json.loads(wrong.text)["error"]) == (True, "there is no node 9")
+
+
+def test_knowledge_that_is_off_or_only_read_refuses(knowledge):
+    node = {"title": "x"}
+    off = Toolbox(knowledge_tools(knowledge, refusal=lambda: "it is private now", writes=True))
+    read = Toolbox(knowledge_tools(knowledge, refusal=lambda: "", writes=False))
+
+    assert "private" in off.call(ToolCall("1", "query_nodes", "{}")).text
+    assert "only be read" in read.call(ToolCall("1", "create_node", json.dumps(node))).text
+    assert not read.call(ToolCall("1", "query_nodes", "{}")).failed
     assert knowledge.count_nodes() == 0

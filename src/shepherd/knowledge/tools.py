@@ -19,9 +19,11 @@ from shepherd.types import Tool
 
 __all__ = ["KnowledgeTools", "snake_case"]
 
-# Of a whole text so much comes at a time; the next part is asked for with `offset`.
-_TEXT_CHARS = 8000
+# Of a whole text so much comes at a time; the next part is asked for with `offset`. The loop of tools gives a
+# model 8,000 characters of a result.
+_TEXT_CHARS = 4000
 _MOST_RESULTS = 50
+_MOST_CHUNKS = 6
 _UPPER = re.compile(r"(?<=[a-z0-9])([A-Z])")
 # Names of the original that are not only spelled otherwise.
 _OTHER_NAMES = {
@@ -170,7 +172,8 @@ def _get_nodes_by_id(knowledge: Knowledge, asked: _Arguments) -> Any:
 
 
 def _search_content(knowledge: Knowledge, asked: _Arguments) -> Any:
-    found = knowledge.search(asked["query"], _limit(asked), part="text", node_ids=asked.get("node_ids"))
+    limit = min(asked.get("limit", 5), _MOST_CHUNKS)
+    found = knowledge.search(asked["query"], limit, part="text", node_ids=asked.get("node_ids"))
     return {
         "chunks": [
             {
@@ -343,7 +346,10 @@ _TOOLS = {
         "Read nodes: description, notes, tags and, if asked, their text in parts.",
         {
             "ids": _list_of({"type": "integer"}, "their numbers"),
-            "include_text": {"type": "boolean", "description": "also the text, 8000 characters at a time"},
+            "include_text": {
+                "type": "boolean",
+                "description": f"also the text, {_TEXT_CHARS} characters at a time",
+            },
             "offset": _whole_number("where in the text to begin (0); next_offset of the last result"),
         },
         ("ids",),
@@ -354,7 +360,7 @@ _TOOLS = {
         {
             "query": _text("words to look for"),
             "node_ids": _list_of({"type": "integer"}, "only in these nodes"),
-            "limit": _LIMIT,
+            "limit": _whole_number(f"how many at most, up to {_MOST_CHUNKS} (5)"),
         },
         ("query",),
         _search_content,

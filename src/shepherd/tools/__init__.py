@@ -1,11 +1,12 @@
 """What the model may do by itself: tools, and the one place where their calls are checked and carried out.
 
-It knows the memory; nothing of models, templates or screens. Whose memory it is, a call cannot say.
+It knows memory and knowledge; nothing of models, templates or screens. Whose memory it is, a call cannot say.
 """
 
 from __future__ import annotations
 
+from shepherd.tools.knowledge import knowledge_tools
 from shepherd.tools.memory import MEMORY_TOOLS, memory_tools
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
-__all__ = ["MEMORY_TOOLS", "AssistantTool", "ToolResult", "Toolbox", "memory_tools"]
+__all__ = ["MEMORY_TOOLS", "AssistantTool", "ToolResult", "Toolbox", "knowledge_tools", "memory_tools"]
