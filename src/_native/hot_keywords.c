@@ -66,16 +66,36 @@ static void add_keyword(hot_search *s, uint32_t term)
     s->rising[i] = word;
 }
 
-/* A list that is as long as the candidates are many: each of its memories scores at least what the longest and oldest
-   one could.  For a user of a million it leaves out the most frequent words from the first window on. */
+/* A length that as many memories of the list do not exceed as there are candidates. */
+static double usual_length(const hot_search *s, const hot_keyword *word)
+{
+    uint16_t n_of_length[HOT_BIG + 1] = {0};
+    int64_t n = 0;
+    for (uint32_t i = 0; i < word->list.n; i++)
+        n_of_length[word->list.weights[i] >> 8]++;
+    for (int len = 0; len < HOT_BIG; len++)
+        if ((n += n_of_length[len]) >= s->n_candidates)
+            return len;
+    return s->index->longest;
+}
+
+/* A score that as many memories reach as there are candidates: a list of so many has that of its longest and oldest
+   one.  Of the most telling of these lists, if it is short, lengths are counted.  So fewer become candidates only
+   until better ones are found, and a large user's most frequent words are left out from the first window on. */
 static double surely_reached(const hot_search *s)
 {
     double least = 0.0, oldest = recency_at(s, s->index->oldest) / SLACK;
-    for (int i = 0; i < s->n; i++) {
-        const hot_keyword *word = &s->keywords[i];
-        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, s->index->longest) / SLACK * oldest;
-        if (word->list.n >= s->n_candidates && reached > least)
+    int is_counted = oldest < COUNTED_RECENCY;
+    for (int i = s->n - 1; i >= 0; i--) {
+        const hot_keyword *word = s->rising[i];
+        if (word->list.n < s->n_candidates)
+            continue;
+        int is_short = !is_counted && word->list.n <= COUNTED_POSTINGS;
+        double length = is_short ? usual_length(s, word) : s->index->longest;
+        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, length) / SLACK * oldest;
+        if (reached > least)
             least = reached;
+        is_counted = 1;
     }
     return least;
 }

@@ -155,28 +155,41 @@ static void fetch_postings(const hot_keyword *word, int64_t at, int64_t n)
         FETCH(&word->list.weights[i]);
 }
 
-/* Adds up the scores of the memories from `base` on in the lists that are walked, and finds where the window ends in
-   the others; how many memories. */
+/* Adds up the scores of a list's memories from `base` on; how many memories are touched by now.  What the loop needs
+   stands in variables of its own: the compiler cannot know that the sums are not among it. */
+static int sum_list(hot_search *s, hot_keyword *word, uint32_t base, int n_touched)
+{
+    const uint32_t *documents = word->list.documents;
+    const uint16_t *weights = word->list.weights;
+    const double *table = word->table;
+    const uint32_t end = (uint32_t)word->n_table << 8;
+    double *sums = s->sums + REACH;
+    uint16_t *touched = s->touched;
+    int64_t at = word->at;
+    for (; at >= 0 && documents[at] >= base; at--) {
+        uint32_t place = documents[at] - base, weight = weights[at];
+        double sum = sums[place];
+        touched[n_touched] = (uint16_t)place;
+        n_touched += sum == 0.0;
+        sums[place] = sum + ((weight & 255) == 1 && weight < end ? table[weight >> 8] : score_posting(s, word, at));
+    }
+    word->at = at;
+    return n_touched;
+}
+
+/* The same of all lists that are walked, and finds where the window ends in the others. */
 static int sum_window(hot_search *s, uint32_t base)
 {
-    double *sums = s->sums + REACH;
     int n_touched = 0;
     for (int i = 0; i < s->n; i++) {
         hot_keyword *word = &s->keywords[i];
-        int64_t at = word->top = word->at;
+        word->top = word->at;
         if (!word->is_walked) {
-            word->at = base ? gallop_down(word->list.documents, at, base - 1) : -1;
+            word->at = base ? gallop_down(word->list.documents, word->at, base - 1) : -1;
             continue;
         }
-        for (; at >= 0 && word->list.documents[at] >= base; at--) {
-            uint32_t place = word->list.documents[at] - base;
-            double sum = sums[place];
-            s->touched[n_touched] = (uint16_t)place;
-            n_touched += sum == 0.0;
-            sums[place] = sum + score_posting(s, word, at);
-        }
-        word->at = at;
-        fetch_postings(word, at, word->top - at);
+        n_touched = sum_list(s, word, base, n_touched);
+        fetch_postings(word, word->at, word->top - word->at);
     }
     return n_touched;
 }
@@ -221,14 +234,15 @@ static double least_bm25(const hot_search *s, double recency) { return threshold
 static int sift_window(hot_search *s, int n_touched, double least)
 {
     const double *sums = s->sums + REACH;
+    const uint16_t *restrict touched = s->touched;
+    uint16_t *restrict kept = s->kept;
     int n_kept = 0;
     for (int i = 0; i < s->n && !s->rising[i]->is_walked; i++)
         least -= s->rising[i]->most * SLACK;
     least /= SLACK * SLACK;
     for (int i = 0; i < n_touched; i++) {
-        uint16_t place = s->touched[i];
-        s->kept[n_kept] = place;
-        n_kept += sums[place] >= least;
+        kept[n_kept] = touched[i];
+        n_kept += sums[touched[i]] >= least;
     }
     return n_kept;
 }

@@ -12,11 +12,13 @@ enum {
     REACH = SHP_RESCORE_REACH,
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
     TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
+    COUNTED_POSTINGS = 1000,          /* up to here a list's lengths are counted ... */
     MOST_WAITING = 64,
     WALK_NS = 2, HALVE_NS = 12        /* a posting added up, a memory looked up */
 };
 
 static const double SLACK = 1.0 + 1e-12;
+static const double COUNTED_RECENCY = 0.5; /* ... if the oldest memory has so much */
 
 typedef struct {
     hot_list list;
