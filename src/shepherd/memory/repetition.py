@@ -42,8 +42,12 @@ def without_repetitions(results: Iterable[SearchResult], facts: FactWords) -> li
 def _is_said(text: str, facts: FactWords) -> bool:
     if len(text) > _MOST_CHARACTERS:
         return False
-    words = _words(text)
-    if not words <= facts.of_all:  # most turns end here, after 2.5 µs however many facts there are
+    folded = text.casefold()
+    first = _WORD.search(folded)
+    if first is None or first[0] not in facts.of_all:  # most turns end here, after 1 µs
+        return False
+    words = frozenset(_WORD.findall(folded))
+    if not words <= facts.of_all:
         return False
     said = frozenset[str]().union(*(fact for fact in facts.of_each if fact <= words))
     return bool(said) and words - said <= _EMPTY
