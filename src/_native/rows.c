@@ -92,6 +92,21 @@ int shp_rows_fill(shp_rows *rows, sqlite3_stmt *statement, int64_t max_cells, in
     return code;
 }
 
+int shp_rows_run_together(shp_run *runs, int n)
+{
+    int code = SQLITE_DONE;
+    for (int i = 0; i < n && code == SQLITE_DONE; i++) {
+        code = shp_rows_bind(runs[i].statement, runs[i].n_parameters, runs[i].cells);
+        if (code == SQLITE_OK)
+            code = shp_rows_fill(&runs[i].rows, runs[i].statement, INT64_MAX, INT64_MAX);
+        if (code != SQLITE_DONE)
+            break;
+        sqlite3_reset(runs[i].statement);
+        sqlite3_clear_bindings(runs[i].statement);
+    }
+    return code;
+}
+
 int shp_rows_run(sqlite3_stmt *statement, int n_parameters, const shp_cell *cells, int64_t n_rows,
                  int64_t *n_changed)
 {

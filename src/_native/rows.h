@@ -30,6 +30,18 @@ int shp_rows_bind(sqlite3_stmt *statement, int n_parameters, const shp_cell *cel
    result ends (SQLITE_DONE), or an error. */
 int shp_rows_fill(shp_rows *rows, sqlite3_stmt *statement, int64_t max_cells, int64_t max_bytes);
 
+/* A statement with its parameters and what came of it. */
+typedef struct {
+    sqlite3_stmt *statement;
+    int n_parameters;
+    shp_cell *cells;
+    shp_rows rows; /* owned by the caller */
+} shp_run;
+
+/* Runs one after the other to its end, and resets those that came to it; SQLITE_DONE, or the code of the first that
+   failed, which is not reset and whose rows are none. */
+int shp_rows_run_together(shp_run *runs, int n);
+
 /* Runs the statement once per row of parameters, dropping what it returns; *n_changed grows by the rows changed. */
 int shp_rows_run(sqlite3_stmt *statement, int n_parameters, const shp_cell *cells, int64_t n_rows,
                  int64_t *n_changed);

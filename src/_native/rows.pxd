@@ -18,6 +18,13 @@ cdef extern from "rows.h" nogil:
         int64_t n_bytes, byte_capacity
         int n_columns
 
+    ctypedef struct shp_run:
+        sqlite3_stmt* statement
+        int n_parameters
+        shp_cell* cells
+        shp_rows rows        # the caller's
+
+    int shp_rows_run_together(shp_run* runs, int n) noexcept
     int shp_rows_bind(sqlite3_stmt* statement, int n_parameters, const shp_cell* cells) noexcept
     int shp_rows_fill(shp_rows* rows, sqlite3_stmt* statement, int64_t max_cells, int64_t max_bytes) noexcept
     int shp_rows_run(sqlite3_stmt* statement, int n_parameters, const shp_cell* cells, int64_t n_rows,

@@ -38,6 +38,7 @@ cdef extern from "sqlite3.h" nogil:
     int sqlite3_exec(sqlite3* db, const char* sql, void* callback, void* argument, char** message)
     int sqlite3_prepare_v3(sqlite3* db, const char* sql, int n_bytes, unsigned int flags,
                            sqlite3_stmt** statement, const char** tail)
+    int sqlite3_step(sqlite3_stmt* statement)
     int sqlite3_reset(sqlite3_stmt* statement)
     int sqlite3_finalize(sqlite3_stmt* statement)
     int sqlite3_clear_bindings(sqlite3_stmt* statement)

@@ -49,7 +49,16 @@ from recall cimport (
 )
 from rescore cimport shp_rescore_key
 from rescore_query cimport set_rescore_query
-from rows cimport shp_cell, shp_rows, shp_rows_bind, shp_rows_fill, shp_rows_free, shp_rows_run
+from rows cimport (
+    shp_cell,
+    shp_rows,
+    shp_rows_bind,
+    shp_rows_fill,
+    shp_rows_free,
+    shp_rows_run,
+    shp_rows_run_together,
+    shp_run,
+)
 from sqlite3 cimport *
 
 from shepherd._native.text import match_expression
@@ -77,6 +86,7 @@ if not sqlite3_threadsafe():
 cdef enum:
     MAX_STATEMENTS = 128      # prepared statements kept per connection
     MAX_PARAMETERS = 64       # of one statement
+    MAX_TOGETHER = 4          # statements of execute_together
     BATCH_CELLS = 65536       # results are turned into Python objects in batches of at most this
     BATCH_BYTES = 1 << 20     # ... or this many bytes of text, so that a big result is not held twice
     BATCH_ROWS = 256          # rows of execute_many bound and stepped in one stretch without the GIL
@@ -245,7 +255,7 @@ cdef class Connection:
     cdef bint close_on_leave
     cdef dict statements          # SQL -> _Statement
     cdef uint64_t clock           # ticks once per use of a statement
-    cdef shp_rows spare              # buffers of the last result, used again by the next
+    cdef shp_rows[MAX_TOGETHER] spares   # buffers of the last results, used again by the next
     cdef shp_recall_reader* readers[SHP_RECALL_CORPORA]  # owned; by corpus, NULL until the first recall
     cdef object database          # what Recall compares: the path, or of a database in memory the lock's address
     cdef readonly str path
@@ -278,10 +288,12 @@ cdef class Connection:
             raise
 
     def __dealloc__(self):
+        cdef int i
         self._close_readers()
         # close_v2 waits for the other statements, which go with the dictionary.
         sqlite3_close_v2(self.db)
-        shp_rows_free(&self.spare)
+        for i in range(MAX_TOGETHER):
+            shp_rows_free(&self.spares[i])
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -399,17 +411,21 @@ cdef class Connection:
         cdef _Statement statement = self._statement(sql)
         cdef list result = []
         cdef int code
+        cdef bint is_reset = False
         _cells_from_row(parameters, statement.n_parameters, cells)
         # A finaliser run by the garbage collector below may execute on this connection: it finds the
         # statement taken and the buffers gone, and makes its own.
-        cdef shp_rows rows = self.spare
-        memset(&self.spare, 0, sizeof(shp_rows))
+        cdef shp_rows rows = self.spares[0]
+        memset(&self.spares[0], 0, sizeof(shp_rows))
         statement.is_running = True
         try:
             with nogil:
                 code = shp_rows_bind(statement.handle, statement.n_parameters, cells)
                 if code == SQLITE_OK:
                     code = shp_rows_fill(&rows, statement.handle, BATCH_CELLS, BATCH_BYTES)
+                if code == SQLITE_DONE:     # here, for one crossing less
+                    sqlite3_reset(statement.handle)
+                    is_reset = True
             while code == SQLITE_ROW:
                 _append_tuples(result, &rows)
                 with nogil:
@@ -418,15 +434,103 @@ cdef class Connection:
                 raise _error(self.db, code, len(parameters) > 0)
             _append_tuples(result, &rows)
         finally:
-            with nogil:
-                sqlite3_reset(statement.handle)
-                sqlite3_clear_bindings(statement.handle)
+            if not is_reset:
+                with nogil:
+                    sqlite3_reset(statement.handle)
+            sqlite3_clear_bindings(statement.handle)
             statement.is_running = False
-            shp_rows_free(&self.spare)
-            if rows.byte_capacity > 2 * BATCH_BYTES:
-                shp_rows_free(&rows)
-            self.spare = rows
+            self._keep(&self.spares[0], &rows)
         return result
+
+    def begin(self):
+        """BEGIN, keeping the GIL: nothing is locked or read before the first statement."""
+        self._step_briefly("BEGIN")
+
+    def end_reading(self):
+        """COMMIT of a transaction that only read, keeping the GIL: nothing is written."""
+        self._step_briefly("COMMIT")
+
+    cdef int _step_briefly(self, str sql) except -1:
+        cdef _Statement statement
+        cdef int code
+        self._enter()
+        try:
+            statement = self._statement(sql)
+            code = sqlite3_step(statement.handle)
+            if code != SQLITE_DONE:
+                error = _error(self.db, code, False)
+                sqlite3_reset(statement.handle)
+                raise error
+            sqlite3_reset(statement.handle)
+        finally:
+            self._leave()
+        return 0
+
+    def execute_together(self, statements):
+        """For each of a few statements, (sql, parameters), all its rows; run in one stretch without the GIL.
+
+        For what is small and needed at once: beside a busy thread every crossing may be a wait.  A statement that
+        fails leaves those before it done; errors as of `execute`.
+        """
+        if len(statements) > MAX_TOGETHER:
+            raise ValueError(f"at most {MAX_TOGETHER} statements together, not {len(statements)}")
+        cdef list taken = []
+        self._enter()
+        try:
+            return self._execute_together(tuple(statements), taken)
+        finally:
+            self._let_go(taken)
+            self._leave()
+
+    cdef void _let_go(self, list statements) noexcept:
+        cdef _Statement statement
+        for statement in statements:
+            sqlite3_reset(statement.handle)
+            sqlite3_clear_bindings(statement.handle)
+            statement.is_running = False
+
+    cdef list _execute_together(self, tuple statements, list taken):
+        """Adds the statements to `taken`: they are the caller's to reset."""
+        cdef shp_cell cells[MAX_TOGETHER][MAX_PARAMETERS]
+        cdef shp_run runs[MAX_TOGETHER]
+        cdef _Statement statement
+        cdef tuple row
+        cdef list kept = [], results = []     # kept: the parameters, alive until all has run
+        cdef int i, code, n = 0
+        cdef bint with_values = False
+        for sql, parameters in statements:
+            row = tuple(parameters)
+            kept.append(row)
+            statement = self._statement(sql)
+            statement.is_running = True
+            taken.append(statement)
+            _cells_from_row(row, statement.n_parameters, cells[n])
+            runs[n].statement, runs[n].cells = statement.handle, cells[n]
+            runs[n].n_parameters = statement.n_parameters
+            with_values = with_values or statement.n_parameters > 0
+            n += 1
+        for i in range(n):     # as in _execute: what runs below on this connection finds none
+            runs[i].rows = self.spares[i]
+            memset(&self.spares[i], 0, sizeof(shp_rows))
+        try:
+            with nogil:
+                code = shp_rows_run_together(runs, n)
+            if code != SQLITE_DONE:
+                raise _error(self.db, code, with_values)
+            for i in range(n):
+                results.append([])
+                _append_tuples(results[i], &runs[i].rows)
+        finally:
+            for i in range(n):
+                self._keep(&self.spares[i], &runs[i].rows)
+        return results
+
+    cdef void _keep(self, shp_rows* spare, shp_rows* rows) noexcept:
+        """Keeps buffers for the next result, unless they are large."""
+        shp_rows_free(spare)
+        if rows.byte_capacity > 2 * BATCH_BYTES or rows.cell_capacity > BATCH_CELLS:
+            shp_rows_free(rows)
+        spare[0] = rows[0]
 
     def execute_many(self, str sql not None, rows):
         """Runs one statement for every row of parameters; the number of rows changed in the tables.
@@ -445,7 +549,8 @@ cdef class Connection:
                 if len(chunk) == BATCH_ROWS:
                     n_changed += self._run_chunk(sql, chunk)
                     chunk = []
-            n_changed += self._run_chunk(sql, chunk)
+            if chunk:
+                n_changed += self._run_chunk(sql, chunk)
             if own_transaction:
                 self.execute("COMMIT")
         except BaseException:

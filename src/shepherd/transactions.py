@@ -26,6 +26,9 @@ class Connection(Protocol):
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """All rows of the result."""
 
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> object:
+        """Runs the statement with the parameters of each row; what it returns is dropped."""
+
 
 class ChunkIndex(Protocol):
     """The words of chunks, under ids of the form tenant << 40 | sequence. Inside the caller's transaction."""

@@ -211,6 +211,52 @@ def test_rows_of_execute_many_may_come_from_the_same_connection(connection: Conn
     assert connection.execute_many("INSERT INTO t VALUES (?, ?)", rows()) == 600
 
 
+def test_statements_together_give_the_rows_of_each(connection: Connection) -> None:
+    insert = "INSERT INTO t (b) VALUES (?) RETURNING a"
+
+    results = connection.execute_together(
+        [("BEGIN", ()), (insert, ("x",)), (insert, ("y" * 3_000_000,)), ("SELECT a, length(b) FROM t", ())]
+    )
+    connection.execute("COMMIT")
+
+    assert results == [[], [(1,)], [(2,)], [(1, 1), (2, 3_000_000)]]
+    assert connection.execute_together([]) == []
+    assert connection.execute_together([(insert, ("z",))]) == [[(3,)]]
+
+
+def test_statement_that_fails_among_others_leaves_those_before_it_done(connection: Connection) -> None:
+    insert = "INSERT INTO t VALUES (?, 'secret')"
+
+    with pytest.raises(SQLiteError) as caught:
+        connection.execute_together([(insert, (1,)), (insert, (1,)), (insert, (2,))])
+
+    assert "secret" not in str(caught.value)
+    assert connection.execute("SELECT a FROM t") == [(1,)]
+    assert connection.execute_together([(insert, (3,)), ("SELECT a FROM t", ())])[1] == [(1,), (3,)]
+
+
+@pytest.mark.parametrize(
+    "statements", [[("SELECT 1", ())] * 5, [("SELECT 1", ()), ("SELECT ?", ())], [("SELECT 1; SELECT 2", ())]]
+)
+def test_statements_together_are_refused_before_any_runs(connection: Connection, statements: object) -> None:
+    with pytest.raises(ValueError, match="statement"):
+        connection.execute_together([*statements])  # type: ignore[misc]
+    assert connection.execute_together([("SELECT 1", ()), ("SELECT 2", ())]) == [[(1,)], [(2,)]]
+
+
+def test_reading_begins_and_ends(connection: Connection) -> None:
+    connection.begin()
+    assert connection.in_transaction
+    with pytest.raises(SQLiteError):
+        connection.begin()
+    connection.execute("SELECT * FROM t")
+    connection.end_reading()
+
+    assert not connection.in_transaction
+    with pytest.raises(SQLiteError):
+        connection.end_reading()
+
+
 def test_changes_and_last_rowid_are_those_of_the_last_statement(connection: Connection) -> None:
     connection.execute("INSERT INTO t VALUES (7, 1), (9, 1)")
     assert (connection.changes, connection.last_insert_rowid) == (2, 9)

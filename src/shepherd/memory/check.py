@@ -12,7 +12,7 @@ from typing import NamedTuple
 from shepherd._native.store import Connection, SQLiteError
 from shepherd._native.text import scoped
 from shepherd.errors import StoreCorruptError
-from shepherd.memory import chunk_upkeep, consistency, memories
+from shepherd.memory import adding, chunk_upkeep, consistency, memories
 from shepherd.memory.chunk_index import FileChunks
 from shepherd.memory.database import Database
 from shepherd.memory.maintenance import is_index_outdated, reindex
@@ -36,7 +36,7 @@ def check(database: Database, *, repair: bool) -> CheckReport:
     if damage or not found or not repair:
         return CheckReport(found)
     with database.write() as connection:
-        consistency.mend_rows(connection, memories.add_all, memories.FULL_TEXT)
+        consistency.mend_rows(connection, adding.add_all, memories.FULL_TEXT)
         if index_problems:
             reindex(connection)
         if chunk_upkeep.problems(connection, FileChunks()):

@@ -280,7 +280,7 @@ class _Read:
     def __enter__(self) -> Connection:
         try:
             self._connection = self._database.reader()
-            self._connection.execute("BEGIN")
+            self._connection.begin()
         except SQLiteError as error:
             raise self._database.failure(error) from error
         return self._connection
@@ -289,7 +289,7 @@ class _Read:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self._connection.execute("COMMIT")
+            self._connection.end_reading()
         except SQLiteError as late:
             # An error in the block may have ended the transaction; what failed first is what matters.
             if error is None:

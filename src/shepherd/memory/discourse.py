@@ -6,7 +6,7 @@ Written beside the memory when it is stored; the ranking that reads it is rescor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shepherd._native.rank import key
 from shepherd._native.text import terms
@@ -32,8 +32,7 @@ _TAIL_CHARACTERS = 1000
 _LABEL = re.compile(r"\s*([^\W_][\w.'-]*(?: [\w.'-]+){0,2}):\s")
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(NamedTuple):
     """The memory stored before: the one whose sequence is smaller by one."""
 
     thread: int

@@ -9,6 +9,7 @@ from shepherd.memory.records import FactChange
 from shepherd.types import Fact
 
 __all__ = [
+    "ROWS_OF_USER",
     "FactCache",
     "clear",
     "find",
@@ -25,6 +26,8 @@ __all__ = [
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
 _COLUMNS = "key, value, created_at, updated_at"
+# The primary key's own order: no sort.
+ROWS_OF_USER = f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY key"
 # Of one key, the last first.
 _CHANGES = "FROM fact_history WHERE user_id = ? AND key = ? ORDER BY changed_at DESC, id DESC"
 
@@ -61,10 +64,7 @@ def fold_key(key: str) -> str:
 
 def rows_of_user(connection: Connection, user_id: str) -> list[FactRow]:
     """All facts as they lie in the table, in key order."""
-    # The primary key's own order: no sort.
-    rows: list[FactRow] = connection.execute(
-        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY key", (user_id,)
-    )
+    rows: list[FactRow] = connection.execute(ROWS_OF_USER, (user_id,))
     return rows
 
 

@@ -22,7 +22,7 @@ from shepherd.errors import ShepherdError
 from shepherd.memory import hot_rows
 from shepherd.memory.database import Database
 from shepherd.memory.hot_files import HotFiles
-from shepherd.memory.hot_rows import MEMORIES, Followed, Tables
+from shepherd.memory.hot_rows import MEMORIES, Ahead, Followed, Tables
 
 __all__ = ["HotRecall"]
 
@@ -67,7 +67,7 @@ class HotRecall:
         self._limit_bytes = limit_bytes
         self._tables = tables
         self._recall = recall or database.recall  # by FTS5, over the same tables
-        self._version = f"SELECT version FROM {tables.sums} WHERE number = ?"
+        self._version = tables.version
         self._files = HotFiles(database, tables)
         self._slots: dict[int, _Slot] = {}
         self._clock = 0
@@ -86,14 +86,19 @@ class HotRecall:
         keywords: Sequence[str],
         k: int,
         now: float,
+        version: int | None = None,
         **options: Any,
     ) -> list[tuple[int, float, float, float]]:
-        """(id, bm25, score, relevance) of the best `k`, what Recall.search gives in the same transaction."""
+        """(id, bm25, score, relevance) of the best `k`, what Recall.search gives in the same transaction.
+
+        `version`: of the tenant in this transaction, where the caller has read it.
+        """
         slot = self._slots.get(tenant)
         if slot is not None and slot.index is not None:
             self._clock = slot.used = self._clock + 1
-            rows = connection.execute(self._version, (tenant,))
-            found = slot.index.search(rows[0][0], keywords, k, now, **options) if rows else None
+            if version is None:
+                version = next((row[0] for row in connection.execute(self._version, (tenant,))), -1)
+            found = slot.index.search(version, keywords, k, now, **options)
             if found is not None:
                 return found
         if slot is None or not slot.failed:
@@ -119,8 +124,10 @@ class HotRecall:
             return
         try:
             with self._database.read() as connection:
-                if _n_behind(connection, slot.followed) <= _MOST_AT_ONCE:
-                    self._catch_up(connection, slot)
+                followed = slot.followed
+                ahead = None if followed is None else hot_rows.look_ahead(connection, followed, _MOST_AT_ONCE)
+                if followed is not None and ahead is not None and ahead.work(followed) <= _MOST_AT_ONCE:
+                    self._catch_up(connection, slot, ahead)
                     return
         except (ShepherdError, *_DOUBTS):
             return  # the write is stored; the background finds out what is wrong with the index
@@ -228,7 +235,7 @@ class HotRecall:
         for _ in range(3):  # a list of changes that was cut in between, at worst
             if slot.followed is not None:
                 with self._database.read() as connection:
-                    if self._catch_up(connection, slot):
+                    if self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed)):
                         return
             slot.index, slot.saved_version = None, -1
             slot.followed = self._build(tenant)
@@ -241,12 +248,12 @@ class HotRecall:
                 return built
         return None
 
-    def _catch_up(self, connection: Connection, slot: _Slot) -> bool:
+    def _catch_up(self, connection: Connection, slot: _Slot, ahead: Ahead) -> bool:
         """Under the slot's lock; an index that was left half changed is dropped."""
         followed, slot.followed = slot.followed, None
         assert followed is not None
         try:
-            is_caught_up = hot_rows.catch_up(connection, followed)
+            is_caught_up = hot_rows.catch_up(connection, followed, ahead)
         except BaseException:
             slot.index, slot.n_bytes = None, 0
             raise
@@ -287,19 +294,6 @@ class HotRecall:
             return
         if self._files.save(followed):
             slot.saved_version = followed.version
-
-
-def _n_behind(connection: Connection, followed: Followed | None) -> int:
-    if followed is None:
-        return 1 << 62
-    rows = connection.execute(
-        f"SELECT {followed.tables.next_sequence},"
-        f" (SELECT count(*) FROM {followed.tables.changes} WHERE tenant = ?1 AND version > ?2)"
-        f" FROM {followed.tables.sums} WHERE number = ?1",
-        (followed.tenant, followed.version),
-    )
-    # A changed row has to be looked for in all lists: as much as thousands of new ones.
-    return rows[0][0] - followed.next_sequence + 1000 * rows[0][1] if rows else 0
 
 
 def _work(owner: weakref.ref[HotRecall], queue: SimpleQueue[int | None]) -> None:

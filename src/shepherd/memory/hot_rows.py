@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyroaring import BitMap
 
@@ -22,7 +22,17 @@ from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection
 from shepherd.memory.schema import memory_range
 
-__all__ = ["CHUNKS", "MEMORIES", "Followed", "Tables", "build", "catch_up", "differences"]
+__all__ = [
+    "CHUNKS",
+    "MEMORIES",
+    "Ahead",
+    "Followed",
+    "Tables",
+    "build",
+    "catch_up",
+    "differences",
+    "look_ahead",
+]
 
 # Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
 _PAGE = 500
@@ -45,12 +55,22 @@ class Tables(NamedTuple):
     @property
     def after(self) -> str:
         """The next rows of a range of ids."""
-        return f"SELECT {self.columns} FROM {self.rows} WHERE id > ? AND id <= ? ORDER BY id LIMIT {_PAGE}"
+        return f"SELECT {self.columns} FROM {self.rows} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
 
     @property
     def one(self) -> str:
         """One row."""
         return f"SELECT {self.columns} FROM {self.rows} WHERE id = ?"
+
+    @property
+    def version(self) -> str:
+        """Version of a tenant."""
+        return f"SELECT version FROM {self.sums} WHERE number = ?"
+
+    @property
+    def changed_since(self) -> str:
+        """Which rows of a tenant changed or went after a version."""
+        return f"SELECT version, id FROM {self.changes} WHERE tenant = ? AND version > ?"
 
     @property
     def state(self) -> str:
@@ -108,7 +128,7 @@ def build(
     after, last = first - 1, first + next_sequence - 1
     while True:
         with read() as connection:
-            page = connection.execute(tables.after, (after, last))
+            page = connection.execute(tables.after, (after, last, _PAGE))
         if not page:
             break
         index.add(page)
@@ -117,25 +137,51 @@ def build(
     yield Followed(tables, tenant, index, version, next_sequence)
 
 
-def catch_up(connection: Connection, followed: Followed) -> bool:
+class Ahead(NamedTuple):
+    """What a transaction sees that an index does not have yet."""
+
+    state: list[tuple[int, int, int, int]]
+    changes: list[tuple[int, int]]
+    page: list[tuple[Any, ...]]  # the first of the new rows
+
+    def work(self, followed: Followed) -> int:
+        """About how much is to be done, in new rows."""
+        if not self.state:
+            return 0
+        # A changed row has to be looked for in all lists: as much as thousands of new ones.
+        return self.state[0][1] - followed.next_sequence + 1000 * len(self.changes)
+
+
+def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) -> Ahead:
+    """Reads what has changed since, at once; of the new rows at most so many."""
+    first, last = memory_range(followed.tenant)
+    return Ahead(
+        *connection.execute_together(
+            [
+                (followed.tables.state, (followed.tenant,)),
+                (followed.tables.changed_since, (followed.tenant, followed.version)),
+                (followed.tables.after, (first + followed.next_sequence - 1, last, most)),
+            ]
+        )
+    )
+
+
+def catch_up(connection: Connection, followed: Followed, ahead: Ahead) -> bool:
     """Brings the index to the state that this transaction sees; False: it has to be built again.
 
     ValueError when rows and sums do not fit together.
     """
-    rows = connection.execute(followed.tables.state, (followed.tenant,))
-    if not rows:
+    if not ahead.state:
         return False
-    version, next_sequence, n_memories, total_length = rows[0]
-    changes = connection.execute(
-        f"SELECT version, id FROM {followed.tables.changes} WHERE tenant = ? AND version > ?",
-        (followed.tenant, followed.version),
-    )
+    version, next_sequence, n_memories, total_length = ahead.state[0]
+    changes = ahead.changes
     n_added = next_sequence - followed.next_sequence
     n_changed = len({changed for changed, _ in changes})
     if n_added < 0 or version - followed.version != n_added + n_changed:
         return False
-    _change(connection, followed, {memory_id for _, memory_id in changes})
-    _add(connection, followed, next_sequence)
+    if changes:
+        _change(connection, followed, {memory_id for _, memory_id in changes})
+    _add(connection, followed, next_sequence, ahead.page)
     followed.index.publish(version, n_memories, total_length)
     followed.version, followed.next_sequence = version, next_sequence
     return True
@@ -152,12 +198,12 @@ def _change(connection: Connection, followed: Followed, memory_ids: set[int]) ->
         followed.index.replace(row)
 
 
-def _add(connection: Connection, followed: Followed, next_sequence: int) -> None:
-    first = followed.index.first_id
-    after, last = first + followed.next_sequence - 1, first + next_sequence - 1
-    while after < last and (page := connection.execute(followed.tables.after, (after, last))):
+def _add(connection: Connection, followed: Followed, next_sequence: int, page: list[tuple[Any, ...]]) -> None:
+    last = followed.index.first_id + next_sequence - 1
+    while page:
         followed.index.add(page)
         after = page[-1][0]
+        page = connection.execute(followed.tables.after, (after, last, _PAGE)) if after < last else []
 
 
 def differences(connection: Connection, followed: Followed) -> tuple[BitMap, BitMap]:

@@ -6,7 +6,7 @@ Everything here runs inside the caller's transaction.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from shepherd._native.text import scoped
@@ -20,8 +20,6 @@ from shepherd.types import MemoryRecord
 __all__ = [
     "FULL_TEXT",
     "TermIndex",
-    "add",
-    "add_all",
     "content_hash",
     "count",
     "delete",
@@ -96,61 +94,6 @@ class _FullText:
 
 
 FULL_TEXT: TermIndex = _FullText()
-
-
-def add(connection: Connection, user_id: str, tenant: int, memory: NewMemory) -> tuple[int, bool]:
-    """Stores a memory; its id, and whether it is new. An identical one is left as it is, time included."""
-    digest = content_hash(memory.question, memory.answer)
-    known = _same_hash(connection, user_id, digest)
-    if known is not None and known[1] != memory.question:
-        digest = unambiguous_hash(memory.question, memory.answer)
-        known = _same_hash(connection, user_id, digest)
-    if known is not None:
-        return known[0], False
-    question_tokens, question_length = scoped(memory.question, tenant)
-    answer_tokens, answer_length = scoped(memory.answer, tenant)
-    length = question_length + answer_length
-    [(sequence,)] = connection.execute(
-        "UPDATE tenants SET n = n + 1, total_length = total_length + ?, bytes = bytes + ?,"
-        " version = version + 1, next_sequence = next_sequence + 1 WHERE number = ?"
-        " RETURNING next_sequence - 1",
-        (length, _size(memory.question, memory.answer), tenant),
-    )
-    memory_id = tenant << SEQUENCE_BITS | sequence
-    connection.execute(
-        "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
-        " pinned, source, session, thread, label, asks) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            memory_id,
-            memory.question,
-            memory.answer,
-            memory.timestamp,
-            digest,
-            user_id,
-            length,
-            int(memory.pinned),
-            memory.source,
-            memory.session,
-            discourse.thread(
-                sequence, memory.timestamp, memory.session, _stored_before(connection, memory_id)
-            ),
-            discourse.label(memory.question, memory.answer),
-            discourse.asks(memory.question, memory.answer),
-        ),
-    )
-    _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
-    return memory_id, True
-
-
-def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-    """Stores memories; for each its id, and whether it is new."""
-    tenant = tenants.ensure(connection, user_id)
-    return [add(connection, user_id, tenant, memory) for memory in new]
-
-
-def _stored_before(connection: Connection, memory_id: int) -> discourse.Neighbour | None:
-    rows = connection.execute("SELECT thread, timestamp, session FROM context WHERE id = ?", (memory_id - 1,))
-    return discourse.Neighbour(*rows[0]) if rows else None
 
 
 def edit(
@@ -346,10 +289,6 @@ def _insert_tokens(connection: Connection, memory_id: int, question: bytes, answ
 
 def _belongs(tenant: int, memory_id: int) -> bool:
     return memory_id >> SEQUENCE_BITS == tenant
-
-
-def _size(question: str, answer: str) -> int:
-    return len(question.encode()) + len(answer.encode()) + tenants.ROW_BYTES
 
 
 def _record(row: tuple[int, str, str, int, int, str]) -> MemoryRecord:

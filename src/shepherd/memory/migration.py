@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shepherd._native.store import Connection
-from shepherd.memory import facts, memories, tenants
+from shepherd.memory import adding, facts
 from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
@@ -134,9 +134,8 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
             return n_new, n_known
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
-            tenant = tenants.ensure(connection, user_id)
             memory = NewMemory(question, answer, _seconds(timestamp), SOURCE)
-            is_new = memories.add(connection, user_id, tenant, memory)[1]
+            is_new = adding.add_all(connection, user_id, [memory])[0][1]
             n_new += is_new
             n_known += not is_new
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from shepherd._native import store as native
 from shepherd.memory import ledger, memories, sessions
 from shepherd.memory.connection import Connection
 from shepherd.memory.database import Database
@@ -28,11 +29,12 @@ _MOST_ROWS = 128
 _MERGED_PAGES = 64
 
 
-def used_bytes(connection: Connection) -> int:
+def used_bytes(connection: native.Connection) -> int:
     """Bytes of the pages in use, as this connection's transaction sees them."""
-    page_size = connection.execute("PRAGMA page_size")[0][0]
-    pages = connection.execute("PRAGMA page_count")[0][0] - connection.execute("PRAGMA freelist_count")[0][0]
-    return int(pages * page_size)
+    [[(page_size,)], [(n_pages,)], [(n_free,)]] = connection.execute_together(
+        [("PRAGMA page_size", ()), ("PRAGMA page_count", ()), ("PRAGMA freelist_count", ())]
+    )
+    return int((n_pages - n_free) * page_size)
 
 
 def prune(database: Database, limit: int) -> int:

@@ -17,6 +17,10 @@ __all__ = ["RecallCounts", "Waiting", "never_recalled", "write"]
 # Memory id: how often, and when last.
 Waiting = dict[int, tuple[int, int]]
 
+_COUNT = (
+    "INSERT INTO recalls(id, n, last) SELECT id, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM context"
+    " WHERE id = ? ON CONFLICT(id) DO UPDATE SET n = recalls.n + excluded.n, last = excluded.last"
+)
 # Memories that may wait; of more, those that come later are not counted. 16,384 take two megabytes.
 _MOST_WAITING = 1 << 14
 
@@ -49,11 +53,9 @@ class RecallCounts:
 def write(connection: Connection, waiting: Waiting) -> None:
     """Adds to the table, inside the caller's transaction. Memories that are deleted by now are left out."""
     # In order of id: two transactions that hold each other's rows would wait for ever.
-    for memory_id, (n, last) in sorted(waiting.items()):
-        connection.execute(
-            "INSERT INTO recalls(id, n, last) SELECT id, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM context"
-            " WHERE id = ? ON CONFLICT(id) DO UPDATE SET n = recalls.n + excluded.n, last = excluded.last",
-            (n, last, memory_id),
+    if waiting:
+        connection.execute_many(
+            _COUNT, [(n, last, memory_id) for memory_id, (n, last) in sorted(waiting.items())]
         )
 
 

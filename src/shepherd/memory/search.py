@@ -33,11 +33,13 @@ def best(
     except_session: str = "",
     except_since: int = 0,
     periods: Periods = (),
+    version: int | None = None,
 ) -> list[SearchResult]:
     """The best memories of a tenant, best first, ties to the one stored last; none that
     `except_session` has told from `except_since` on.
 
-    `periods`: times that the question names, which count for memories of those times.
+    `periods`: times that the question names, which count for memories of those times. `version`: the tenant's
+    in this transaction, where the caller has read it.
     """
 
     def find(asked: int) -> list[Hit]:
@@ -50,6 +52,7 @@ def best(
             recency_floor=recency_floor,
             min_relevance=min_relevance,
             periods=periods,
+            version=version,
         )
 
     def fetch(ids: list[int]) -> dict[int, Row]:

@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shepherd._native.store import Connection, Recall
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
-from shepherd.memory import check, claim, facts, maintenance, memories, pruning, recalls, search, tenants
+from shepherd.memory import (
+    adding,
+    check,
+    claim,
+    facts,
+    maintenance,
+    memories,
+    pruning,
+    recalls,
+    search,
+    tenants,
+)
 from shepherd.memory.chunk_index import FileChunks
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
-from shepherd.memory.hot_rows import CHUNKS
+from shepherd.memory.hot_rows import CHUNKS, MEMORIES
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
 from shepherd.memory.store import MemoryStore
 from shepherd.sizes import parse_limit
@@ -40,7 +51,7 @@ class _Engine:
             return work(connection)
 
     def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-        return memories.add_all(connection, user_id, new)
+        return adding.add_all(connection, user_id, new)
 
 
 class SQLiteStore(MemoryStore):
@@ -95,8 +106,10 @@ class SQLiteStore(MemoryStore):
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
         with self._database.read() as connection:
-            rows = facts.rows_of_user(connection, user_id)
             tenant = self._tenants.get(user_id) or tenants.find(connection, user_id)
+            rows, versions = connection.execute_together(
+                [(facts.ROWS_OF_USER, (user_id,)), (MEMORIES.version, (tenant,))]
+            )
             results = []
             if keywords and limit > 0 and tenant is not None:
                 results = search.best(
@@ -111,6 +124,7 @@ class SQLiteStore(MemoryStore):
                     except_session=except_session,
                     except_since=except_since,
                     periods=periods,
+                    version=versions[0][0] if versions else None,
                 )
         if tenant is not None:
             self._tenants[user_id] = tenant
@@ -216,7 +230,7 @@ class SQLiteStore(MemoryStore):
         return result
 
     def _add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-        return memories.add_all(connection, user_id, new)
+        return adding.add_all(connection, user_id, new)
 
     def _follow(self, user_id: str) -> None:
         # Who was never searched has no index in memory.

@@ -62,6 +62,10 @@ class Connection:
         """All rows of the result."""
         return self.execute_together([(statement, parameters)])[0]
 
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Runs the statement with the parameters of each row, all in one round trip."""
+        self.execute_together([(statement, row) for row in rows])
+
     def run(self, statement: str) -> None:
         """A statement without parameters and rows, such as CREATE: sent as it is."""
         self._begin()
