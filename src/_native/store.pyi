@@ -3,6 +3,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, final
 
+from typing_extensions import Self
+
 __all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
 SQLITE_VERSION: Final[str]
@@ -61,7 +63,7 @@ class Connection:
 
 @final
 class Recall:
-    def __init__(self, *, corpus: Literal["memories", "chunks"] = "memories") -> None: ...
+    def __new__(cls, *, corpus: Literal["memories", "chunks"] = "memories") -> Self: ...
     def search(
         self,
         connection: Connection,

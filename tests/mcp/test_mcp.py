@@ -155,7 +155,7 @@ def test_resources_are_this_user_s(catalog):
             one = await client.read_resource(f"shepherd://memories/{latest['id']}")
             assert json.loads(one.contents[0].text) == latest
             node = json.loads((await client.read_resource("shepherd://nodes/1")).contents[0].text)
-            assert (node["title"], node["text"]) == ("Rope", "A rope is twisted.")
+            assert (node["title"], node["source_text"]) == ("Rope", "A rope is twisted.")
             for uri in (
                 "shepherd://nodes/99",
                 "shepherd://memories/1x",

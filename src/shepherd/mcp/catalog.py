@@ -6,19 +6,22 @@ Nothing of the protocol's transports. Everything here blocks on the database.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from shepherd.errors import ShepherdError, UsageError
-from shepherd.knowledge import Knowledge, KnowledgeTools
+from shepherd.errors import UsageError
+from shepherd.knowledge import Knowledge
 from shepherd.mcp.hints import hints_of
 from shepherd.memory import Memory
-from shepherd.tools import Toolbox, memory_tools
+from shepherd.tools import Toolbox, ToolResult, knowledge_tools, memory_tools
 from shepherd.types import Tool, ToolCall
 
-__all__ = ["Catalog", "Outcome", "Resource"]
+__all__ = ["Catalog", "Resource"]
+
+_log = logging.getLogger(__name__)
 
 _LATEST = 20
 _SCHEME = "shepherd://"
@@ -31,13 +34,6 @@ class Resource(NamedTuple):
     uri: str
     name: str
     description: str
-
-
-class Outcome(NamedTuple):
-    """What came of a call: JSON, which says what went wrong when it `failed`."""
-
-    text: str
-    failed: bool = False
 
 
 class Catalog:
@@ -54,35 +50,31 @@ class Catalog:
 
     def __init__(self, memory: Memory, user_id: str, *, is_read_only: bool, keeps_secrets: bool) -> None:
         self._memory, self._user_id = memory, user_id
-        self._knowledge = KnowledgeTools(Knowledge(memory.transactions, user_id))
-        self._toolbox = Toolbox(
-            memory_tools(
-                memory, user_id, refusal=lambda: "", writes=not is_read_only, keeps_secrets=keeps_secrets
-            )
-        )
-        self.tools: tuple[Tool, ...] = tuple(
-            tool
-            for tool in (*self._toolbox.tools, *self._knowledge.tools)
-            if not is_read_only or hints_of(tool.name).read_only_hint
-        )
-        self._names = frozenset(tool.name for tool in self.tools)
+        self._knowledge = Knowledge(memory.transactions, user_id)
+        writes = not is_read_only
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
+        def refusal() -> str:
+            return ""
+
+        entries = [
+            *memory_tools(memory, user_id, refusal=refusal, writes=writes, keeps_secrets=keeps_secrets),
+            *knowledge_tools(self._knowledge, refusal=refusal, writes=writes),
+        ]
+        self._toolbox = Toolbox(
+            entry for entry in entries if writes or hints_of(entry.tool.name).read_only_hint
+        )
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Of memory and facts, then of knowledge."""
+        return self._toolbox.tools
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Carry a call out; never raises for what it says, or for what the tool finds."""
-        try:
-            if name not in self._names:
-                raise UsageError(
-                    f"there is no tool {name!a}", hint=f"tools: {', '.join(sorted(self._names))}"
-                )
-            if not self._knowledge.knows(name):
-                result = self._toolbox.call(ToolCall("", name, json.dumps(arguments)))
-                if result.error is not None:
-                    raise result.error
-                return Outcome(result.text, result.failed)
-            return Outcome(_dumped(self._knowledge.call(name, arguments)))
-        except ShepherdError as error:
-            told = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
-            return Outcome(_dumped(told), failed=True)
+        result = self._toolbox.call(ToolCall("", name, json.dumps(arguments)))
+        if result.error is not None:  # it may name files, which are nothing for a model
+            _log.error("%s: %s", name, result.error)
+        return result
 
     def read(self, uri: str) -> str:
         """A resource as JSON; UsageError where there is none."""
@@ -101,8 +93,8 @@ class Catalog:
         if named is None:
             return None
         if named[1] == "nodes":
-            asked = {"ids": [int(named[2])], "include_text": True}
-            return next(iter(self._knowledge.call("get_nodes_by_id", asked)["nodes"]), None)
+            node = self._knowledge.get_node(int(named[2]), with_text=True)
+            return None if node is None else asdict(node)
         record = self._memory.get_memory(int(named[2]), self._user_id)
         return None if record is None else asdict(record)
 
