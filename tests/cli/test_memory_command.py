@@ -186,10 +186,10 @@ def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):
     done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan")
     again = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--json")
 
-    assert "3 memories, 0 facts and 0 conversations of 'steve' are yours now" in done.stderr
+    assert "3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' are yours now" in done.stderr
     assert len(shepherd("memory", "list", "--user", "stefan").stdout.splitlines()) == 3
     assert shepherd("memory", "list").stdout == ""
-    assert json.loads(again.stdout) == {"memories": 0, "facts": 0, "sessions": 0, "duplicates": 0}
+    assert json.loads(again.stdout) == {"memories": 0, "facts": 0, "sessions": 0, "duplicates": 0, "nodes": 0}
 
 
 def test_an_older_database_is_migrated_and_says_where_the_copy_is(shepherd, home):

@@ -118,12 +118,14 @@ def results(connection: Connection, user_id: str, hits: Sequence[ChunkHit]) -> l
     rows: dict[int, ChunkResult] = {}
     for start in range(0, len(hits), _MOST_IDS):
         ids = [hit[0] for hit in hits[start : start + _MOST_IDS]]
+        # By id alone: with the user beside it SQLite reads all of the user's chunks, 7 ms of 100,000.
         found = connection.execute(
-            f"SELECT {_COLUMNS} FROM chunks c JOIN nodes n ON n.user_id = c.user_id AND n.id = c.node_id"
-            f" WHERE c.id IN ({', '.join('?' * len(ids))}) AND c.user_id = ?",
-            (*ids, user_id),
+            f"SELECT {_COLUMNS}, c.user_id FROM chunks c"
+            " JOIN nodes n ON n.user_id = c.user_id AND n.id = c.node_id"
+            f" WHERE c.id IN ({', '.join('?' * len(ids))})",
+            ids,
         )
-        rows |= {row[0]: _result(row) for row in found}
+        rows |= {row[0]: _result(row[:-1]) for row in found if row[-1] == user_id}
     return [
         replace(rows[chunk_id], score=score, relevance=relevance)
         for chunk_id, _, score, relevance in hits
