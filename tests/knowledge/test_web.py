@@ -24,6 +24,7 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/inwards": (302, {"Location": "http://[::1]:1/secret"}, b""),
     "/metadata": (307, {"Location": "http://169.254.169.254/latest/meta-data/"}, b""),
     "/file": (302, {"Location": "file:///etc/passwd"}, b""),
+    "/nonsense": (302, {"Location": "http://[::1"}, b""),
     "/gone": (404, {"Content-Type": "text/html"}, b"<p>no"),
     "/picture": (200, {"Content-Type": "image/png"}, b"\x89PNG"),
     "/large": (200, {"Content-Type": "text/plain"}, b"x" * 5000),
@@ -85,7 +86,7 @@ def test_a_redirect_is_followed_and_the_host_is_told(server, address):
     assert server.asked == [("/moved", address[7:]), ("/page", address[7:])]
 
 
-@pytest.mark.parametrize("path", ["/inwards", "/metadata", "/file"])
+@pytest.mark.parametrize("path", ["/inwards", "/metadata", "/file", "/nonsense"])
 def test_a_redirect_to_where_nobody_may_go_is_refused(server, address, path):
     with pytest.raises(UsageError):
         web.fetch(address + path, LIMITS)
@@ -118,6 +119,8 @@ def test_a_redirect_to_where_nobody_may_go_is_refused(server, address, path):
         "ftp://example.com/x",
         "http:///nowhere",
         "http://127.0.0.1:99999/",
+        "http://[::1",
+        "http://[nonsense]/",
     ],
 )
 def test_addresses_of_this_machine_and_its_network_are_refused(url):

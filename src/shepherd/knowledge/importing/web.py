@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsplit
 
 from shepherd.config import Config
 from shepherd.errors import DocumentError, UsageError
@@ -64,12 +64,14 @@ def fetch(url: str, limits: WebLimits) -> Fetched:
         if isinstance(found, Fetched):
             return found
         url = found
-    raise DocumentError(f"{_host(url)}: more than {_MOST_REDIRECTS} redirects", hint="is the address right?")
+    raise DocumentError(
+        f"{_split(url).hostname}: more than {_MOST_REDIRECTS} redirects", hint="is the address right?"
+    )
 
 
 def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
     """The document, or where it has moved to."""
-    parts = urlsplit(url)
+    parts = _split(url)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(
@@ -77,7 +79,7 @@ def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
         )
     if parts.username or parts.password:
         raise UsageError(f"{host}: the address has a password in it", hint="leave it out")
-    connection = _Connection(host, _port(url), limits, is_secure=parts.scheme == "https")
+    connection = _Connection(host, parts.port, limits, is_secure=parts.scheme == "https")
     try:
         target = urlunsplit(
             ("", "", quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._"), _query(parts.query), "")
@@ -90,7 +92,7 @@ def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
         connection.request("GET", target, headers=headers)
         response = connection.getresponse()
         if response.status in _REDIRECTS and response.headers.get("Location"):
-            return urljoin(url, str(response.headers["Location"]))
+            return _joined(url, str(response.headers["Location"]))
         if response.status != 200:
             raise DocumentError(
                 f"{host}: answered with status {response.status}", hint="is the address right?"
@@ -184,16 +186,25 @@ def _is_public(address: _Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def _port(url: str) -> int | None:
+def _split(url: str) -> SplitResult:
     try:
-        return urlsplit(url).port
+        parts = urlsplit(url)
+        _ = parts.port
     except ValueError:
-        raise UsageError(f"{_host(url)}: the address has no usable port", hint="leave it out") from None
+        raise _no_address() from None
+    return parts
+
+
+def _joined(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        raise _no_address() from None
+
+
+def _no_address() -> UsageError:
+    return UsageError("this is no address: its host or port makes no sense", hint="https://host/path")
 
 
 def _query(query: str) -> str:
     return quote(query, safe="/%:@!$&'()*+,;=~-._?")
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).hostname or "the address"
