@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.types import Message
@@ -57,12 +57,15 @@ class Skeleton:
     texts: tuple[str, ...]
     slots: tuple[Slot, ...]
     closing: int
+    _numbers: dict[Slot, int] = field(default_factory=dict, compare=False, repr=False)
 
-    def after(self, slot: Slot | None) -> int | None:
-        """The piece behind a slot, the first one for None; None when there is no such slot."""
-        if slot is None:
-            return 0
-        return self.slots.index(slot) + 1 if slot in self.slots else None
+    def __post_init__(self) -> None:
+        self._numbers.update((slot, number) for number, slot in enumerate(self.slots))
+
+    def after(self, slot: Slot) -> int | None:
+        """The piece behind a slot; None when there is no such slot."""
+        number = self._numbers.get(slot)
+        return None if number is None else number + 1
 
 
 def render_form(

@@ -78,6 +78,7 @@ class Transcript:
         self._skeleton = lru_cache(_CACHED_SKELETONS)(self._make_skeleton)
         self._says = lru_cache(_CACHED_RUNS)(self._detokenizes_to)
         self._tells = lru_cache(_CACHED_RUNS)(self._is_told_by)
+        self._asked_texts: dict[tuple[Shape, bool, str], str | None] = {}
         self._folds_system: bool | None = None
 
     def family(self, tools: Sequence[Tool]) -> Family | None:
@@ -245,14 +246,15 @@ class Transcript:
         """The answers that enter as their ids, in order."""
         kept: list[_Kept] = []
         shape = _shape(parts)
+        last: Slot | None = None  # before this part
         for i, part in enumerate(parts):
-            if part.answer is None:
+            before, last = last, Slot(i, not part.text) if part.text or part.thought else last
+            if part.answer is None or i == 0:
                 continue
-            earlier = self._skeleton(shape[:i], tools) if i else None
-            piece = None if earlier is None else skeleton.after(earlier.slots[-1] if earlier.slots else None)
-            if earlier is None or piece is None:
+            piece = 0 if before is None else skeleton.after(before)
+            asked = self._asked(shape, i, 0 if before is None else before.part, tools)
+            if asked is None or piece is None:
                 continue
-            asked = earlier.texts[-1]
             begin = Place(piece, len(asked.rstrip()))
             if not skeleton.texts[piece].startswith(asked.rstrip()):
                 continue
@@ -262,6 +264,20 @@ class Transcript:
             if end is not None:
                 kept.append(_Kept(i, begin, end, asked[begin.offset :], part.answer.token_ids))
         return kept
+
+    def _asked(self, shape: Shape, i: int, since: int, tools: str) -> str | None:
+        """What stood behind the last content before part `i` when that was asked for; None if not known.
+
+        It is found out once for all conversations that are alike since part `since`, which has that content.
+        Were another one unlike, its answers would not be kept, or be kept behind other blanks.
+        """
+        key = (shape[since:i], since < 2, tools)
+        if key not in self._asked_texts:
+            if len(self._asked_texts) >= _CACHED_RUNS:
+                self._asked_texts.clear()
+            earlier = self._skeleton(shape[:i], tools)
+            self._asked_texts[key] = None if earlier is None else earlier.texts[-1]
+        return self._asked_texts[key]
 
     def _plain_end(
         self, skeleton: Skeleton, contents: Sequence[str], part: Part, i: int, begin: Place
@@ -278,18 +294,18 @@ class Transcript:
 
     def _shows_all(self, skeleton: Skeleton, part: Part, answer: Message, i: int) -> bool:
         """Whether the template still shows the text and the thought of this answer."""
-        if part.text.strip() and Slot(i, False) not in skeleton.slots:
+        if part.text.strip() and skeleton.after(Slot(i, False)) is None:
             return False
         if not answer.thought.strip() or not self._forgets_thoughts:
             return True
-        return Slot(i, True) in skeleton.slots
+        return skeleton.after(Slot(i, True)) is not None
 
     def _marked_end(
         self, skeleton: Skeleton, answer: Message, i: int, begin: Place, asked: str
     ) -> Place | None:
         """Where an answer ends that has thoughts, calls or heads, if its ids tell just what it is."""
-        last = max((n for n, slot in enumerate(skeleton.slots) if slot.part == i), default=-1)
-        place = Place(last + 1, 0) if last >= 0 else begin
+        own = max(skeleton.after(Slot(i, False)) or 0, skeleton.after(Slot(i, True)) or 0)
+        place = Place(own, 0) if own else begin
         text = skeleton.texts[place.piece]
         at = self._end_of_turn(text, place.offset)
         if at is None and answer.tool_calls:
