@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.inference import Engine, EngineSettings, Generation
+from shepherd.inference import Answer, Engine, EngineSettings
 from shepherd.types import Message, Sampling
 from tests.conftest import SCRIPT
 from tests.inference.engines import KINDS, exact_settings, run_to_end
@@ -65,11 +65,11 @@ def test_the_one_in_the_background_says_nothing_while_the_other_answers(engine: 
         assert background.stats.generated_tokens == 3000
 
 
-def shown_length(generation: Generation) -> int:
+def shown_length(answer: Answer) -> int:
     """Characters that have come so far, without waiting for more."""
-    while data := generation._stream.read(0):
-        generation._pieces.append(data.decode())
-    return len("".join(generation._pieces))
+    while answer.poll():
+        pass
+    return len("".join(answer._said))
 
 
 def test_a_turn_that_begins_inside_a_long_prompt_interrupts_it(model_file: Callable[[str], Path]) -> None:
@@ -98,13 +98,14 @@ def test_every_kind_of_cache_survives_being_interrupted(kind: str, model_file: C
             background = sibling.generate(prompt, sampling=GREEDY, max_tokens=40)
             while background.is_running:
                 run_to_end(engine.generate(HELLO, sampling=GREEDY, max_tokens=2))
-                background._stream.read(2)
+                background._generation._stream.read(2)
 
             background.close()
             assert background.stats.finish_reason in ("stop", "length")
             assert background.stats.generated_tokens > 0
             # The text was read away above; the ids say it all.
-            said = sibling.model.vocabulary.detokenize([token for token, _ in background._stream.tokens()])
+            tokens = background._generation._stream.tokens()
+            said = sibling.model.vocabulary.detokenize([token for token, _ in tokens])
             assert said.decode("utf-8", "replace") == undisturbed
 
 
