@@ -2,8 +2,8 @@
 
 A real server process with the small model answers each of them over HTTP, every request with the whole
 conversation. One turn in four tells something, and then waits until that was learned, as it is when people
-read and think: extraction pauses while anybody is answered. The others ask for it. Then: each user's facts are
-his own, what was appended to his messages names nobody else's, and tokens read = new tokens in every turn
+read and think: extraction pauses while anybody is answered. The others ask for it. Then: each user's facts
+are his own, what was appended to his messages names nobody else's, and tokens read = new tokens in every turn
 that no eviction precedes.
 
     python -m pytest bench/test_server.py --benchmark-only -s

@@ -194,6 +194,11 @@ cdef class Stream:
         """RUNNING, STOP, LENGTH, CANCELLED or FAILED."""
         return <int>shp_stream_ending(self.ptr, NULL)
 
+    @property
+    def stopped_by(self):
+        """Which stop string has ended the text, as an index in the order given; -1: none."""
+        return shp_stream_stopped_by(self.ptr)
+
     def counters(self):
         """Tokens and nanoseconds of the run, by name; zeros until it ends."""
         cdef shp_counters c

@@ -384,6 +384,17 @@ size_t shp_stream_tokens(shp_stream *s, const int32_t **tokens, const int64_t **
     return s->n_tokens;
 }
 
+int32_t shp_stream_stopped_by(shp_stream *s) {
+    int32_t found = -1;
+    shp_mutex_lock(&s->mutex);
+    for (size_t i = 0; i < s->n_stops; i++)
+        if (s->stops[i].state == s->stops[i].length
+            && (found < 0 || s->stops[i].length > s->stops[found].length))
+            found = (int32_t)i;
+    shp_mutex_unlock(&s->mutex);
+    return found;
+}
+
 int64_t shp_stream_text_length(shp_stream *s) {
     shp_mutex_lock(&s->mutex);
     int64_t n = (int64_t)s->text_length;

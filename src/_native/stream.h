@@ -50,6 +50,7 @@ size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
 shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);
 size_t shp_stream_tokens(shp_stream *stream, const int32_t **tokens, const int64_t **ends);
 int64_t shp_stream_text_length(shp_stream *stream);
+int32_t shp_stream_stopped_by(shp_stream *stream); /* which stop string is complete, in the order added; -1: none */
 
 int64_t shp_now_ns(void);
 

@@ -41,6 +41,7 @@ cdef extern from "stream.h" nogil:
     shp_ending shp_stream_ending(shp_stream *, shp_counters *) noexcept
     size_t shp_stream_tokens(shp_stream *, const int32_t **, const int64_t **) noexcept
     int64_t shp_stream_text_length(shp_stream *) noexcept
+    int32_t shp_stream_stopped_by(shp_stream *) noexcept    # -1: none
 
     int64_t shp_now_ns() noexcept
 

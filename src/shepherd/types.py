@@ -164,7 +164,8 @@ class TurnStats:
     prompt_tokens = reused_tokens + decoded_tokens: all of the prompt, the part the KV cache already held,
     and the part that was read for this turn. generated_tokens is the answer. evicted_turns: the oldest ones,
     that left the window for this turn. With a remote model the counts are its server's (reused: what that
-    says it had cached), or estimates, as `is_estimated` says.
+    says it had cached), or estimates, as `is_estimated` says. stopped_by: which of the stop strings that were
+    asked for ended the answer; -1 where none did, or where that is not known.
     """
 
     prompt_tokens: int = 0
@@ -181,6 +182,7 @@ class TurnStats:
     finish_reason: FinishReason = "stop"
     warnings: tuple[str, ...] = field(default_factory=tuple)
     is_estimated: bool = False
+    stopped_by: int = -1
 
     @property
     def tokens_per_second(self) -> float:

@@ -124,3 +124,17 @@ def test_tokens_of_a_running_stream_are_refused() -> None:
 
 def test_read_of_an_idle_stream_times_out_empty() -> None:
     assert native.Stream().read(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("pieces", "which"),
+    [([b"say END"], 0), ([b"say now", b" END"], 1), ([b"say EN"], -1), ([b"a", b"b"], -1)],
+)
+def test_stream_knows_which_stop_string_ended_it(pieces: list[bytes], which: int) -> None:
+    stream = native.Stream([b"END", b"now END"])
+
+    for i, piece in enumerate(pieces):
+        native.feed_stream(stream, i, piece)
+    native.end_stream(stream)
+
+    assert stream.stopped_by == which

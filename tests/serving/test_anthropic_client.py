@@ -64,7 +64,8 @@ def test_limit_and_stop_sequence_end_the_answer(endless):
         )
 
     assert short.stop_reason == "max_tokens"
-    assert stopped.stop_reason == "end_turn"
+    assert stopped.stop_reason == "stop_sequence"
+    assert stopped.stop_sequence == short.content[0].text[2:4]
     assert stopped.content[0].text == short.content[0].text[:2]
 
 

@@ -177,6 +177,7 @@ class Generation:
             decode_ms=counts["decode_ns"] / 1e6,
             total_ms=1e3 * (time.perf_counter() - self._started),
             finish_reason=_REASONS[self._stream.ending],
+            stopped_by=self._stream.stopped_by,
         )
 
 

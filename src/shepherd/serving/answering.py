@@ -20,7 +20,6 @@ from starlette.types import Receive
 from shepherd.errors import ShepherdError
 from shepherd.inference import Answer, Generation
 from shepherd.providers import Reply
-from shepherd.serving.forced_call import ForcedCall
 from shepherd.types import Piece, TurnStats
 
 __all__ = ["Reading", "blocking", "ended_with_its_client"]
@@ -118,7 +117,7 @@ class _Bell:
 class _EngineSource:
     """Takes what is there, and waits for the bell when nothing is."""
 
-    def __init__(self, reply: Answer | ForcedCall | Generation, bell: _Bell) -> None:
+    def __init__(self, reply: Answer | Generation, bell: _Bell) -> None:
         self._reply, self._bell = reply, bell
         self._ready: deque[Piece] = deque()
         self._rung = asyncio.Event()
@@ -128,7 +127,7 @@ class _EngineSource:
     @classmethod
     def of(cls, reply: Reply | Generation) -> _EngineSource | None:
         """The source for an answer that is made here; None where nothing can ring."""
-        if not isinstance(reply, (Answer, ForcedCall, Generation)) or os.name != "posix":
+        if not isinstance(reply, (Answer, Generation)) or os.name != "posix":
             return None
         bell = _Bell()
         if reply.notify(bell.writer):

@@ -57,7 +57,7 @@ async def messages(request: Request, body: MessagesBody) -> Response:
         async for piece in chat:
             blocks.add(piece)
     return JSONResponse(
-        {**head, "content": blocks.whole(), **_ending(chat.stats, blocks), "usage": _usage(chat.stats)}
+        {**head, "content": blocks.whole(), **_ending(chat, blocks), "usage": _usage(chat.stats)}
     )
 
 
@@ -130,7 +130,7 @@ async def _streamed(chat: Chat, head: dict[str, Any]) -> AsyncGenerator[bytes, N
         return
     if blocks.last >= 0:
         yield _stop(blocks.last)
-    ending = _ending(chat.stats, blocks)
+    ending = _ending(chat, blocks)
     yield event({"type": "message_delta", "delta": ending, "usage": _usage(chat.stats)}, "message_delta")
     yield event({"type": "message_stop"}, "message_stop")
 
@@ -173,7 +173,11 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def _ending(stats: TurnStats, blocks: _Blocks) -> dict[str, Any]:
+def _ending(chat: Chat, blocks: _Blocks) -> dict[str, Any]:
+    stats, stops = chat.stats, chat.stops
+    # Behind the client's own come those of the template.
+    if 0 <= stats.stopped_by < len(stops):
+        return {"stop_reason": "stop_sequence", "stop_sequence": stops[stats.stopped_by]}
     reason = _REASONS[stats.finish_reason]
     if blocks.has_calls and reason == "end_turn":
         reason = "tool_use"

@@ -52,6 +52,11 @@ class Chat:
         return self._stats
 
     @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings that the client asked for."""
+        return self._turn.request.stop
+
+    @property
     def prompt_tokens(self) -> int:
         """Tokens of the prompt, as far as they are known before the end."""
         return sum(self._turn.reply.prompt_tokens_per_message)

@@ -22,7 +22,6 @@ from shepherd.memory import Memory
 from shepherd.providers import ChatModel, Reply
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import Denied
-from shepherd.serving.forced_call import ForcedCall, call_grammar
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.prompting import Draft
@@ -223,15 +222,15 @@ class Conversations:
             self._refuse_for_remote(request)
             return model.generate(draft.prompt(), sampling=sampling, max_tokens=max_tokens, tools=tools)
         is_forced = bool(tools) and request.tool_choice != "auto"
-        answer = model.generate(
+        return model.generate(
             draft.prompt(),
             sampling=sampling,
             max_tokens=max_tokens,
             stop=request.stop,
-            grammar=call_grammar(tools, request.tool_choice) if is_forced else request.grammar,
+            grammar=request.grammar,
             tools=tools,
+            must_call=is_forced and (request.tool_choice == "required" or request.tool_choice),
         )
-        return ForcedCall(answer) if is_forced else answer
 
     def _refuse_for_remote(self, request: ChatRequest) -> None:
         fields = {
