@@ -72,8 +72,10 @@ class ServerProcess:
     def ask(self, text: str, user: str = "", **fields: Any) -> dict[str, Any]:
         """The answer to one message, as OpenAI's API has it."""
         said = {"model": "default", "messages": [{"role": "user", "content": text}], **fields}
-        with self.http() as client:
-            answer = client.post("/v1/chat/completions", json={**said, **({"user": user} if user else {})})
+        # ASCII: half a surrogate pair can be escaped, and not encoded.
+        body = json.dumps({**said, **({"user": user} if user else {})})
+        with self.http(**{"Content-Type": "application/json"}) as client:
+            answer = client.post("/v1/chat/completions", content=body)
         assert answer.status_code == 200, answer.text
-        body: dict[str, Any] = answer.json()
-        return body
+        reply: dict[str, Any] = answer.json()
+        return reply

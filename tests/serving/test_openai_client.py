@@ -256,6 +256,30 @@ def test_pictures_are_refused_clearly(client):
     assert "image_url" in caught.value.message
 
 
+def test_half_a_surrogate_pair_is_read_as_a_replacement(mini):
+    answer = mini.ask("half \ud800 a pair", "surrogate")
+
+    assert answer["choices"][0]["finish_reason"] in ("stop", "length")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"model": "default", "messages": [{"role": "user", "content": "\xff\xfe"}]}',
+        b'{"model": "default", "messages": "hello"}',
+        b"",
+    ],
+)
+def test_body_that_is_no_request_is_the_clients_mistake(mini, body):
+    with mini.http() as http:
+        headers = {"Content-Type": "application/json"}
+        answer = http.post("/v1/chat/completions", content=body, headers=headers)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_request"
+
+
 def test_unknown_model_is_not_found(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="gpt-4o", messages=HELLO)

@@ -75,7 +75,7 @@ class Reading:
     async def end(self) -> TurnStats:
         """What it cost. Done to its end even when the task is cancelled meanwhile."""
         self.cancel()
-        ending = asyncio.ensure_future(blocking(lambda: self._finish(self._failed)))
+        ending = asyncio.ensure_future(self._settle())
         try:
             return await asyncio.shield(ending)
         finally:
@@ -83,6 +83,11 @@ class Reading:
                 with contextlib.suppress(asyncio.CancelledError):
                     await ending
             self._source.close()
+
+    async def _settle(self) -> TurnStats:
+        # A reply has one reader: the thread that reads a remote one is to be done before others look at it.
+        await self._source.settle()
+        return await blocking(lambda: self._finish(self._failed))
 
 
 @asynccontextmanager
@@ -149,6 +154,9 @@ class _EngineSource:
                     os.read(self._bell.reader, 4096)
         return self._ready.popleft()
 
+    async def settle(self) -> None:
+        """Nobody else reads."""
+
     def close(self) -> None:
         """Only after the reply's end: until then the engine writes."""
         self._loop.remove_reader(self._bell.reader)
@@ -162,13 +170,21 @@ class _ThreadSource:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
         self._reply = reply
+        self._is_over = False
         threading.Thread(target=self._read, name="shepherd-remote", daemon=True).start()
 
     async def next(self) -> Piece | None:
-        item = await self._queue.get()
+        item = None if self._is_over else await self._queue.get()
+        self._is_over = item is None or isinstance(item, Exception)
         if isinstance(item, Exception):
             raise item
         return item
+
+    async def settle(self) -> None:
+        """Wait for the end of the thread, which cancelling the reply brings about."""
+        while not self._is_over:
+            with contextlib.suppress(Exception):
+                await self.next()
 
     def close(self) -> None:
         """The thread ends with the reply."""
