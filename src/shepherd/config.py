@@ -279,7 +279,7 @@ class Config:
         8000, "whole number", "port that the server listens on; 0 takes a free one", least=0, most=65535
     )
     server_slots: int = _setting(
-        8,
+        4,
         "whole number",
         "answers that the server makes at once, sharing the window; more wait their turn",
         least=1,
