@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shepherd.config import Config
 from shepherd.errors import UsageError
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.memory.api_keys import require_owner
 from shepherd.serving.app import create_app
@@ -121,7 +122,11 @@ def server(memory, keys):
 
 
 def everything_of(memory: Memory, user: str) -> list[object]:
-    return [memory.get_all_facts(user), memory.list_memories(user), memory.list_sessions(user)]
+    knowledge = Knowledge(memory.transactions, user)
+    return [
+        *(memory.get_all_facts(user), memory.list_memories(user), memory.list_sessions(user)),
+        *(knowledge.list_nodes(), knowledge.list_edges(), knowledge.focused()),
+    ]
 
 
 @pytest.fixture
@@ -131,6 +136,11 @@ def secret_of_bob(memory):
     for user in ["bob", *(f"bob/{name}" for name in ODD_NAMES)]:
         memory.set_fact("secret", "the sheep sleep", user)
         ids[user] = memory.store_memory("Where do the sheep sleep?", "in the barn", user)
+        knowledge = Knowledge(memory.transactions, user)
+        if not knowledge.count_nodes():
+            barn, other = (knowledge.add_node("The barn", source_text="the sheep sleep") for _ in range(2))
+            knowledge.connect(barn.id, other.id, "where they sleep")
+            knowledge.focus([barn.id])
     return ids
 
 
@@ -150,6 +160,18 @@ def paths(memory_id: int) -> list[tuple[str, str, object]]:
         ("GET", "/v1/extraction/jobs", None),
         ("POST", "/v1/extraction/jobs/1/retry", None),
         ("DELETE", "/v1/extraction/jobs/1", None),
+        ("GET", "/v1/knowledge/nodes", None),
+        ("GET", "/v1/knowledge/nodes/1", None),
+        ("PATCH", "/v1/knowledge/nodes/1", {"title": "Mine"}),
+        ("GET", "/v1/knowledge/edges", None),
+        ("POST", "/v1/knowledge/edges", {"from_node_id": 1, "to_node_id": 2, "explanation": "mine"}),
+        ("DELETE", "/v1/knowledge/edges/1", None),
+        ("DELETE", "/v1/knowledge/nodes/1", None),
+        ("GET", "/v1/knowledge/hubs", None),
+        ("GET", "/v1/knowledge/dimensions", None),
+        ("GET", "/v1/knowledge/focus", None),
+        ("PUT", "/v1/knowledge/focus", {"node_ids": [1]}),
+        ("POST", "/v1/knowledge/search", {"query": "where do the sheep sleep"}),
         ("GET", "/v1/trace", None),
         ("GET", "/v1/trace/0123456789abcdef", None),
     ]

@@ -17,6 +17,7 @@ from shepherd.serving import (
     completion_api,
     embedding_api,
     gates,
+    knowledge_resources,
     models_api,
     openai_api,
     resources,
@@ -34,7 +35,15 @@ def create_app(state: ServerState) -> FastAPI:
     """The ASGI application of a server with these parts."""
     app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.shepherd = state
-    for part in (openai_api, anthropic_api, completion_api, embedding_api, models_api, resources):
+    for part in (
+        openai_api,
+        anthropic_api,
+        completion_api,
+        embedding_api,
+        models_api,
+        resources,
+        knowledge_resources,
+    ):
         app.include_router(part.router)
     gates.install(app, state)
     answer_errors(app)

@@ -21,50 +21,52 @@ from shepherd.serving.identity import caller_of
 from shepherd.serving.state import Gated
 from shepherd.types import Injection, Message
 
-__all__ = ["router"]
+__all__ = ["LONGEST_TEXT", "Body", "Limit", "Offset", "Own", "OwnMemory", "checked", "missing", "router"]
 
 router = APIRouter(prefix="/v1")
 
 _MOST_LISTED = 1000
 # An id is the user's number << 40 | sequence.
 _LARGEST_ID = (1 << 63) - 1
-_LONGEST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 20
 
 Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
 Offset = Annotated[int, Query(ge=0, le=_LARGEST_ID)]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """What a request holds; a field that nobody knows is a mistake."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class NewMemory(_Body):
+class NewMemory(Body):
     """A memory to add."""
 
-    question: str = Field(default="", max_length=_LONGEST_TEXT)
-    answer: str = Field(default="", max_length=_LONGEST_TEXT)
+    question: str = Field(default="", max_length=LONGEST_TEXT)
+    answer: str = Field(default="", max_length=LONGEST_TEXT)
 
 
-class MemoryChange(_Body):
+class MemoryChange(Body):
     """What is to be different about a memory."""
 
-    question: str | None = Field(default=None, max_length=_LONGEST_TEXT)
-    answer: str | None = Field(default=None, max_length=_LONGEST_TEXT)
+    question: str | None = Field(default=None, max_length=LONGEST_TEXT)
+    answer: str | None = Field(default=None, max_length=LONGEST_TEXT)
     pinned: bool | None = None
 
 
-class Search(_Body):
+class Search(Body):
     """What to look for."""
 
-    query: str = Field(max_length=_LONGEST_TEXT)
+    query: str = Field(max_length=LONGEST_TEXT)
     max_results: int = Field(default=10, ge=1, le=100)
     threshold: float = Field(default=0.0, ge=0, le=1)
 
 
-class FactValue(_Body):
+class FactValue(Body):
     """The value of a fact."""
 
-    value: str = Field(max_length=_LONGEST_TEXT)
+    value: str = Field(max_length=LONGEST_TEXT)
 
 
 class Own:
@@ -149,8 +151,8 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
 @router.delete("/memory/{memory_id}")
 def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Forgets one memory."""
-    if not own.writable.delete_memory(_checked(memory_id), own.user):
-        raise _missing("memory")
+    if not own.writable.delete_memory(checked(memory_id), own.user):
+        raise missing("memory")
     return {"id": memory_id, "deleted": True}
 
 
@@ -169,7 +171,7 @@ def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     value = own.memory.get_fact(key, own.user)
     history = own.memory.fact_history(key, own.user)
     if value is None and not history:
-        raise _missing("fact")
+        raise missing("fact")
     return {"key": key, "value": value, "history": [asdict(change) for change in history]}
 
 
@@ -184,7 +186,7 @@ def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
 def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     """Forgets a fact; its history stays."""
     if not own.writable.clear_fact(key, own.user):
-        raise _missing("fact")
+        raise missing("fact")
     return {"key": key, "deleted": True}
 
 
@@ -201,16 +203,16 @@ def list_jobs(own: OwnMemory) -> dict[str, Any]:
 @router.post("/extraction/jobs/{job_id}/retry")
 def retry_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
     """Gives a job that was given up another chance."""
-    if not own.writable.extraction.retry(_checked(job_id), own.user):
-        raise _missing("job that was given up")
+    if not own.writable.extraction.retry(checked(job_id), own.user):
+        raise missing("job that was given up")
     return {"id": job_id, "retried": True}
 
 
 @router.delete("/extraction/jobs/{job_id}")
 def drop_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
     """Learns nothing from what a job holds."""
-    if not own.writable.extraction.drop(_checked(job_id), own.user):
-        raise _missing("job")
+    if not own.writable.extraction.drop(checked(job_id), own.user):
+        raise missing("job")
     return {"id": job_id, "deleted": True}
 
 
@@ -228,7 +230,7 @@ def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
     """For each message of the user in a conversation: what memory added to it, with sources and scores."""
     messages = own.memory.load_session(session_id, own.user)
     if not messages:
-        raise _missing("conversation")
+        raise missing("conversation")
     return {"id": session_id, "data": [_traced(message) for message in messages if message.role == "user"]}
 
 
@@ -236,20 +238,22 @@ def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
 
 
 def _memory(own: Own, memory_id: int) -> dict[str, Any]:
-    record = own.memory.get_memory(_checked(memory_id), own.user)
+    record = own.memory.get_memory(checked(memory_id), own.user)
     if record is None:
-        raise _missing("memory")
+        raise missing("memory")
     return asdict(record)
 
 
-def _checked(number: int) -> int:
+def checked(number: int) -> int:
+    """An id from outside; Denied for one that nothing can have."""
     # More than the database's integers hold is no memory's id.
     if not 0 <= number <= _LARGEST_ID:
-        raise _missing("such thing")
+        raise missing("such thing")
     return number
 
 
-def _missing(what: str) -> Denied:
+def missing(what: str) -> Denied:
+    """The same for what is not there and for what is somebody else's."""
     return Denied(404, "not_found", f"this user has no such {what}")
 
 
