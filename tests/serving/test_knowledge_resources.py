@@ -56,7 +56,7 @@ def test_nodes_are_connected_and_hubs_are_those_with_many_edges(client):
 
     edge = client.post(
         "/v1/knowledge/edges",
-        json={"from_node_id": one, "to_node_id": other, "explanation": "one extends it"},
+        json={"from_node_id": one, "to_node_id": other, "explanation": "why"},
     )
     edges = client.get("/v1/knowledge/edges", params={"node": other}).json()["data"]
     hubs = client.get("/v1/knowledge/hubs").json()["data"]

@@ -28,6 +28,15 @@ from shepherd.serving.state import ServerState
 
 __all__ = ["answer_errors", "create_app"]
 
+_PARTS = (
+    openai_api,
+    anthropic_api,
+    completion_api,
+    embedding_api,
+    models_api,
+    resources,
+    knowledge_resources,
+)
 _log = logging.getLogger(__name__)
 
 
@@ -35,15 +44,7 @@ def create_app(state: ServerState) -> FastAPI:
     """The ASGI application of a server with these parts."""
     app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.shepherd = state
-    for part in (
-        openai_api,
-        anthropic_api,
-        completion_api,
-        embedding_api,
-        models_api,
-        resources,
-        knowledge_resources,
-    ):
+    for part in _PARTS:
         app.include_router(part.router)
     gates.install(app, state)
     answer_errors(app)

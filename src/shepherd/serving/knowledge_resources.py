@@ -6,9 +6,9 @@ As with memories, `?user=` names one of the key owner's users, and what is someb
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import Field
 
 from shepherd.knowledge import Knowledge, Node
@@ -119,10 +119,7 @@ def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, Any]:
     """Gives a node new values of its fields."""
     knowledge = _write(own)
-    values = {
-        name: value for name, value in change.model_dump(exclude_unset=True).items() if value is not None
-    }
-    if not knowledge.update_node(checked(node_id), **values):
+    if not knowledge.update_node(checked(node_id), **change.model_dump(exclude_none=True)):
         raise missing("node")
     return asdict(_node(knowledge, node_id))
 
@@ -139,9 +136,7 @@ def delete_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 
 
 @router.get("/edges")
-def list_edges(
-    own: OwnMemory, node: Annotated[int | None, Query()] = None, limit: Limit = 100
-) -> dict[str, Any]:
+def list_edges(own: OwnMemory, node: int | None = None, limit: Limit = 100) -> dict[str, Any]:
     """Edges at either end of a node, or all, the newest first."""
     found = _read(own).list_edges(None if node is None else checked(node), limit=limit)
     return {"data": [asdict(edge) for edge in found]}
