@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,13 @@ class Side:
 
     over_http = False
 
-    def __init__(self, name: str, options: dict[str, Any], command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: dict[str, Any],
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name, self.options = name, options
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the side
         self._process = subprocess.Popen(
@@ -70,6 +76,7 @@ class Side:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=ROOT,
+            env={**os.environ, **(environment or {})},
             text=True,
         )
 
@@ -162,11 +169,17 @@ class Server(Side):
 
     over_http = True
 
-    def __init__(self, name: str, options: dict[str, Any], command: Callable[[int], Sequence[str]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: dict[str, Any],
+        command: Callable[[int], Sequence[str]],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = int(free.getsockname()[1])
-        super().__init__(name, options, command(self._port))
+        super().__init__(name, options, command(self._port), environment)
         self._wait()
 
     def turn(self, messages: Messages, n: int) -> Turn:
@@ -255,6 +268,44 @@ class Server(Side):
         error = self.failed("did not start")
         self.close()
         raise error
+
+
+class ShepherdServer(Server):
+    """`shepherd serve`, with a memory for those who ask as its user."""
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        told = {
+            "threads": options["n_threads"],
+            "n_ctx": options["n_ctx"],
+            "server_slots": options["slots"],
+            "cache_ram_mb": options["cache_bytes"] >> 20,
+            # Neither learning nor archiving is in what the others do.
+            "memory_extraction": "false",
+            "archive_turns": "false",
+            "user_id": options["user"],
+            "memory_database": options["memory"] or ":memory:",
+        }
+        settings = {f"SHEPHERD_{key.upper()}": str(value) for key, value in told.items()}
+        program = [sys.executable, "-m", "shepherd", "serve", "-q", "-m", options["model"]]
+        super().__init__(name, options, lambda port: [*program, "--port", str(port)], settings)
+        self._with_memory = False
+
+    def bare(self, messages: Messages, n: int) -> Turn:
+        """One answer to a client without state, whose tails the server remembers."""
+        self._with_memory = True
+        try:
+            return self.turn(messages, n)
+        finally:
+            self._with_memory = False
+
+    def _extras(self) -> dict[str, Any]:
+        return {"memory": self._with_memory, "stream_options": {"include_usage": True}}
+
+    def _turn(self, data: bytes, text: str, first_s: float, said_s: float, before: int) -> Turn:
+        at = data.rindex(b'"usage":') + len(b'"usage":')
+        told = json.JSONDecoder().raw_decode(data[at:].decode().lstrip())[0]
+        cached = told["prompt_tokens_details"]["cached_tokens"]
+        return Turn(text, told["prompt_tokens"], told["prompt_tokens"] - cached, first_s, said_s)
 
 
 class PythonServer(Server):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.engines import Library, Side, Turn
+from bench.engines import Library, ShepherdServer, Side, Turn
 
 _SYSTEM = "you are a helpful assistant of the user. please remember what is said and answer in few words. "
 _TAIL = "\n\nwhat is known of the user: location=texas; dog=rex; the answer is that the cache is kept warm."
@@ -126,7 +126,7 @@ def injected(recall: Callable[[str], str]) -> Callable[[Side, int, Size], list[T
         for i in range(size.turns):
             question = f"what did i say about {_RECALLED[i % len(_RECALLED)]}? {_question(i, size)}"
             messages.append(["user", question])
-            if side.options.get("memory") and isinstance(side, Library):
+            if side.options.get("memory") and isinstance(side, (Library, ShepherdServer)):
                 turns.append(side.bare(messages, size.answer))
             else:
                 started = time.perf_counter()

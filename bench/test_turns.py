@@ -34,7 +34,7 @@ from typing import Any
 import pytest
 
 from bench import talk_models, talks
-from bench.engines import Library, LlamaServer, PythonServer, Side, Turn
+from bench.engines import Library, LlamaServer, PythonServer, ShepherdServer, Side, Turn
 
 KINDS = os.environ.get("SHEPHERD_BENCH_TURNS", "tiny").split(",")
 ROUNDS = int(os.environ.get("SHEPHERD_BENCH_ROUNDS", "3"))
@@ -136,6 +136,7 @@ def _makers(
     disk = {"disk": str(folder)} if is_restarted else {}
     makers: dict[str, Callable[[], Side]] = {
         "Shepherd": lambda: Library("Shepherd", "shepherd", {**options, "memory": memory}),
+        "shepherd serve": lambda: ShepherdServer("shepherd serve", {**options, "memory": memory}),
         "llama_cpp.Llama": lambda: Library("llama_cpp.Llama", "llama", options),
         "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
         "llama-server": lambda: LlamaServer("llama-server", options, folder),
