@@ -24,11 +24,13 @@ static void add(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t
     s->batch.n_tokens = at;
 }
 
-/* Prompt tokens up to the end, the next boundary, or what the batch has left. */
+/* Prompt tokens up to the end, the next boundary, or what the batch has left. A boundary where no checkpoint is kept
+   would only cost a batch: on a large model, as much as a token. */
 static void add_prompt(shp_scheduler *s, shp_slot *slot, int32_t room) {
     const shp_job *job = slot->job;
     int32_t n = slot->sequence.n, to = job->n_prompt, is_last;
-    for (int32_t i = job->n_boundaries; i-- > 0 && s->snapshots.budget > 0;)
+    int keeps = s->snapshots.budget > 0 && s->context.kind != SHP_PLAIN;
+    for (int32_t i = job->n_boundaries; keeps && i-- > 0;)
         if (job->boundaries[i] > n && job->boundaries[i] < to)
             to = job->boundaries[i];
     if (to - n > room)
