@@ -283,10 +283,12 @@ class ShepherdServer(Server):
             "memory_extraction": "false",
             "archive_turns": "false",
             "user_id": options["user"],
-            "memory_database": options["memory"] or ":memory:",
+            "memory_database": options["memory"],
         }
         settings = {f"SHEPHERD_{key.upper()}": str(value) for key, value in told.items()}
         program = [sys.executable, "-m", "shepherd", "serve", "-q", "-m", options["model"]]
+        if not options["memory"]:
+            program.append("--nomemory")
         super().__init__(name, options, lambda port: [*program, "--port", str(port)], settings)
         self._with_memory = False
 
@@ -299,7 +301,7 @@ class ShepherdServer(Server):
             self._with_memory = False
 
     def _extras(self) -> dict[str, Any]:
-        return {"memory": self._with_memory, "stream_options": {"include_usage": True}}
+        return {"model": "default", "memory": self._with_memory, "stream_options": {"include_usage": True}}
 
     def _turn(self, data: bytes, text: str, first_s: float, said_s: float, before: int) -> Turn:
         at = data.rindex(b'"usage":') + len(b'"usage":')

@@ -141,6 +141,9 @@ def _makers(
         "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
         "llama-server": lambda: LlamaServer("llama-server", options, folder),
     }
+    if is_restarted:
+        # Its session cache is written when it ends, not when it is told to: the engine's is measured here.
+        del makers["shepherd serve"]
     if shifts:
         makers["Shepherd, shift"] = lambda: Library(
             "Shepherd, shift", "shepherd", {**options, "kv_edit": "shift"}
