@@ -208,11 +208,7 @@ class Config:
         choices=("auto", "strip", "keep"),
     )
 
-    # What a user keeps on purpose, and what of it a model sees at the beginning of a conversation.
-    auto_context_enabled: bool = _setting(
-        False, "switch", "tell the model the titles of the most-connected nodes at the start of a session"
-    )
-    auto_context_limit: int = _setting(10, "whole number", "so many of them", least=1, most=100)
+    # What a user keeps on purpose.
     knowledge_max_mb: int = _setting(
         32, "whole number", "largest document that is imported, in MiB", least=1, most=1024
     )
