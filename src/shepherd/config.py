@@ -278,7 +278,7 @@ class Config:
         4,
         "whole number",
         "answers that the server makes at once, sharing the window; more wait their turn",
-        least=1,
+        least=2,
         most=64,
     )
     server_embeddings: str = _setting(

