@@ -8,7 +8,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.inference.template import CHATML, ChatTemplate
-from shepherd.inference.tools import ToolPrompt, check_tools, map_strings, schema_of
+from shepherd.inference.tools import ToolPrompt, check_tools, schema_of
 from shepherd.replies import ReplyParser
 from shepherd.types import Message, Tool, ToolCall
 
@@ -167,9 +167,3 @@ def test_arguments_of_others_need_not_be_an_object(arguments: str) -> None:
 def test_tool_that_is_there_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="twice"):
         check_tools([WEATHER, WEATHER])
-
-
-def test_all_strings_of_a_value_can_be_changed() -> None:
-    value = {"a": ["b", 1, None, {"c": ("d", True)}]}
-
-    assert map_strings(value, str.upper) == {"A": ["B", 1, None, {"C": ["D", True]}]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from shepherd.inference.template import ChatTemplate
 from shepherd.replies import Family, family_of
 from shepherd.types import Message, Tool, ToolCall
 
-__all__ = ["Entry", "Prepared", "ToolPrompt", "check_tools", "map_strings", "one_call_each", "schema_of"]
+__all__ = ["Entry", "Prepared", "ToolPrompt", "check_tools", "one_call_each", "schema_of"]
 
 _PROBE = "probe_of_shepherd"
 _PROBE_TOOL = {
@@ -93,17 +93,6 @@ def one_call_each(messages: Sequence[Message]) -> tuple[list[int], list[Message]
                 owners.append(results[call.id])
                 single.append(messages[results[call.id]])
     return owners, single
-
-
-def map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """The same value with every string in it changed, keys too; to make harmless what people wrote."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {map_strings(key, change): map_strings(entry, change) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [map_strings(entry, change) for entry in value]
-    return value
 
 
 @dataclass(frozen=True, slots=True)
