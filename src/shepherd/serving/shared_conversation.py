@@ -12,6 +12,7 @@ import logging
 import queue
 import secrets
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -31,8 +32,9 @@ _ROUTE = "/request"
 # Turns that wait; who comes then is told to come back.
 _MOST_WAITING = 256
 _MOST_WATCHERS = 256
-# Happenings that a watcher may be behind: about as many tokens.
+# Happenings that a watcher may be behind, and characters of an answer that are one of them.
 _MOST_BEHIND = 4096
+_LONGEST_PIECE = 4096
 # What an answer may take to end when it is told to.
 _JOIN_S = 5.0
 
@@ -70,26 +72,46 @@ class Request:
 
 
 class Watcher:
-    """What one client is told. Iterate it; ends with the conversation's server, or when it fell behind."""
+    """What one client is told. `next` gives it; ends with the conversation's server, or when it fell behind.
+
+    Pieces of an answer that wait become one: a model may be faster than a client.
+    """
 
     def __init__(self, only: str = "") -> None:
         self._only = only  # a request's id, or "" for all
-        self._waiting: asyncio.Queue[Happening | None] = asyncio.Queue()
+        self._waiting: deque[Happening | None] = deque()
+        self._rung = asyncio.Event()
         self.is_too_slow = False
 
     def tell(self, happening: Happening | None) -> bool:
         """Whether it wants to be told more; None is the end. On the event loop."""
         if happening is not None and self._only and happening.request != self._only:
             return True
-        if self._waiting.qsize() >= _MOST_BEHIND:
+        together = self._together(happening)
+        if together is not None:
+            self._waiting[-1] = together
+            return True
+        if len(self._waiting) >= _MOST_BEHIND:
             self.is_too_slow = True
             happening = None
-        self._waiting.put_nowait(happening)
+        self._waiting.append(happening)
+        self._rung.set()
         return happening is not None and not (self._only and happening.is_last)
 
     async def next(self, timeout_s: float | None = None) -> Happening | None:
         """What happened next; None at the end. asyncio.TimeoutError when nothing did."""
-        return await asyncio.wait_for(self._waiting.get(), timeout_s)
+        while not self._waiting:
+            self._rung.clear()
+            await asyncio.wait_for(self._rung.wait(), timeout_s)
+        return self._waiting.popleft()
+
+    def _together(self, new: Happening | None) -> Happening | None:
+        """What waits last and this as one, where both are pieces of one answer."""
+        last = self._waiting[-1] if self._waiting else None
+        if new is None or last is None or not new.name == last.name == "delta" or new.request != last.request:
+            return None
+        text = last.content["text"] + new.content["text"]
+        return replace(last, content={"text": text}) if len(text) <= _LONGEST_PIECE else None
 
 
 class SharedConversation:
