@@ -110,7 +110,8 @@ def eight_at_once(side: Side, salt: int, size: Size) -> list[Turn]:
 
 def long_answer(side: Side, salt: int, size: Size) -> list[Turn]:
     """The same short question again and again: but for the first time, the answer alone is work."""
-    messages = [["user", f"{salt} {_question(0, size)}"]]
+    # With a system prompt: a server may have one of its own for who sends none.
+    messages = [["system", f"{salt} {_SYSTEM}"], ["user", _question(0, size)]]
     return [side.turn(messages, size.long_answer) for _ in range(size.turns)]
 
 

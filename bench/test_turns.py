@@ -184,7 +184,8 @@ def _play(run: Run, sides: list[Side], name: str, scenario: Scenario, salt: int)
                 said = sum(len(turn.text) for turn in measured)
                 run.together_per_s.setdefault(side.name, []).append(said / seconds)
             if name == "long answer":
-                for turn in measured:
+                # A reader over HTTP sees when it was woken, not when a token was there.
+                for turn in measured if not side.over_http or turns[0].inner_said_s else ():
                     n_more = len(turn.text) - 1
                     said_s = turn.inner_said_s or turn.said_s
                     run.per_token_us.setdefault(side.name, []).append(1e6 * said_s / n_more)
