@@ -1,9 +1,10 @@
 """Does the engine hold when eight clients cancel, vanish and overflow the context, a thousand times and more?
 
-Four slots share a window of 256 tokens, so that answers also wait, are parked, and meet the window's end. Each
-client asks at random: reads its answer to the end, cancels it after a moment, drops it unread, or sends a prompt
-that cannot fit. Then: all of them came to their end, every sequence of llama.cpp holds what its mirror says, a
-question is answered with the logits of a fresh engine, and memory has not grown after a third of the events.
+Four slots share a window of 256 tokens, so that answers also wait, are parked, and meet the window's end.
+Each client asks at random: reads its answer to the end, cancels it after a moment, drops it unread, or sends
+a prompt that cannot fit. Then: all of them came to their end, every sequence of llama.cpp holds what its
+mirror says, a question is answered with the logits of a fresh engine, and memory has not grown after a third
+of the events.
 
     python -m pytest bench/test_soak.py --benchmark-only -s
     SHEPHERD_BENCH_EVENTS=100000    cancels, disconnects and overflows per kind of cache; 1,000 without it
