@@ -311,7 +311,7 @@ class Assistant:
 
     def _call_tools(self, turn: _Turn, toolbox: Toolbox, generation: Reply) -> Iterator[Event]:
         """Carry out what an answer calls; both become steps of the turn."""
-        turn.steps.append(_message_of(generation, calls=generation.tool_calls))
+        turn.steps.append(message_of(generation, calls=generation.tool_calls))
         for call in generation.tool_calls:
             if self._cancelled.is_set():
                 result = ToolResult(call.id, call.name, '{"error": "the user has stopped it"}', failed=True)
@@ -425,7 +425,7 @@ class Assistant:
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
         turn.message.created_at = int(time.time())
-        exchange = Exchange(turn.message, _message_of(generation), steps=turn.steps)
+        exchange = Exchange(turn.message, message_of(generation), steps=turn.steps)
         self._exchanges.append(exchange)
         return exchange
 
@@ -546,7 +546,7 @@ def _with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:
     )
 
 
-def _message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Message:
+def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Message:
     """An answer as a message; with calls only if they get results."""
     ids = tuple(generation.token_ids)
     return Message(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import openai
@@ -166,3 +167,82 @@ def test_what_the_provider_is_not_asked_for_is_refused(served, field):
 
     assert caught.value.param == field
     assert model.asked == []
+
+
+def call_of(*calls, text=""):
+    """A whole answer that calls these tools, each a name and its arguments."""
+    told = [
+        {"index": i, "id": f"c{i}", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for i, (name, arguments) in enumerate(calls)
+    ]
+    return upstream.says(*([text] if text else []), {"tool_calls": told}, reason="tool_calls")
+
+
+NAMED = ("set_fact", {"key": "name", "value": "Stephen"})
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+def test_memory_tools_are_called_here_for_a_model_elsewhere(served, memory):
+    client, model = served(call_of(NAMED), upstream.says("Done.", counts=upstream.usage(60, 2)))
+
+    answer = client.chat.completions.create(
+        model="m", messages=HELLO, user="steve", extra_body={"memory_tools": True}
+    )
+
+    assert answer.choices[0].message.content == "Done."
+    assert memory.get_fact("name", "steve") == "Stephen"
+    assert [message["role"] for message in model.asked[1].body["messages"][-2:]] == ["assistant", "tool"]
+    assert json.loads(model.asked[1].said) == {"set": True}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_of_the_clients_tools_reach_it_and_those_of_memory_are_done(served, memory, stream):
+    client, model = served(call_of(NAMED, ("look", {"at": "it"})))
+    fields = {"model": "m", "messages": HELLO, "user": "steve", "tools": [LOOK]}
+
+    if stream:
+        with client.chat.completions.stream(**fields, extra_body={"memory_tools": True}) as streamed:
+            [choice] = streamed.get_final_completion().choices
+    else:
+        [choice] = client.chat.completions.create(**fields, extra_body={"memory_tools": True}).choices
+
+    [call] = choice.message.tool_calls
+    assert (call.function.name, choice.finish_reason) == ("look", "tool_calls")
+    assert memory.get_fact("name", "steve") == "Stephen"
+    assert len(model.asked) == 1
+
+
+def test_model_that_calls_without_end_is_stopped(served):
+    client, model = served(*(call_of(NAMED, text=f"{i}.") for i in range(4)), tool_rounds=2)
+
+    answer = client.chat.completions.create(
+        model="m", messages=HELLO, user="steve", extra_body={"memory_tools": True}
+    )
+
+    assert answer.choices[0].message.content == "0.\n\n1.\n\n2."
+    assert answer.choices[0].finish_reason == "length"
+    assert len(model.asked) == 3
+
+
+def test_fault_in_a_later_round_is_an_error_and_nothing_of_the_turn_is_kept(served, memory):
+    client, _ = served(call_of(NAMED), upstream.refuses(401))
+
+    with pytest.raises(openai.APIStatusError) as caught:
+        client.chat.completions.create(
+            model="m", messages=HELLO, user="steve", extra_body={"memory_tools": True}
+        )
+
+    assert caught.value.status_code == 502
+    assert memory.list_sessions("steve") == []
+
+
+def test_client_that_goes_away_in_a_later_round_leaves_the_model_alone(served):
+    client, model = served(call_of(NAMED), upstream.never_ends(pause_s=0.01))
+
+    stream = client.chat.completions.create(
+        model="m", messages=HELLO, user="steve", stream=True, extra_body={"memory_tools": True}
+    )
+    next(chunk for chunk in stream if chunk.choices[0].delta.content)
+    stream.close()
+
+    assert model.left.wait(60)

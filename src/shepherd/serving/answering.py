@@ -68,6 +68,18 @@ class Reading:
             self._failed = True
             raise
 
+    async def followed_by(self, begin: Callable[[], Reply | None]) -> Reading | None:
+        """The reading of what `begin` begins when this reply is at its end, and of which `finish` is told.
+
+        `begin` closes this reply, and may block. None where it begins nothing.
+        """
+        await self._source.settle()
+        following = await blocking(begin)
+        if following is None:
+            return None
+        self._source.close()
+        return Reading(following, self._finish)
+
     def cancel(self) -> None:
         """End it soon; what was said stays said."""
         self._reply.cancel()

@@ -18,6 +18,7 @@ from shepherd.serving.errors import anthropic_error, problem_of
 from shepherd.serving.event_stream import EventStream, event
 from shepherd.serving.identity import caller_of
 from shepherd.serving.openai_api import require_model
+from shepherd.serving.scopes import MEMORY
 from shepherd.serving.state import ServerState
 from shepherd.types import FinishReason, Piece, Thought, ToolCall, TurnStats
 
@@ -41,6 +42,8 @@ async def messages(request: Request, body: MessagesBody) -> Response:
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
     caller = caller_of(request, body.user)
+    if body.memory_tools:
+        caller.require(MEMORY)
     # A schema may take a while to become a grammar.
     asked = await blocking(lambda: body.request(caller.user_id))
     chat = await Chat.begin(state, _ROUTE, asked)

@@ -129,6 +129,7 @@ class MessagesBody(CountBody):
     diagnostics: Any = None
     # Ours.
     memory: bool | None = None
+    memory_tools: bool | None = None
     user: str | None = None
 
     def request(self, user_id: str) -> ChatRequest:
@@ -145,6 +146,7 @@ class MessagesBody(CountBody):
             self._grammar(),
             self.offered(),
             self._choice(),
+            bool(self.memory_tools),
         )
 
     def _grammar(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,23 @@ class Chat:
 
     def cancel(self) -> None:
         """End it soon."""
-        self._reading.cancel()
+        self._turn.cancel()
 
-    def __aiter__(self) -> Reading:
-        return self._reading
+    def __aiter__(self) -> AsyncIterator[Piece]:
+        return self._reading if self._turn.toolbox is None else self
+
+    async def __anext__(self) -> Piece:
+        while True:
+            try:
+                piece = self._turn.shown(await self._reading.__anext__())
+            except StopAsyncIteration:
+                following = await self._reading.followed_by(self._turn.go_on)
+                if following is None:
+                    raise
+                self._reading = following
+            else:
+                if piece is not None:
+                    return piece
 
     async def __aenter__(self) -> Chat:
         return self
@@ -77,6 +91,8 @@ class Chat:
         await self._end(error)
 
     async def _end(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.cancel()
         try:
             self._stats = await self._reading.end()
         finally:

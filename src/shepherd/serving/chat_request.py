@@ -20,7 +20,9 @@ class ChatRequest:
 
     `user_id`: whose memory it is; nobody's stays unread and unwritten, as all do with `uses_memory` false.
     `sampling` holds only what the client has set. `max_tokens` 0 takes the setting. `grammar` (GBNF) is what
-    the answer must follow. `tool_choice` is "auto", "none", "required", or the name of a tool.
+    the answer must follow. `tool_choice` is "auto", "none", "required", or the name of a tool; it holds for
+    the first reply. With `memory_tools` the model has the tools for the user's memory besides, which are
+    called here.
     """
 
     messages: tuple[Message, ...]
@@ -32,6 +34,7 @@ class ChatRequest:
     grammar: str = ""
     tools: tuple[Tool, ...] = ()
     tool_choice: str = "auto"
+    memory_tools: bool = False
 
     @property
     def remembers(self) -> bool:

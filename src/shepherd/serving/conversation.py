@@ -26,7 +26,9 @@ from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.prompting import Draft
 from shepherd.serving.recent import Recent
-from shepherd.types import Injection, Message, Sampling, Tool, TurnStats
+from shepherd.serving.turn import Turn
+from shepherd.tools import Toolbox, memory_tools
+from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Conversations", "Turn", "sampling_of"]
 
@@ -37,47 +39,6 @@ _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty"
 _KEPT_ANSWERS = 4096
 # Texts whose length in tokens is kept.
 _COUNTED = 8192
-
-
-class Turn:
-    """An answer on its way. Iterate `reply`, then `end()` it."""
-
-    def __init__(
-        self,
-        owner: Conversations,
-        request: ChatRequest,
-        reply: Reply,
-        draft: Draft,
-        restored: Restored,
-    ) -> None:
-        self.request = request
-        self.reply = reply
-        self.draft = draft
-        self.restored = restored
-        self._owner = owner
-        self._stats: TurnStats | None = None
-
-    @property
-    def injection(self) -> Injection:
-        """What memory added to the newest message."""
-        return self.draft.injection
-
-    def end(self, *, failed: bool = False) -> TurnStats:
-        """Cancel what still runs, keep what was said, and give the model back; what the answer cost.
-
-        Nothing is kept of one that `failed`. May be called twice. Before the client hears of the end: its
-        next request may follow at once.
-        """
-        if self._stats is None:
-            with self.reply:
-                pass
-            self._stats = replace(
-                self.reply.stats,
-                recall_ms=self.injection.recall_us / 1000,
-                evicted_turns=self.draft.evicted_turns,
-            )
-            self._owner.ended(self, failed=failed)
-        return self._stats
 
 
 class Conversations:
@@ -109,8 +70,11 @@ class Conversations:
         """Start an answer.
 
         Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
-        UsageError for what the model cannot do.
+        UsageError for what the model cannot do, Denied for what this user or this server cannot have.
         """
+        toolbox = self._toolbox(request)
+        if toolbox is not None:
+            request = replace(request, tools=(*request.tools, *toolbox.tools))
         model = self.models.take({*_set_in(self.config), *request.sampling}, uses_memory=request.uses_memory)
         try:
             restored = self._restored(request)
@@ -129,7 +93,14 @@ class Conversations:
         except BaseException:
             self.models.give_back(model)
             raise
-        return Turn(self, request, reply, draft, restored)
+        return Turn(self, request, reply, draft, restored, toolbox)
+
+    def go_on(self, turn: Turn) -> Reply:
+        """For Turn.go_on alone: the next reply, to what the tools have found."""
+        turn.draft.max_tokens = turn.tokens_left or turn.draft.max_tokens
+        # What the client wants to be called has been called.
+        request = replace(turn.request, tool_choice="auto")
+        return self._generate(request, turn.draft.model, turn.draft)
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """Tokens of a prompt as it stands, without what memory would add; about as many, if it is remote."""
@@ -145,17 +116,10 @@ class Conversations:
     def ended(self, turn: Turn, *, failed: bool) -> None:
         """For Turn.end alone."""
         self.models.give_back(turn.draft.model)
-        reply, request = turn.reply, turn.request
-        reason = reply.stats.finish_reason
-        if failed or (reason == "cancelled" and not reply.text):
+        request, answer = turn.request, turn.answer
+        reason = turn.stats.finish_reason
+        if failed or (reason == "cancelled" and not answer.raw):
             return
-        answer = Message(
-            "assistant",
-            reply.text,
-            token_ids=tuple(reply.token_ids),
-            tool_calls=reply.tool_calls,
-            thought=reply.thought,
-        )
         if answer.token_ids:
             key = conversation_hashes([*turn.draft.messages, answer])[-1]
             self._answers.put((request.user_id, key), (answer.token_ids, answer.thought))
@@ -187,6 +151,30 @@ class Conversations:
 
     def _recalls(self, request: ChatRequest) -> bool:
         return self._memory is not None and request.remembers and self.config.injection_enabled
+
+    def _toolbox(self, request: ChatRequest) -> Toolbox | None:
+        """The tools of memory for this user, where they are asked for. Denied where they cannot be had."""
+        if not request.memory_tools:
+            return None
+        if self._memory is None:
+            raise Denied(400, "no_memory", "memory_tools: there is no memory here", param="memory_tools")
+        if not request.uses_memory:
+            raise Denied(400, "invalid_request", "memory_tools: not without memory", param="memory_tools")
+        if not request.remembers:
+            raise Denied(400, "no_user", "memory_tools: say whose memory it is about", param="user")
+        tools = memory_tools(
+            self._memory,
+            request.user_id,
+            refusal=lambda: "",
+            writes=self._writes,
+            keeps_secrets=self.config.memory_extraction_secrets,
+        )
+        taken = {tool.name for tool in request.tools}
+        if any(entry.tool.name in taken for entry in tools):
+            raise Denied(
+                400, "invalid_request", "memory_tools: one of the tools has the name of ours", param="tools"
+            )
+        return Toolbox(tools)
 
     def _recall(self, request: ChatRequest, draft: Draft, restored: Restored) -> None:
         # What left the window is no longer in front of the model, and may be recalled.

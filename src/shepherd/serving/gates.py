@@ -1,11 +1,12 @@
 """What stands before the routes of an app, from the outside in.
 
-Observer     gives the request an id; log and metrics at its end
-HostGuard    names and pages that may ask
-CORS         answers for the pages of the settings, if there are any
-KeyDoor      who asks, and whether for this
-CrowdGuard   how many at once
-BodyGuard    how large and how slow
+Observer        gives the request an id; log and metrics at its end
+HostGuard       names and pages that may ask
+CORS            answers for the pages of the settings, if there are any
+KeyDoor         who asks, and whether for this
+CrowdGuard      how many at once
+BodyGuard       how large and how slow
+JsonByDefault   what a body is whose sender has not said it
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shepherd.serving import health, metrics
-from shepherd.serving.guards import BodyGuard, CrowdGuard, HostGuard, host_of, names_in
+from shepherd.serving.guards import BodyGuard, CrowdGuard, HostGuard, JsonByDefault, host_of, names_in
 from shepherd.serving.keys import KeyDoor
 from shepherd.serving.logs import Observer
 
@@ -34,6 +35,7 @@ def install(app: FastAPI, state: Gated) -> None:
     app.include_router(metrics.router)
     origins = names_in(config.server_origins)
     # The last one added is the outermost.
+    app.add_middleware(JsonByDefault)
     app.add_middleware(
         BodyGuard, most_bytes=config.server_max_body_mb << 20, timeout_s=config.server_body_timeout
     )

@@ -17,13 +17,15 @@ import anyio
 from shepherd.serving.errors import Problem
 from shepherd.serving.requests import App, Receive, Scope, Send, header, record_of, refuse
 
-__all__ = ["BodyGuard", "CrowdGuard", "HostGuard", "host_of", "names_in"]
+__all__ = ["BodyGuard", "CrowdGuard", "HostGuard", "JsonByDefault", "host_of", "names_in"]
 
 # [address]:port, or a name or address without brackets.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 _WAIT = (("Retry-After", "1"),)
 # They are open for long, or must answer when nothing else does.
 _UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
+# What curl says of all that it sends.
+_NO_TYPES = frozenset({"application/x-www-form-urlencoded"})
 
 
 class HostGuard:
@@ -79,6 +81,25 @@ class HostGuard:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+class JsonByDefault:
+    """Takes a body for JSON whose sender has not said what it is, as OpenAI's servers do: `curl -d` alone.
+
+    Behind HostGuard: a browser sends such a body for any page, without asking first.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request; its headers say JSON from here on."""
+        if scope["type"] == "http" and scope["method"] in ("POST", "PUT", "PATCH"):
+            said = {value.partition(";")[0].strip().lower() for value in header(scope, b"content-type")}
+            if said <= _NO_TYPES:
+                others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+                scope["headers"] = [*others, (b"content-type", b"application/json")]
+        await self._app(scope, receive, send)
 
 
 class BodyGuard:

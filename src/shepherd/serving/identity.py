@@ -39,6 +39,11 @@ class Caller:
         """Whether nothing is remembered for this caller."""
         return self.user_id in ANONYMOUS_USERS
 
+    def require(self, scope: str) -> None:
+        """Denied unless the key is good for that, too."""
+        if scope not in self.scopes:
+            raise Denied(403, "insufficient_scope", f"this API key has no scope {scope!r}")
+
 
 def caller_of(request: HTTPConnection, requested_user: str | None) -> Caller:
     """Who asks, by the key that the door let in and the request's `user`. Raises Denied for a bad name."""

@@ -17,6 +17,7 @@ from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, dumps, event
 from shepherd.serving.identity import caller_of
 from shepherd.serving.openai_shapes import ChatBody
+from shepherd.serving.scopes import MEMORY
 from shepherd.serving.state import ServerState
 from shepherd.types import FinishReason, Piece, Thought, ToolCall, TurnStats
 
@@ -40,6 +41,8 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
     caller = caller_of(request, body.user)
+    if body.memory_tools:
+        caller.require(MEMORY)
     # A schema may take a while to become a grammar.
     asked = await blocking(lambda: body.request(caller.user_id))
     chat = await Chat.begin(state, _ROUTE, asked)

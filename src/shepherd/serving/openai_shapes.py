@@ -155,6 +155,7 @@ class ChatBody(_Sampled):
     modalities: list[str] | None = None
     # Ours.
     memory: bool | None = None
+    memory_tools: bool | None = None
     # For OpenAI's service alone.
     metadata: dict[str, Any] | None = None
     store: bool | None = None
@@ -194,6 +195,7 @@ class ChatBody(_Sampled):
             self._grammar(),
             tuple(_tool(tool.function) for tool in self.tools or ()),
             self._choice(),
+            bool(self.memory_tools),
         )
 
     def _grammar(self) -> str:

@@ -29,7 +29,8 @@ class Draft:
 
     `messages` are the client's, with tails; `kept` are the indices of those that the model will see, beside
     `system`, which stands for all that came before the first message of a person. `count` gives the tokens
-    of a text.
+    of a text. `steps` follow the newest message: calls of tools that the client knows nothing of, and their
+    results.
     """
 
     messages: list[Message]
@@ -41,6 +42,7 @@ class Draft:
     count: Callable[[str], int]
     injection: Injection = field(default_factory=Injection)
     stripped: set[int] = field(default_factory=set)
+    steps: list[Message] = field(default_factory=list)
 
     @classmethod
     def begin(
@@ -87,7 +89,7 @@ class Draft:
 
     def prompt(self) -> list[Message]:
         """What the model sees."""
-        return [self.system, *(self.messages[i] for i in self.kept)]
+        return [self.system, *(self.messages[i] for i in self.kept), *self.steps]
 
     def strip(self, retention: Retention | None = None) -> None:
         """Take old tails off, all at once, when they crowd the window or are not to stay at all."""
