@@ -14,6 +14,7 @@ __all__ = [
     "MemoryRecord",
     "Message",
     "Piece",
+    "ReplySchema",
     "Role",
     "Sampling",
     "SearchResult",
@@ -90,6 +91,20 @@ class Tool:
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySchema:
+    """A JSON schema that an answer must follow. `name` and `is_strict` are OpenAI's, for its own service."""
+
+    schema: Mapping[str, Any]
+    name: str = "answer"
+    is_strict: bool | None = None
+
+    @property
+    def is_any_object(self) -> bool:
+        """Whether it asks for JSON, and nothing else."""
+        return dict(self.schema) == {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.types import Message, Sampling, Thought, Tool, ToolCall
+from shepherd.types import Message, ReplySchema, Sampling, Thought, Tool, ToolCall
 from tests.providers.test_chat_completions import QUESTION, answer
 from tests.providers.upstream import claude_says
 
@@ -141,3 +141,26 @@ def test_temperature_stays_within_what_anthropic_takes(new_model):
     body = model.upstream.asked[0].body
     assert body["temperature"] == 1.0
     assert "min_p" not in body
+
+
+def test_what_the_answer_has_to_be_is_said_in_its_own_fields(new_model):
+    model = new_model("anthropic", *[claude_says({"text": ["{}"]})] * 2)
+    schema = ReplySchema({"type": "object", "properties": {}, "additionalProperties": False})
+
+    answer(model, tools=[WEATHER], stop=["END"], schema=schema, must_call=True)
+    answer(model, tools=[WEATHER], must_call="weather")
+
+    asked, named = (asked.body for asked in model.upstream.asked)
+    assert asked["stop_sequences"] == ["END"]
+    assert asked["tool_choice"] == {"type": "any"}
+    assert asked["output_config"] == {"format": {"type": "json_schema", "schema": dict(schema.schema)}}
+    assert named["tool_choice"] == {"type": "tool", "name": "weather"}
+    assert not {"stop_sequences", "output_config"} & named.keys()
+
+
+def test_a_call_is_demanded_without_a_thought_before_it(new_model):
+    model = new_model("anthropic", claude_says({"text": ["ok"]}), thinking=2000)
+
+    answer(model, tools=[WEATHER], must_call=True)
+
+    assert "thinking" not in model.upstream.asked[0].body

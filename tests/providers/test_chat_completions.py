@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.types import Message, Sampling, Thought, Tool, ToolCall
+from shepherd.types import Message, ReplySchema, Sampling, Thought, Tool, ToolCall
 from tests.providers.upstream import refuses, says, usage
 
 QUESTION = [Message("system", "Be brief."), Message("user", "hello")]
@@ -189,3 +189,20 @@ def test_a_server_without_a_key_is_asked_without_one(new_model):
     answer(model)
 
     assert model.upstream.asked[0].key == "none"
+
+
+def test_what_the_answer_has_to_be_goes_along_and_is_left_out_where_nothing_is_asked(new_model):
+    model = new_model("openai", says("{}"), says("{}"))
+    schema = ReplySchema({"type": "object", "properties": {"a": {"type": "integer"}}}, is_strict=True)
+
+    answer(model, tools=[WEATHER], stop=["END"], schema=schema, must_call="weather")
+    answer(model, tools=[WEATHER])
+
+    asked, bare = (asked.body for asked in model.upstream.asked)
+    assert asked["stop"] == ["END"]
+    assert asked["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+    assert asked["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": dict(schema.schema), "strict": True},
+    }
+    assert not {"stop", "tool_choice", "response_format"} & bare.keys()

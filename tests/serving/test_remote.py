@@ -21,6 +21,8 @@ from tests.providers import upstream
 from tests.serving.running import Running
 
 HELLO = [{"role": "user", "content": "What is my name?"}]
+NAMED = ("set_fact", {"key": "name", "value": "Stephen"})
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 TOO_LONG = {"message": "maximum context length is 100 tokens", "code": "context_length_exceeded"}
 
 
@@ -152,18 +154,57 @@ def test_client_that_goes_away_leaves_the_model_alone(served):
     assert model.left.wait(60)
 
 
-@pytest.mark.parametrize("field", ["stop", "response_format", "tool_choice"])
-def test_what_the_provider_is_not_asked_for_is_refused(served, field):
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    fields = {
-        "stop": {"stop": ["."]},
-        "response_format": {"response_format": {"type": "json_object"}},
-        "tool_choice": {"tools": [tool], "tool_choice": "required"},
-    }
-    client, model = served(upstream.says("No."))
+def test_what_the_answer_has_to_be_is_asked_of_the_provider(served):
+    client, model = served(upstream.says('{"a": 1}'), upstream.says('{"a": 1}'))
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "patternProperties": {"^b": {}}}
+    format_ = {"type": "json_schema", "json_schema": {"name": "as", "strict": False, "schema": schema}}
+
+    client.chat.completions.create(model="m", messages=HELLO, stop=["."], response_format=format_)
+    client.chat.completions.create(model="m", messages=HELLO, response_format={"type": "json_object"})
+
+    assert model.asked[0].body["stop"] == ["."]
+    assert model.asked[0].body["response_format"] == format_
+    assert model.asked[1].body["response_format"] == {"type": "json_object"}
+    assert "stop" not in model.asked[1].body
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "look"}}])
+def test_call_of_a_tool_is_demanded_of_the_provider(served, choice):
+    client, model = served(call_of(("look", {"at": "it"})))
+
+    answer = client.chat.completions.create(model="m", messages=HELLO, tools=[LOOK], tool_choice=choice)
+
+    assert model.asked[0].body["tool_choice"] == choice
+    assert answer.choices[0].message.tool_calls[0].function.name == "look"
+
+
+def test_demanded_call_is_demanded_once(served, memory):
+    client, model = served(call_of(NAMED), upstream.says("Done."))
+
+    client.chat.completions.create(
+        model="m",
+        messages=HELLO,
+        user="steve",
+        tools=[LOOK],
+        tool_choice="required",
+        extra_body={"memory_tools": True},
+    )
+
+    assert [asked.body.get("tool_choice") for asked in model.asked] == ["required", None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "fields"),
+    [
+        ("anthropic", "response_format", {"response_format": {"type": "json_object"}}),
+        ("ollama", "tool_choice", {"tools": [LOOK], "tool_choice": "required"}),
+    ],
+)
+def test_what_a_kind_of_provider_cannot_be_asked_for_is_refused(served, kind, field, fields):
+    client, model = served(upstream.says("No."), kind=kind)
 
     with pytest.raises(openai.BadRequestError) as caught:
-        client.chat.completions.create(model="m", messages=HELLO, **fields[field])
+        client.chat.completions.create(model="m", messages=HELLO, **fields)
 
     assert caught.value.param == field
     assert model.asked == []
@@ -176,10 +217,6 @@ def call_of(*calls, text=""):
         for i, (name, arguments) in enumerate(calls)
     ]
     return upstream.says(*([text] if text else []), {"tool_calls": told}, reason="tool_calls")
-
-
-NAMED = ("set_fact", {"key": "name", "value": "Stephen"})
-LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
 def test_memory_tools_are_called_here_for_a_model_elsewhere(served, memory):

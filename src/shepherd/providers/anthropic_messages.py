@@ -76,8 +76,16 @@ def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]
         body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
     if request.tools:
         body["tools"] = _tools(request.tools)
-    # A thought can only go on after a tool's result with its signature, which is not kept.
-    if provider.thinking and not (others and others[-1].role == "tool"):
+    if request.must_call:
+        name = request.must_call
+        body["tool_choice"] = {"type": "tool", "name": name} if isinstance(name, str) else {"type": "any"}
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+    if request.schema is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": dict(request.schema.schema)}}
+    # A thought can only go on after a tool's result with its signature, which is not kept; and a call can
+    # only be demanded without one.
+    if provider.thinking and not request.must_call and not (others and others[-1].role == "tool"):
         # Its budget is a part of max_tokens; temperature and the like are not allowed beside it.
         budget = max(provider.thinking, _LEAST_THINKING)
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}

@@ -86,6 +86,7 @@ class ChatCompletions:
         fields |= {name: request.sampling[name] for name in _STANDARD if name in request.sampling}
         if request.tools:
             fields["tools"] = [_tool(tool) for tool in request.tools]
+        fields |= _demands(request)
         extra: dict[str, Any] = {}
         if self._sends_other:
             extra = {name: request.sampling[name] for name in _OTHER if name in request.sampling}
@@ -129,6 +130,26 @@ def _message(message: Message) -> dict[str, Any]:
 def _tool(tool: Tool) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
+
+
+def _demands(request: Request) -> dict[str, Any]:
+    """What the answer has to be, as far as that is asked."""
+    demands: dict[str, Any] = {}
+    if request.stop:
+        demands["stop"] = list(request.stop)
+    if request.must_call:
+        name = request.must_call
+        named = {"type": "function", "function": {"name": name}}
+        demands["tool_choice"] = named if isinstance(name, str) else "required"
+    schema = request.schema
+    if schema is not None and schema.is_any_object:
+        demands["response_format"] = {"type": "json_object"}
+    elif schema is not None:
+        told: dict[str, Any] = {"name": schema.name, "schema": dict(schema.schema)}
+        if schema.is_strict is not None:
+            told["strict"] = schema.is_strict
+        demands["response_format"] = {"type": "json_schema", "json_schema": told}
+    return demands
 
 
 def _events(chunks: Any) -> Iterator[Event]:

@@ -13,6 +13,8 @@ class Kind:
 
     `key_variables`: where others put the key; read only for the kind's own address, so that the key of one
     company is not sent to the server of another. `window_tokens` is assumed until it is set or learned.
+    `options`: what of RemoteModel.generate it can be asked for; "json" is any JSON object, "schema" one by a
+    schema.
     """
 
     name: str
@@ -24,7 +26,10 @@ class Kind:
     extra: str = ""
     window_tokens: int = 0
     is_local: bool = False
+    options: frozenset[str] = frozenset()
 
+
+_ALL = frozenset({"stop", "json", "schema", "must_call"})
 
 # Gemini and Ollama speak OpenAI's protocol themselves. Their own clients would bring a second and a third
 # way to do the same: google-genai alone is larger than Shepherd, and what it adds (files, cache objects) is
@@ -42,6 +47,7 @@ KINDS = {
             client="openai",
             extra="openai",
             window_tokens=128_000,
+            options=_ALL,
         ),
         Kind(
             "anthropic",
@@ -52,6 +58,7 @@ KINDS = {
             client="anthropic",
             extra="anthropic",
             window_tokens=200_000,
+            options=_ALL - {"json"},  # its schemas name every property
         ),
         Kind(
             "gemini",
@@ -62,6 +69,7 @@ KINDS = {
             client="openai",
             extra="gemini",
             window_tokens=1_000_000,
+            options=_ALL,
         ),
         Kind(
             "ollama",
@@ -72,6 +80,7 @@ KINDS = {
             extra="ollama",
             # What Ollama itself takes unless told otherwise; it cuts longer prompts without a word.
             window_tokens=4_096,
+            options=_ALL - {"must_call"},  # it takes the field, and does not follow it
         ),
         Kind(
             "shepherd",
@@ -81,6 +90,7 @@ KINDS = {
             client="openai",
             extra="openai",
             window_tokens=8_192,
+            options=_ALL,
         ),
     )
 }

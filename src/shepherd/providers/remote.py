@@ -16,7 +16,17 @@ from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy,
 from shepherd.providers.failures import cut_off
 from shepherd.providers.ratios import RatioStore
 from shepherd.providers.settings import ProviderSettings
-from shepherd.types import FinishReason, Message, Piece, Sampling, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import (
+    FinishReason,
+    Message,
+    Piece,
+    ReplySchema,
+    Sampling,
+    Thought,
+    Tool,
+    ToolCall,
+    TurnStats,
+)
 
 __all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "Request", "Transport"]
 
@@ -29,13 +39,19 @@ _LEAST_OBSERVED_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one answer is asked with; `sampling` holds only what the user has set."""
+    """What one answer is asked with; `sampling` holds only what the user has set.
+
+    `must_call`: whether a tool must be called, or the name of the one.
+    """
 
     messages: tuple[Message, ...]
     max_tokens: int
     sampling: dict[str, float]
     tools: tuple[Tool, ...] = ()
     uses_memory: bool = True
+    stop: tuple[str, ...] = ()
+    schema: ReplySchema | None = None
+    must_call: bool | str = False
 
 
 class Transport(Protocol):
@@ -109,8 +125,13 @@ class RemoteModel:
         sampling: Sampling | None = None,
         max_tokens: int = 1024,
         tools: Sequence[Tool] = (),
+        stop: Sequence[str] = (),
+        schema: ReplySchema | None = None,
+        must_call: bool | str = False,
     ) -> RemoteReply:
         """Begin the answer to a conversation.
+
+        The last three are the server's to follow; see Kind.options for who can.
 
         Raises ContextOverflowError before anything is sent when the prompt is too long by what is known; the
         server may know better, and then the first piece raises it.
@@ -127,6 +148,9 @@ class RemoteModel:
             {name: value for name in self._sends if (value := getattr(sampling, name, None)) is not None},
             tuple(tools),
             self._asks_memory(),
+            tuple(stop),
+            schema,
+            must_call,
         )
         return RemoteReply(self, request, account, self._begin(request))
 

@@ -44,9 +44,7 @@ async def messages(request: Request, body: MessagesBody) -> Response:
     caller = caller_of(request, body.user)
     if body.memory_tools:
         caller.require(MEMORY)
-    # A schema may take a while to become a grammar.
-    asked = await blocking(lambda: body.request(caller.user_id))
-    chat = await Chat.begin(state, _ROUTE, asked)
+    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id))
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shepherd.serving.chat_request import ChatRequest, grammar_of
+from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import Denied
-from shepherd.types import Message, Tool, ToolCall
+from shepherd.types import Message, ReplySchema, Tool, ToolCall
 
 __all__ = ["CountBody", "MessagesBody"]
 
@@ -143,15 +143,16 @@ class MessagesBody(CountBody):
             sampling,
             self.max_tokens,
             tuple(text for text in self.stop_sequences or () if text),
-            self._grammar(),
+            self._schema(),
             self.offered(),
             self._choice(),
             bool(self.memory_tools),
+            "output_config.format",
         )
 
-    def _grammar(self) -> str:
+    def _schema(self) -> ReplySchema | None:
         wanted = self.output_config.format if self.output_config is not None else None
-        return "" if wanted is None else grammar_of(wanted.schema_, "output_config.format")
+        return None if wanted is None else ReplySchema(wanted.schema_, is_strict=True)
 
     def _choice(self) -> str:
         choice = self.tool_choice

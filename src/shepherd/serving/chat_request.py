@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.inference import schema_to_grammar
 from shepherd.serving.errors import Denied
-from shepherd.types import ANONYMOUS_USERS, Message, Tool
+from shepherd.types import ANONYMOUS_USERS, Message, ReplySchema, Tool
 
 __all__ = ["ChatRequest", "grammar_of"]
 
@@ -19,10 +18,10 @@ class ChatRequest:
     """One conversation to be answered. `messages` are as the client sent them, the newest last.
 
     `user_id`: whose memory it is; nobody's stays unread and unwritten, as all do with `uses_memory` false.
-    `sampling` holds only what the client has set. `max_tokens` 0 takes the setting. `grammar` (GBNF) is what
-    the answer must follow. `tool_choice` is "auto", "none", "required", or the name of a tool; it holds for
-    the first reply. With `memory_tools` the model has the tools for the user's memory besides, which are
-    called here.
+    `sampling` holds only what the client has set. `max_tokens` 0 takes the setting. `schema` is what the
+    answer must follow, `schema_field` where the client says so. `tool_choice` is "auto", "none", "required",
+    or the name of a tool; it holds for the first reply. With `memory_tools` the model has the tools for the
+    user's memory besides, which are called here.
     """
 
     messages: tuple[Message, ...]
@@ -31,10 +30,11 @@ class ChatRequest:
     sampling: Mapping[str, float] = field(default_factory=dict)
     max_tokens: int = 0
     stop: tuple[str, ...] = ()
-    grammar: str = ""
+    schema: ReplySchema | None = None
     tools: tuple[Tool, ...] = ()
     tool_choice: str = "auto"
     memory_tools: bool = False
+    schema_field: str = "response_format"
 
     @property
     def remembers(self) -> bool:
@@ -42,9 +42,12 @@ class ChatRequest:
         return self.uses_memory and self.user_id not in ANONYMOUS_USERS
 
 
-def grammar_of(schema: Mapping[str, Any], param: str) -> str:
-    """The grammar of the JSON texts that fit a schema; Denied, naming the field, for one that has none."""
+def grammar_of(request: ChatRequest) -> str:
+    """The grammar (GBNF) of the answers that fit the schema, "" without one; Denied where it has none."""
+    if request.schema is None:
+        return ""
+    field = request.schema_field
     try:
-        return schema_to_grammar(schema)
+        return schema_to_grammar(request.schema.schema)
     except UsageError as error:
-        raise Denied(400, "invalid_schema", f"{param}: {error} ({error.hint})", param=param) from None
+        raise Denied(400, "invalid_schema", f"{field}: {error} ({error.hint})", param=field) from None

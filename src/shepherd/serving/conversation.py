@@ -19,8 +19,8 @@ from shepherd.errors import ContextOverflowError, ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.memory import Memory
-from shepherd.providers import ChatModel, Reply
-from shepherd.serving.chat_request import ChatRequest
+from shepherd.providers import ChatModel, RemoteModel, Reply
+from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
@@ -206,32 +206,45 @@ class Conversations:
         sampling = sampling_of(self.config, model.info.sampling, request.sampling)
         max_tokens = draft.max_tokens or model.window_tokens
         tools = request.tools if request.tool_choice != "none" else ()
-        if not isinstance(model, Engine):
-            self._refuse_for_remote(request)
-            return model.generate(draft.prompt(), sampling=sampling, max_tokens=max_tokens, tools=tools)
         is_forced = bool(tools) and request.tool_choice != "auto"
+        must_call = is_forced and (request.tool_choice == "required" or request.tool_choice)
+        if isinstance(model, RemoteModel):
+            self._refuse_for_remote(request, is_forced=is_forced)
+            return model.generate(
+                draft.prompt(),
+                sampling=sampling,
+                max_tokens=max_tokens,
+                tools=tools,
+                stop=request.stop,
+                schema=request.schema,
+                must_call=must_call,
+            )
+        assert isinstance(model, Engine)
         return model.generate(
             draft.prompt(),
             sampling=sampling,
             max_tokens=max_tokens,
             stop=request.stop,
-            grammar=request.grammar,
+            grammar=grammar_of(request),
             tools=tools,
-            must_call=is_forced and (request.tool_choice == "required" or request.tool_choice),
+            must_call=must_call,
         )
 
-    def _refuse_for_remote(self, request: ChatRequest) -> None:
-        fields = {
-            "stop": bool(request.stop),
-            "response_format": bool(request.grammar),
-            "tool_choice": request.tool_choice not in ("auto", "none"),
+    def _refuse_for_remote(self, request: ChatRequest, *, is_forced: bool) -> None:
+        provider = self.models.provider
+        schema = request.schema
+        asked = {
+            "stop": ("stop", bool(request.stop)),
+            "json": (request.schema_field, schema is not None and schema.is_any_object),
+            "schema": (request.schema_field, schema is not None and not schema.is_any_object),
+            "must_call": ("tool_choice", is_forced),
         }
-        for field, is_asked in fields.items():
-            if is_asked:
+        for option, (field, is_asked) in asked.items():
+            if is_asked and option not in provider.row.options:
                 raise Denied(
                     400,
                     "unsupported_parameter",
-                    f"{field}: provider {self.models.provider.name} is not asked for that "
+                    f"{field}: provider {provider.name} ({provider.kind}) cannot be asked for that "
                     "(leave it out, or serve a model on this machine)",
                     param=field,
                 )

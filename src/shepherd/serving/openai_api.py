@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from shepherd.errors import ShepherdError
-from shepherd.serving.answering import blocking, ended_with_its_client
+from shepherd.serving.answering import ended_with_its_client
 from shepherd.serving.chat import Chat, Collected
 from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, dumps, event
@@ -43,9 +43,7 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     caller = caller_of(request, body.user)
     if body.memory_tools:
         caller.require(MEMORY)
-    # A schema may take a while to become a grammar.
-    asked = await blocking(lambda: body.request(caller.user_id))
-    chat = await Chat.begin(state, _ROUTE, asked)
+    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id))
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         return EventStream(_streamed(chat, state.conversations.models.name, include_usage), chat.cancel)

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shepherd.serving.chat_request import ChatRequest, grammar_of
+from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import Denied
-from shepherd.types import Message, Tool, ToolCall
+from shepherd.types import Message, ReplySchema, Tool, ToolCall
 
 __all__ = ["ChatBody", "CompletionBody", "EmbeddingBody", "StreamOptions", "given_sampling", "refuse_unless"]
 
@@ -94,6 +94,7 @@ class _NamedTool(_Lenient):
 
 class _JsonSchema(_Lenient):
     name: str = ""
+    strict: bool | None = None
     schema_: dict[str, Any] | None = Field(default=None, alias="schema")
 
 
@@ -192,22 +193,22 @@ class ChatBody(_Sampled):
             given_sampling(self),
             self.max_completion_tokens or self.max_tokens or 0,
             self.stops,
-            self._grammar(),
+            self._schema(),
             tuple(_tool(tool.function) for tool in self.tools or ()),
             self._choice(),
             bool(self.memory_tools),
         )
 
-    def _grammar(self) -> str:
+    def _schema(self) -> ReplySchema | None:
         wanted = self.response_format
         if wanted is None or wanted.type == "text":
-            return ""
-        schema: dict[str, Any] | None = {"type": "object"}
-        if wanted.type == "json_schema":
-            schema = None if wanted.json_schema is None else wanted.json_schema.schema_
-        if schema is None:
+            return None
+        if wanted.type == "json_object":
+            return ReplySchema({"type": "object"})
+        told = wanted.json_schema
+        if told is None or told.schema_ is None:
             raise Denied(400, "invalid_request", "response_format: it has no schema", param="response_format")
-        return grammar_of(schema, "response_format")
+        return ReplySchema(told.schema_, told.name or "answer", told.strict)
 
     def _choice(self) -> str:
         if isinstance(self.tool_choice, _NamedTool):
