@@ -27,6 +27,7 @@ RUNNING, STOP, LENGTH, CANCELLED, FAILED = range(5)     # as shp_ending
 NO_MEMORY, NO_LOGITS, NO_TOKEN = SHP_CODE_NO_MEMORY, SHP_CODE_NO_LOGITS, SHP_CODE_NO_TOKEN
 EXACT, SHIFT, HOLE = range(3)                           # as shp_edit
 MOST_SLOTS, MOST_BOUNDARIES, MOST_SHOWN = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES, SHP_MOST_SHOWN
+MOST_LIKELY = SHP_MOST_LIKELY
 
 # In the order of shp_llama's members.
 _FUNCTIONS = (
@@ -218,10 +219,22 @@ cdef class Stream:
         n = shp_stream_tokens(self.ptr, &ids, &ends)
         return [(ids[i], ends[i]) for i in range(n)]
 
+    def likely(self, size_t i):
+        """`(id, logprob, [(id, logprob) of the likeliest])` of the i-th token, once all its text was read.
+
+        None until then, when a stop string cut it off, and when the run was not asked for it.
+        """
+        cdef int32_t token
+        cdef shp_likely found
+        cdef int32_t k
+        if not shp_stream_likely(self.ptr, i, &token, &found):
+            return None
+        return token, found.logprob, [(found.top_ids[k], found.top_logprobs[k]) for k in range(found.n_top)]
+
 
 def feed_stream(Stream stream not None, int token, bytes piece not None):
     """Write a token's bytes as the loop does; False when a stop string is complete."""
-    cdef shp_status status = shp_stream_write(stream.ptr, token, PyBytes_AS_STRING(piece), len(piece))
+    cdef shp_status status = shp_stream_write(stream.ptr, token, PyBytes_AS_STRING(piece), len(piece), NULL)
     if status == SHP_NO_MEMORY:
         raise MemoryError
     return status == SHP_OK
@@ -280,7 +293,7 @@ cdef class Decoder:
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
                uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0, boundaries=(), shown=(),
-               bint background=False, bint may_wait=False):
+               bint background=False, bint may_wait=False, logprobs=None):
         """Hand a run to the engine thread: read `tokens`, then sample up to `max_tokens` into `stream`.
 
         False when all slots are at work and it may not wait. `sampler` may be 0 when nothing is sampled. `grammar`,
@@ -288,7 +301,8 @@ cdef class Decoder:
         last `penalty_last_n` tokens are shown to the sampler first. `boundaries` are lengths, ascending, at which
         later prompts may part from this one: a checkpoint is kept there where the cache cannot rewind.
         `shown` are control tokens whose text goes into the stream; others have none there.
-        A `background` run pauses while others are on.
+        A `background` run pauses while others are on. `logprobs`: with each token comes its likelihood, and so many
+        of the likeliest; see Stream.likely.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
         cdef shp_job *job
@@ -302,6 +316,8 @@ cdef class Decoder:
             raise ValueError(f"max_tokens {max_tokens}, penalty_last_n {penalty_last_n}")
         if len(boundaries) > SHP_MOST_BOUNDARIES:
             raise ValueError(f"{len(boundaries)} boundaries; at most {SHP_MOST_BOUNDARIES}")
+        if logprobs is not None and not 0 <= logprobs <= SHP_MOST_LIKELY:
+            raise ValueError(f"logprobs {logprobs}; at most {SHP_MOST_LIKELY}")
         if len(shown) > SHP_MOST_SHOWN:
             raise ValueError(f"{len(shown)} control tokens to show; at most {SHP_MOST_SHOWN}")
         job = shp_job_new(stream.ptr, &tokens[0], <int32_t>n)
@@ -318,6 +334,8 @@ cdef class Decoder:
                 job.sampling.n_shown += 1
             job.max_tokens, job.n_penalty, job.is_background = max_tokens, penalty_last_n, background
             job.sampling.sampler, job.sampling.grammar = <void *>sampler, <void *>grammar
+            if logprobs is not None:
+                job.sampling.asks_likely, job.sampling.n_likely = 1, logprobs
             if grammar != 0 and not shp_sampling_reserve(&job.sampling, self.context.n_vocab):
                 raise MemoryError
             answer = shp_scheduler_submit(self.scheduler, job, may_wait)

@@ -83,8 +83,41 @@ static int fits(const shp_sampling *sampling, const shp_context *context, int32_
     return n < 0 || (n > 0 && shp_stream_fits(out, piece, (size_t)n));
 }
 
-/* The next token, known to the samplers; SHP_NO_TOKEN when the grammar has none. `at`: its logits' index. */
-int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
+/* Keep the likeliest, in order, by their logits. */
+static void rank(shp_likely *likely, int32_t n_wanted, int32_t id, float logit) {
+    if (likely->n_top < n_wanted)
+        likely->n_top++;
+    int32_t i = likely->n_top - 1;
+    for (; i > 0 && logit > likely->top_logprobs[i - 1]; i--) {
+        likely->top_ids[i] = likely->top_ids[i - 1];
+        likely->top_logprobs[i] = likely->top_logprobs[i - 1];
+    }
+    likely->top_ids[i] = id;
+    likely->top_logprobs[i] = logit;
+}
+
+/* Log-softmax of the model's own logits, temperature 1, as OpenAI and llama-server give it. */
+static void weigh(shp_sampling *sampling, const shp_context *context, int32_t at, int32_t token) {
+    const float *logits = shp_api.get_logits_ith(context->ctx, at);
+    shp_likely *likely = &sampling->likely;
+    float most = -INFINITY;
+    double sum = 0;
+    likely->n_top = 0;
+    for (int32_t i = 0; i < context->n_vocab; i++) {
+        most = logits[i] > most ? logits[i] : most;
+        if (likely->n_top < sampling->n_likely
+            || (likely->n_top > 0 && logits[i] > likely->top_logprobs[likely->n_top - 1]))
+            rank(likely, sampling->n_likely, i, logits[i]);
+    }
+    for (int32_t i = 0; i < context->n_vocab; i++)
+        sum += expf(logits[i] - most);
+    float all = most + (float)log(sum);
+    likely->logprob = logits[token] - all;
+    for (int32_t i = 0; i < likely->n_top; i++)
+        likely->top_logprobs[i] -= all;
+}
+
+static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
     if (!sampling->grammar)
         return shp_api.sampler_sample(sampling->sampler, context->ctx, at);
     int32_t n_refused = 0, token = draw(sampling, context, at, 0);
@@ -101,18 +134,27 @@ int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, in
     return token;
 }
 
+/* The next token, known to the samplers; SHP_NO_TOKEN when the grammar has none. `at`: its logits' index. */
+int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
+    int32_t token = choose(sampling, context, at, out);
+    if (sampling->asks_likely && token >= 0 && token < context->n_vocab)
+        weigh(sampling, context, at, token);
+    return token;
+}
+
 shp_status shp_sampling_write(const shp_sampling *sampling, const shp_context *context, shp_stream *out,
                               int32_t token) {
     char small[PIECE_BYTES];
+    const shp_likely *likely = sampling->asks_likely ? &sampling->likely : NULL;
     int32_t n = piece_of(sampling, context, token, small, PIECE_BYTES);
     if (n >= 0)
-        return shp_stream_write(out, token, small, (size_t)n);
+        return shp_stream_write(out, token, small, (size_t)n, likely);
     int32_t room = -n;
     char *large = malloc((size_t)room);
     if (!large)
         return SHP_NO_MEMORY;
     n = piece_of(sampling, context, token, large, room);
-    shp_status status = shp_stream_write(out, token, large, n > 0 ? (size_t)n : 0);
+    shp_status status = shp_stream_write(out, token, large, n > 0 ? (size_t)n : 0, likely);
     free(large);
     return status;
 }

@@ -15,6 +15,9 @@ typedef struct {
     int32_t *refused;                 /* n_vocab ids: tokens that do not fit here after all */
     int32_t shown[SHP_MOST_SHOWN];    /* control tokens whose text the reader gets; of others it gets none */
     int32_t n_shown;
+    int asks_likely;                  /* 1: each token comes with its likelihood and the n_likely likeliest */
+    int32_t n_likely;
+    shp_likely likely;                /* of the last token */
 } shp_sampling;
 
 int shp_sampling_reserve(shp_sampling *sampling, int32_t n_vocab); /* 0: no memory */

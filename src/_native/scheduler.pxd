@@ -78,6 +78,8 @@ cdef extern from "sampling.h" nogil:
         void *grammar
         int32_t *shown                      # SHP_MOST_SHOWN ids
         int32_t n_shown
+        int asks_likely
+        int32_t n_likely
     enum: SHP_MOST_SHOWN
     int shp_sampling_reserve(shp_sampling *, int32_t) noexcept                      # 0: no memory
 

@@ -1,7 +1,7 @@
 /* One answer on its way from the engine thread to its reader.
 
    Layout: three arrays that only grow, under one mutex: `text` (clean UTF-8), `tokens` (ids as sampled) and
-   `ends` (for each token, where its bytes end in the text). A cursor says how far the reader is. One writer,
+   `ends` (for each token, where its bytes end in the text); a fourth, `likely`, where it is asked for. A cursor says how far the reader is. One writer,
    one reader; `cancel` from anywhere.
 
    Three things stand between a token's bytes and the reader:
@@ -54,6 +54,7 @@ struct shp_stream {
     int64_t woken_ns; /* when the reader was last woken */
     int32_t *tokens;
     int64_t *ends;
+    shp_likely *likely; /* NULL: nobody asked */
     size_t n_tokens, token_capacity;
 
     stop_string *stops;
@@ -106,6 +107,7 @@ void shp_stream_free(shp_stream *s) {
     free(s->text);
     free(s->tokens);
     free(s->ends);
+    free(s->likely);
     shp_condition_destroy(&s->changed);
     shp_mutex_destroy(&s->mutex);
     free(s);
@@ -151,7 +153,7 @@ static int reserve_text(shp_stream *s, size_t more) {
     return 1;
 }
 
-static int reserve_tokens(shp_stream *s) {
+static int reserve_tokens(shp_stream *s, int has_likely) {
     if (s->n_tokens < s->token_capacity)
         return 1;
     size_t capacity = s->token_capacity ? s->token_capacity * 2 : 256;
@@ -163,6 +165,12 @@ static int reserve_tokens(shp_stream *s) {
     if (!ends)
         return 0;
     s->ends = ends;
+    if (has_likely) {
+        shp_likely *likely = realloc(s->likely, capacity * sizeof *likely);
+        if (!likely)
+            return 0;
+        s->likely = likely;
+    }
     s->token_capacity = capacity;
     return 1;
 }
@@ -280,11 +288,12 @@ static void signal_file(int fd) {
 #endif
 }
 
-shp_status shp_stream_write(shp_stream *s, int32_t token, const char *piece, size_t length) {
+shp_status shp_stream_write(shp_stream *s, int32_t token, const char *piece, size_t length,
+                            const shp_likely *likely) {
     shp_status status = SHP_OK;
     shp_mutex_lock(&s->mutex);
     /* Every raw byte may turn into a U+FFFD, and so may an abandoned character before it. */
-    if (!reserve_text(s, 3 * length + 3) || !reserve_tokens(s)) {
+    if (!reserve_text(s, 3 * length + 3) || !reserve_tokens(s, likely != NULL)) {
         shp_mutex_unlock(&s->mutex);
         return SHP_NO_MEMORY;
     }
@@ -296,6 +305,8 @@ shp_status shp_stream_write(shp_stream *s, int32_t token, const char *piece, siz
         end = INT64_MAX; /* this token's bytes reach beyond the end of the text */
     else
         end = (int64_t)s->text_length + s->n_pending;
+    if (likely && s->likely)
+        s->likely[s->n_tokens] = *likely;
     s->tokens[s->n_tokens] = token;
     s->ends[s->n_tokens++] = end;
     int wake = 0, fd = s->fd;
@@ -382,6 +393,17 @@ size_t shp_stream_tokens(shp_stream *s, const int32_t **tokens, const int64_t **
     *tokens = s->tokens;
     *ends = s->ends;
     return s->n_tokens;
+}
+
+int shp_stream_likely(shp_stream *s, size_t i, int32_t *token, shp_likely *likely) {
+    shp_mutex_lock(&s->mutex);
+    int is_there = s->likely && i < s->n_tokens && s->ends[i] <= (int64_t)s->cursor;
+    if (is_there) {
+        *token = s->tokens[i];
+        *likely = s->likely[i];
+    }
+    shp_mutex_unlock(&s->mutex);
+    return is_there;
 }
 
 int32_t shp_stream_stopped_by(shp_stream *s) {

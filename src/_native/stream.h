@@ -29,6 +29,16 @@ typedef struct {
     int32_t code;          /* what llama_decode last returned when the run failed, else 0 */
 } shp_counters;
 
+enum { SHP_MOST_LIKELY = 20 };
+
+/* How likely the model thought a token, and which it thought likeliest, before samplers and grammar had their say. */
+typedef struct {
+    float logprob;
+    int32_t n_top;
+    int32_t top_ids[SHP_MOST_LIKELY]; /* the likeliest first; of equals the lower id */
+    float top_logprobs[SHP_MOST_LIKELY];
+} shp_likely;
+
 typedef struct shp_stream shp_stream;
 
 shp_stream *shp_stream_new(void);                  /* with one holder */
@@ -37,7 +47,8 @@ void shp_stream_free(shp_stream *stream);          /* one holder less; the last 
 shp_status shp_stream_add_stop(shp_stream *stream, const char *text, size_t length);
 
 /* Engine thread. */
-shp_status shp_stream_write(shp_stream *stream, int32_t token, const char *piece, size_t length);
+shp_status shp_stream_write(shp_stream *stream, int32_t token, const char *piece, size_t length,
+                            const shp_likely *likely); /* copied; NULL, for each token of the stream: not asked */
 void shp_stream_end(shp_stream *stream, shp_ending ending, const shp_counters *counters);
 int shp_stream_is_cancelled(const shp_stream *stream);
 int shp_stream_fits(const shp_stream *stream, const char *piece, size_t length); /* 1: no byte becomes U+FFFD */
@@ -50,6 +61,8 @@ size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
 shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);
 size_t shp_stream_tokens(shp_stream *stream, const int32_t **tokens, const int64_t **ends);
 int64_t shp_stream_text_length(shp_stream *stream);
+/* Token i with its likelihood, once all its bytes were taken. 0: not yet, cut off by a stop string, or not asked. */
+int shp_stream_likely(shp_stream *stream, size_t i, int32_t *token, shp_likely *likely);
 int32_t shp_stream_stopped_by(shp_stream *stream); /* which stop string is complete, in the order added; -1: none */
 
 int64_t shp_now_ns(void);

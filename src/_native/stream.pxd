@@ -24,13 +24,19 @@ cdef extern from "stream.h" nogil:
         int64_t total_ns
         int64_t model_ns
         int32_t code
+    enum: SHP_MOST_LIKELY
+    ctypedef struct shp_likely:
+        float logprob
+        int32_t n_top
+        int32_t *top_ids                    # SHP_MOST_LIKELY of them, as the next
+        float *top_logprobs
     ctypedef struct shp_stream:
         pass
 
     shp_stream *shp_stream_new() noexcept                                          # NULL: no memory
     void shp_stream_free(shp_stream *) noexcept
     shp_status shp_stream_add_stop(shp_stream *, const char *, size_t) noexcept
-    shp_status shp_stream_write(shp_stream *, int32_t, const char *, size_t) noexcept
+    shp_status shp_stream_write(shp_stream *, int32_t, const char *, size_t, const shp_likely *) noexcept
     void shp_stream_end(shp_stream *, shp_ending, const shp_counters *) noexcept
     int shp_stream_is_cancelled(const shp_stream *) noexcept
     int shp_stream_fits(const shp_stream *, const char *, size_t) noexcept
@@ -41,6 +47,7 @@ cdef extern from "stream.h" nogil:
     shp_ending shp_stream_ending(shp_stream *, shp_counters *) noexcept
     size_t shp_stream_tokens(shp_stream *, const int32_t **, const int64_t **) noexcept
     int64_t shp_stream_text_length(shp_stream *) noexcept
+    int shp_stream_likely(shp_stream *, size_t, int32_t *, shp_likely *) noexcept  # 0: not there
     int32_t shp_stream_stopped_by(shp_stream *) noexcept    # -1: none
 
     int64_t shp_now_ns() noexcept

@@ -19,6 +19,7 @@ __all__ = [
     "Sampling",
     "SearchResult",
     "Thought",
+    "TokenLogprob",
     "Tool",
     "ToolCall",
     "TurnStats",
@@ -170,6 +171,20 @@ class Sampling:
 
 
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "filtered"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token and the logarithm of its probability, before sampling; `top` has the likeliest at its place.
+
+    `piece` is what it adds to the text, perhaps a part of a character. Among `top`, control tokens have their
+    names as well.
+    """
+
+    token_id: int
+    piece: bytes
+    logprob: float
+    top: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

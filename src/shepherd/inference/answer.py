@@ -10,7 +10,7 @@ from types import TracebackType
 from shepherd.errors import ShepherdError
 from shepherd.inference.generation import Generation
 from shepherd.replies import ReplyEvent, ReplyParser
-from shepherd.types import Message, Piece, Thought, ToolCall, TurnStats
+from shepherd.types import Message, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
 __all__ = ["Answer"]
 
@@ -18,10 +18,10 @@ __all__ = ["Answer"]
 class Answer:
     """Iterate for the pieces: str is the answer itself, Thought what comes before it, ToolCall a whole call.
 
-    Leaving the `with` block cancels it. `text`, `thought`, `tool_calls`, `token_ids` and `stats` are there
-    once the iteration has ended; where there are calls, `stats.finish_reason` is "tool_calls", not "stop".
-    When decoding failed, it raises ModelError after the pieces that came before. One reader; `cancel` may
-    come from any thread.
+    Leaving the `with` block cancels it. `text`, `thought`, `tool_calls`, `token_ids`, `stats` and `logprobs`
+    are there once the iteration has ended; where there are calls, `stats.finish_reason` is "tool_calls", not
+    "stop". When decoding failed, it raises ModelError after the pieces that came before. One reader; `cancel`
+    may come from any thread.
     """
 
     def __init__(self, generation: Generation, parser: ReplyParser) -> None:
@@ -129,6 +129,15 @@ class Answer:
     def token_ids(self) -> tuple[int, ...]:
         """The ids that were sampled, for thoughts and calls too; see Generation."""
         return self._generation.token_ids
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...]:
+        """Of each sampled token, for thoughts and calls too; see Generation."""
+        return self._generation.logprobs
+
+    def take_logprobs(self) -> list[TokenLogprob]:
+        """Those of the tokens whose text has come and that no call has given yet. From any thread."""
+        return self._generation.take_logprobs()
 
     @property
     def stats(self) -> TurnStats:

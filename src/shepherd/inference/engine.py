@@ -198,6 +198,7 @@ class Engine:
         background: bool = False,
         tools: Sequence[Tool] = (),
         must_call: bool | str = False,
+        logprobs: int | None = None,
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
 
@@ -215,6 +216,9 @@ class Engine:
         thought before; calls come only if the grammar has them. Such an answer is whole when it ends with
         finish_reason "stop", unless a stop string cut it. UsageError when the grammar is none, or a tool has
         no usable name.
+
+        With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
+        of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         UsageError while another answer runs in the only slot, TemplateError when the template refuses the
         messages. An answer that meets the end of the window ends with finish_reason "length". One in the
@@ -235,6 +239,7 @@ class Engine:
                 stop=(*stop, *self.template.stops),
                 grammar=grammar,
                 background=background,
+                logprobs=logprobs,
                 shown=self._transcript.shown(tools),
                 started=started,
             )
@@ -255,6 +260,7 @@ class Engine:
         stop: Sequence[str] = (),
         grammar: str = "",
         background: bool = False,
+        logprobs: int | None = None,
     ) -> Generation:
         """Like `generate`, below the chat: go on after these ids. No BOS is added."""
         started = time.perf_counter()
@@ -275,6 +281,7 @@ class Engine:
                 stop=stop,
                 grammar=grammar,
                 background=background,
+                logprobs=logprobs,
                 started=started,
             )
 
@@ -287,11 +294,16 @@ class Engine:
         stop: Sequence[str],
         grammar: str,
         background: bool,
+        logprobs: int | None,
         started: float,
         shown: Sequence[int] = (),
     ) -> Generation:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
+        if logprobs is not None and not 0 <= logprobs <= native.MOST_LIKELY:
+            raise UsageError(
+                f"logprobs is {logprobs}", hint=f"ask for 0 to {native.MOST_LIKELY} likeliest tokens"
+            )
         if len(prompt.token_ids) >= self.window_tokens:
             raise self._overflow(len(prompt.token_ids), "")
         self._check_idle()
@@ -307,6 +319,8 @@ class Engine:
             prompt_tokens_per_message=prompt.tokens_per_message,
             window_tokens=self.window_tokens,
             started=started,
+            shown=shown,
+            has_logprobs=logprobs is not None,
         )
         self.decoder.submit(
             prompt.token_ids,
@@ -319,6 +333,7 @@ class Engine:
             shown=shown,
             background=background,
             may_wait=True,
+            logprobs=logprobs,
         )
         sampler.stream = stream
         if rules is not None:

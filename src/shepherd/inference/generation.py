@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import TracebackType
 
 from shepherd._native import engine as native
 from shepherd.errors import InternalError, ModelError, ShepherdError
 from shepherd.inference.binding import drain_log, last_error
 from shepherd.inference.vocabulary import Vocabulary
-from shepherd.types import FinishReason, TurnStats
+from shepherd.types import FinishReason, TokenLogprob, TurnStats
 
 __all__ = ["Generation"]
 
@@ -28,8 +29,8 @@ _REASONS: dict[int, FinishReason] = {
 class Generation:
     """Iterate for the text; each step gives all that is there by then. Leaving the `with` block cancels it.
 
-    `text`, `token_ids` and `stats` are there once the iteration has ended. When decoding failed, it raises
-    ModelError after the text that came before.
+    `text`, `token_ids`, `stats` and `logprobs` are there once the iteration has ended. When decoding failed,
+    it raises ModelError after the text that came before.
     """
 
     def __init__(
@@ -40,12 +41,20 @@ class Generation:
         prompt_tokens_per_message: tuple[int, ...],
         window_tokens: int,
         started: float,
+        shown: Collection[int] = (),
+        has_logprobs: bool = False,
     ) -> None:
         self.prompt_tokens_per_message = prompt_tokens_per_message
         self._stream = stream
         self._vocabulary = vocabulary
         self._window_tokens = window_tokens
         self._started = started
+        self._shown = frozenset(shown)
+        self._has_logprobs = has_logprobs
+        # Who reads the text need not be who takes these.
+        self._logprobs_lock = threading.Lock()
+        self._logprobs: list[TokenLogprob] = []
+        self._n_taken = 0
         self._pieces: list[str] = []
         self._result: tuple[str, tuple[int, ...], TurnStats] | None = None
         self._first_s: float | None = None
@@ -117,6 +126,31 @@ class Generation:
         """Tokens and times, from the engine's own counters."""
         return self._ended()[2]
 
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...]:
+        """Of each sampled token, if they were asked for, but those that a stop string has cut off."""
+        self._ended()
+        return tuple(self._logprobs)
+
+    def take_logprobs(self) -> list[TokenLogprob]:
+        """Those of the tokens whose text has been read and that no call has given yet. From any thread."""
+        with self._logprobs_lock:
+            self._collect_logprobs()
+            new = self._logprobs[self._n_taken :]
+            self._n_taken = len(self._logprobs)
+        return new
+
+    def _collect_logprobs(self) -> None:
+        if not self._has_logprobs or self._vocabulary.is_closed:
+            return
+        while (found := self._stream.likely(len(self._logprobs))) is not None:
+            token, logprob, likeliest = found
+            top = tuple(TokenLogprob(i, self._piece(i, {i}), value) for i, value in likeliest)
+            self._logprobs.append(TokenLogprob(token, self._piece(token, self._shown), logprob, top))
+
+    def _piece(self, token: int, shown: Collection[int]) -> bytes:
+        return self._vocabulary.detokenize([token], shown=shown)
+
     def _ended(self) -> tuple[str, tuple[int, ...], TurnStats]:
         if self._result is None:
             raise RuntimeError("the generation has not ended: iterate it to its end, or close it")
@@ -143,6 +177,8 @@ class Generation:
             return
         text = "".join(self._pieces)
         self._result = (text, self._ids(text), self._measure())
+        with self._logprobs_lock:
+            self._collect_logprobs()
         drain_log()
 
     def _ids(self, text: str) -> tuple[int, ...]:
