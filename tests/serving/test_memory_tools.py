@@ -96,6 +96,19 @@ def test_streamed_answer_has_all_rounds_in_one(serve, memory):
     assert not final.choices[0].message.tool_calls
 
 
+def test_logprobs_are_told_of_all_rounds(serve):
+    with openai_of(serve()) as client:
+        answer = client.chat.completions.create(**ASKED, user="steve", logprobs=True, extra_body=WITH_TOOLS)
+        stream = client.chat.completions.create(
+            **ASKED, user="steve", logprobs=True, stream=True, extra_body=WITH_TOOLS
+        )
+        chunks = [chunk.choices[0].logprobs for chunk in stream]
+
+    whole = [token.token for token in answer.choices[0].logprobs.content]
+    assert "".join(whole) == "".join(SCRIPT) + "Done."
+    assert [token.token for chunk in chunks if chunk for token in chunk.content] == whole
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_anthropics_clients_get_one_block_of_text(serve, memory, stream):
     fields = {**ASKED, "max_tokens": 100, "extra_body": {**WITH_TOOLS, "user": "steve"}}

@@ -226,7 +226,7 @@ def test_prompt_that_does_not_fit_is_refused_before_anything_is_sent(client, str
     ("fields", "code", "param"),
     [
         ({"n": 2}, "unsupported_parameter", "n"),
-        ({"logprobs": True}, "unsupported_parameter", "logprobs"),
+        ({"top_logprobs": 3}, "invalid_request", "top_logprobs"),
         ({"frequency_penalty": 0.5}, "unsupported_parameter", "frequency_penalty"),
         ({"logit_bias": {"1": 5}}, "unsupported_parameter", "logit_bias"),
         ({"temperature": -1}, "invalid_request", "temperature"),

@@ -196,6 +196,7 @@ def test_demanded_call_is_demanded_once(served, memory):
 @pytest.mark.parametrize(
     ("kind", "field", "fields"),
     [
+        ("openai", "logprobs", {"logprobs": True}),
         ("anthropic", "response_format", {"response_format": {"type": "json_object"}}),
         ("ollama", "tool_choice", {"tools": [LOOK], "tool_choice": "required"}),
     ],

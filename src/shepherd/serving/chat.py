@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from shepherd.inference import Answer
 from shepherd.serving.answering import Reading, blocking
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import problem_of
 from shepherd.serving.state import Served, ServerState
-from shepherd.types import Piece, Thought, ToolCall, TurnStats
+from shepherd.types import Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.serving.conversation import Turn
@@ -25,6 +26,8 @@ class Chat:
         self._state, self._route, self._turn = state, route, turn
         self._reading = Reading(turn.reply, lambda failed: turn.end(failed=failed))
         self._stats: TurnStats | None = None
+        # Of replies that others have followed.
+        self._earlier_logprobs: list[TokenLogprob] = []
         state.under_way.add(self.cancel)
 
     @classmethod
@@ -62,6 +65,17 @@ class Chat:
         """Tokens of the prompt, as far as they are known before the end."""
         return sum(self._turn.reply.prompt_tokens_per_message)
 
+    @property
+    def has_logprobs(self) -> bool:
+        """Whether the client asked for them."""
+        return self._turn.request.logprobs is not None
+
+    def take_logprobs(self) -> list[TokenLogprob]:
+        """Of the tokens whose text has come since the last call; none where the client did not ask."""
+        earlier, self._earlier_logprobs = self._earlier_logprobs, []
+        reply = self._turn.reply
+        return earlier + (reply.take_logprobs() if isinstance(reply, Answer) else [])
+
     def cancel(self) -> None:
         """End it soon."""
         self._turn.cancel()
@@ -74,6 +88,7 @@ class Chat:
             try:
                 piece = self._turn.shown(await self._reading.__anext__())
             except StopAsyncIteration:
+                self._earlier_logprobs = self.take_logprobs()
                 following = await self._reading.followed_by(self._turn.go_on)
                 if following is None:
                     raise

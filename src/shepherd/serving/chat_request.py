@@ -21,7 +21,8 @@ class ChatRequest:
     `sampling` holds only what the client has set. `max_tokens` 0 takes the setting. `schema` is what the
     answer must follow, `schema_field` where the client says so. `tool_choice` is "auto", "none", "required",
     or the name of a tool; it holds for the first reply. With `memory_tools` the model has the tools for the
-    user's memory besides, which are called here.
+    user's memory besides, which are called here. `logprobs`: with each token
+    its likelihood, and those of so many of the likeliest.
     """
 
     messages: tuple[Message, ...]
@@ -35,6 +36,7 @@ class ChatRequest:
     tool_choice: str = "auto"
     memory_tools: bool = False
     schema_field: str = "response_format"
+    logprobs: int | None = None
 
     @property
     def remembers(self) -> bool:

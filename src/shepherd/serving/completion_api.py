@@ -16,6 +16,7 @@ from shepherd.serving.answering import Reading, blocking, ended_with_its_client
 from shepherd.serving.conversation import sampling_of
 from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, event
+from shepherd.serving.logprobs import CompletionLogprobs
 from shepherd.serving.openai_api import REASONS, require_model, usage_of
 from shepherd.serving.openai_shapes import CompletionBody, given_sampling, refuse_unless
 from shepherd.serving.state import Served, ServerState
@@ -67,6 +68,8 @@ class _Writing:
         }
         self._state, self._engine, self._body = state, engine, body
         self._answer: Reading | None = None
+        self._generating: Generation | None = None
+        self._logprobs = CompletionLogprobs()
         self._is_cancelled = False
 
     async def begin(self, prompt: str | list[int]) -> Reading:
@@ -82,6 +85,7 @@ class _Writing:
             return generation.stats
 
         self._answer = Reading(generation, finish)
+        self._generating, self._logprobs = generation, CompletionLogprobs()
         self._state.under_way.add(self.cancel)
         if self._is_cancelled:
             self._answer.cancel()
@@ -101,6 +105,11 @@ class _Writing:
         )
         return stats
 
+    def new_logprobs(self) -> dict[str, Any] | None:
+        """Of the tokens whose text has come since the last call; None where there are none."""
+        tokens = [] if self._generating is None else self._generating.take_logprobs()
+        return self._logprobs.of(tokens) if tokens else None
+
     def cancel(self) -> None:
         """End it soon."""
         self._is_cancelled = True
@@ -119,6 +128,7 @@ class _Writing:
             sampling=sampling_of(config, self._engine.info.sampling, given_sampling(self._body)),
             max_tokens=self._body.max_tokens or _DEFAULT_TOKENS,
             stop=self._body.stops,
+            logprobs=self._body.logprobs,
         )
 
 
@@ -133,8 +143,10 @@ def _prompts(body: CompletionBody) -> list[str | list[int]]:
     return prompts
 
 
-def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+def _choice(
+    index: int, text: str, reason: str | None, logprobs: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
 async def _choices(writing: _Writing, answer: Reading) -> Any:
@@ -144,7 +156,8 @@ async def _choices(writing: _Writing, answer: Reading) -> Any:
             text = "".join([str(piece) async for piece in answer])
         finally:
             stats = await writing.end(answer)
-        yield _choice(index, writing.echoed(prompt) + text, REASONS[stats.finish_reason])
+        text = writing.echoed(prompt) + text
+        yield _choice(index, text, REASONS[stats.finish_reason], writing.new_logprobs())
 
 
 async def _streamed(writing: _Writing, answer: Reading) -> AsyncGenerator[bytes, None]:
@@ -156,10 +169,11 @@ async def _streamed(writing: _Writing, answer: Reading) -> AsyncGenerator[bytes,
                 if echoed := writing.echoed(prompt):
                     yield event({**writing.head, "choices": [_choice(index, echoed, None)], **usage})
                 async for piece in answer:
-                    yield event({**writing.head, "choices": [_choice(index, str(piece), None)], **usage})
+                    choice = _choice(index, str(piece), None, writing.new_logprobs())
+                    yield event({**writing.head, "choices": [choice], **usage})
             finally:
                 stats = await writing.end(answer)
-            ended = _choice(index, "", REASONS[stats.finish_reason])
+            ended = _choice(index, "", REASONS[stats.finish_reason], writing.new_logprobs())
             yield event({**writing.head, "choices": [ended], **usage})
     except ShepherdError as error:
         yield event(openai_error(problem_of(error)))

@@ -227,6 +227,7 @@ class Conversations:
             stop=request.stop,
             grammar=grammar_of(request),
             tools=tools,
+            logprobs=request.logprobs,
             must_call=must_call,
         )
 
@@ -238,6 +239,7 @@ class Conversations:
             "json": (request.schema_field, schema is not None and schema.is_any_object),
             "schema": (request.schema_field, schema is not None and not schema.is_any_object),
             "must_call": ("tool_choice", is_forced),
+            "logprobs": ("logprobs", request.logprobs is not None),
         }
         for option, (field, is_asked) in asked.items():
             if is_asked and option not in provider.row.options:

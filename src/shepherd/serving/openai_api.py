@@ -16,10 +16,11 @@ from shepherd.serving.chat import Chat, Collected
 from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, dumps, event
 from shepherd.serving.identity import caller_of
+from shepherd.serving.logprobs import chat_logprobs
 from shepherd.serving.openai_shapes import ChatBody
 from shepherd.serving.scopes import MEMORY
 from shepherd.serving.state import ServerState
-from shepherd.types import FinishReason, Piece, Thought, ToolCall, TurnStats
+from shepherd.types import FinishReason, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
 __all__ = ["REASONS", "require_model", "router", "usage_of"]
 
@@ -52,9 +53,12 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
 
 async def _whole(request: Request, chat: Chat, model: str) -> Response:
     collected = Collected()
+    tokens: list[TokenLogprob] = []
     async with ended_with_its_client(request.receive, chat.cancel), chat:
         async for piece in chat:
             collected.add(piece)
+            tokens += chat.take_logprobs()
+    tokens += chat.take_logprobs()
     message: dict[str, Any] = {"role": "assistant", "content": collected.text, "refusal": None}
     if collected.thought:
         message["reasoning_content"] = collected.thought
@@ -64,7 +68,7 @@ async def _whole(request: Request, chat: Chat, model: str) -> Response:
     choice = {
         "index": 0,
         "message": message,
-        "logprobs": None,
+        "logprobs": chat_logprobs(tokens) if chat.has_logprobs else None,
         "finish_reason": _reason(chat.stats, bool(collected.calls)),
     }
     answer = {**_head("chat.completion", model), "choices": [choice], "usage": usage_of(chat.stats)}
@@ -75,23 +79,29 @@ async def _streamed(chat: Chat, model: str, include_usage: bool) -> AsyncGenerat
     head = _head("chat.completion.chunk", model)
     # Everything but the delta is the same in each chunk.
     before = dumps(head)[:-1] + ',"choices":[{"index":0,"delta":'
-    after = ',"logprobs":null,"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
-    yield event(before + '{"role":"assistant","content":""}' + after)
+    after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
+    yield event(before + '{"role":"assistant","content":""},"logprobs":null' + after)
     n_calls = 0
     try:
         async with chat:
             async for piece in chat:
-                yield event(before + dumps(_delta(piece, n_calls)) + after)
+                delta, logprobs = dumps(_delta(piece, n_calls)), dumps(_new_logprobs(chat))
+                yield event(f'{before}{delta},"logprobs":{logprobs}{after}')
                 n_calls += isinstance(piece, ToolCall)
     except ShepherdError as error:
         yield event(openai_error(problem_of(error)))
         return
     reason = _reason(chat.stats, n_calls > 0)
-    end = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
+    end = {"index": 0, "delta": {}, "logprobs": _new_logprobs(chat), "finish_reason": reason}
     yield event({**head, "choices": [end], **({"usage": None} if include_usage else {})})
     if include_usage:
         yield event({**head, "choices": [], "usage": usage_of(chat.stats)})
     yield event("[DONE]")
+
+
+def _new_logprobs(chat: Chat) -> dict[str, Any] | None:
+    tokens = chat.take_logprobs() if chat.has_logprobs else []
+    return chat_logprobs(tokens) if tokens else None
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import Denied
+from shepherd.serving.logprobs import MOST_LIKELY
 from shepherd.types import Message, ReplySchema, Tool, ToolCall
 
 __all__ = ["ChatBody", "CompletionBody", "EmbeddingBody", "StreamOptions", "given_sampling", "refuse_unless"]
@@ -152,7 +153,7 @@ class ChatBody(_Sampled):
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
     modalities: list[str] | None = None
     # Ours.
     memory: bool | None = None
@@ -173,7 +174,6 @@ class ChatBody(_Sampled):
     def request(self, user_id: str) -> ChatRequest:
         """What is asked. Denied for what cannot be had."""
         self.refuse_what_is_not_there()
-        refuse_unless(not self.logprobs and not self.top_logprobs, "logprobs", "leave it out")
         refuse_unless(
             not self.modalities or self.modalities == ["text"], "modalities", "the model writes text"
         )
@@ -197,6 +197,7 @@ class ChatBody(_Sampled):
             tuple(_tool(tool.function) for tool in self.tools or ()),
             self._choice(),
             bool(self.memory_tools),
+            logprobs=self._logprobs(),
         )
 
     def _schema(self) -> ReplySchema | None:
@@ -209,6 +210,13 @@ class ChatBody(_Sampled):
         if told is None or told.schema_ is None:
             raise Denied(400, "invalid_request", "response_format: it has no schema", param="response_format")
         return ReplySchema(told.schema_, told.name or "answer", told.strict)
+
+    def _logprobs(self) -> int | None:
+        if self.top_logprobs and not self.logprobs:
+            raise Denied(
+                400, "invalid_request", "top_logprobs: set logprobs to true as well", param="top_logprobs"
+            )
+        return self.top_logprobs or 0 if self.logprobs else None
 
     def _choice(self) -> str:
         if isinstance(self.tool_choice, _NamedTool):
@@ -226,12 +234,12 @@ class CompletionBody(_Sampled):
     echo: bool | None = False
     suffix: str | None = None
     best_of: int | None = 1
-    logprobs: int | None = None
+    logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
 
     def refuse_what_is_not_there(self) -> None:
         """Denied for what would change the answer and is not to be had."""
         super().refuse_what_is_not_there()
-        refuse_unless(self.logprobs is None, "logprobs", "leave it out")
+        refuse_unless(self.logprobs is None or not self.echo, "echo", "the prompt has no logprobs")
         refuse_unless(not self.suffix, "suffix", "leave it out")
         refuse_unless(self.best_of in (None, 1), "best_of", "there is one answer to a request")
 
