@@ -67,6 +67,7 @@ class Decoder:
         n_swa: int,
         n_chunk: int,
         n_slots: int = 1,
+        n_cells: int = 0,
         cache_bytes: int = 0,
         edit: int = 0,
         gate: Gate | None = None,

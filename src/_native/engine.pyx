@@ -250,8 +250,8 @@ cdef class Decoder:
     """The sequences of one context, their mirrors and the loop.
 
     `serve` runs on a thread of its own, `submit` may be called by any. The addresses must outlive it: close() it and
-    let `serve` return before they are freed. Each run gets one of `n_slots` sequences, which share the window; runs
-    beyond that wait if they may. `cache_bytes` bounds what is kept outside the context: checkpoints and parked
+    let `serve` return before they are freed. Each run gets one of `n_slots` sequences, which share `n_cells`
+    (0: one window); runs beyond that wait if they may. `cache_bytes` bounds what is kept outside the context: checkpoints and parked
     sequences.
 
     Its runs hold `gate`. While anybody holds `yields_to`, its own runs pause: after a token, or, on the CPU, within
@@ -265,8 +265,8 @@ cdef class Decoder:
     cdef Gate yields_to
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
-                  int n_chunk, int n_slots=1, size_t cache_bytes=0, int edit=SHP_EDIT_EXACT, Gate gate=None,
-                  Gate yields_to=None):
+                  int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, int edit=SHP_EDIT_EXACT,
+                  Gate gate=None, Gate yields_to=None):
         cdef shp_schedule schedule
         if not is_bound:
             raise RuntimeError("bind() first")
@@ -281,6 +281,7 @@ cdef class Decoder:
         self.context.n_vocab = shp_api.vocab_n_tokens(self.context.vocab)
         self.gate, self.yields_to, self.n_slots = gate, yields_to, n_slots
         schedule.n_slots, schedule.n_chunk = n_slots, min(n_chunk, n_window)
+        schedule.n_cells = max(n_cells, n_window)
         schedule.snapshot_bytes, schedule.edit = cache_bytes, <shp_edit>edit
         schedule.gate = NULL if gate is None else gate.ptr
         schedule.before = NULL if yields_to is None else yields_to.ptr

@@ -38,7 +38,7 @@ static int make_slots(shp_scheduler *s, const shp_schedule *schedule) {
     if (!s->slots.items)
         return 0;
     s->slots.n = schedule->n_slots;
-    s->slots.n_window = s->context.n_window;
+    s->slots.n_cells = schedule->n_cells;
     s->slots.snapshots = &s->snapshots;
     s->slots.edit = schedule->edit;
     for (int32_t i = 0; i < schedule->n_slots; i++)
@@ -156,6 +156,7 @@ static void admit(shp_scheduler *s) {
         if (has_idle_slot(s))
             slot = shp_slots_place(&s->slots, job->prompt, job->n_prompt, n_head);
         if (!slot) {
+            s->is_blocked = has_idle_slot(s);
             shp_mutex_lock(&s->mutex);
             shp_job_queue(s, job, 1);
             shp_mutex_unlock(&s->mutex);

@@ -47,6 +47,7 @@ typedef struct shp_scheduler shp_scheduler;
 
 typedef struct {
     int32_t n_slots, n_chunk; /* n_chunk: prompt tokens of a batch */
+    int32_t n_cells;          /* tokens that all sequences have together at most; one has n_window */
     size_t snapshot_bytes;    /* for checkpoints and parked sequences */
     shp_edit edit;
     shp_gate *gate;           /* held by runs that are not background; may be NULL, as the next */

@@ -104,6 +104,7 @@ cdef extern from "scheduler.h" nogil:
     ctypedef struct shp_schedule:
         int32_t n_slots
         int32_t n_chunk
+        int32_t n_cells
         size_t snapshot_bytes
         shp_edit edit
         shp_gate *gate                      # borrowed, as the next; either may be NULL

@@ -24,7 +24,7 @@ struct shp_scheduler {
     int64_t model_ns;      /* spent inside llama.cpp since the beginning */
     int is_decoding;       /* our batch, and not what somebody else does with the context */
     int has_generating;    /* the batch has tokens of answers: it is not interrupted */
-    int is_blocked;        /* a job was put back for lack of room: none is admitted until one ends */
+    int is_blocked;        /* a job waits for lack of room: none is admitted until one ends */
     shp_gate *gate, *before;
 };
 

@@ -70,7 +70,16 @@ static void make_room(shp_slots *slots, const shp_slot *keep, int32_t n) {
         used = n;
         for (int32_t i = 0; i < slots->n; i++)
             used += slots->items[i].sequence.n;
-    } while (used > slots->n_window && evict(slots, keep));
+    } while (used > slots->n_cells && evict(slots, keep));
+}
+
+/* Whether so many tokens fit beside those of the runs under way, once the idle are gone. Where nothing runs they do, or
+   never will. */
+static int can_fit(const shp_slots *slots, int32_t n) {
+    int64_t used = 0;
+    for (int32_t i = 0; i < slots->n; i++)
+        used += slots->items[i].job ? slots->items[i].sequence.n : 0;
+    return used == 0 || used + n <= slots->n_cells;
 }
 
 /* The idle slot whose conversation this is, and how many tokens it keeps. */
@@ -139,6 +148,9 @@ shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_pro
     int is_state = shp_sequence_is_state(&slots->items[0].sequence);
     long parked = shp_snapshots_parked(slots->snapshots, prompt, n_prompt - 1, is_state, &common);
     if (!slot || (parked >= 0 && common > kept)) {
+        /* A restore without room fails, and then all of it would be read again. */
+        if (parked >= 0 && !can_fit(slots, slots->snapshots->items[parked].n))
+            return NULL;
         slot = settle(slots, prompt, n_prompt);
         if (!slot)
             return NULL;

@@ -7,15 +7,16 @@
 typedef struct {
     shp_slot *items;
     int32_t n;
-    int32_t n_window;
+    int32_t n_cells; /* of the cache, for all sequences together */
     shp_snapshots *snapshots;
     shp_edit edit;
     int64_t clock;
 } shp_slots;
 
 /* The idle slot for a prompt, its sequence cut to what it has in common with it (less than all of it), the rest
-   fetched from another slot or from what is parked where that has more. NULL: none is idle. `n_head`: how many of
-   its tokens conversations of other people begin with as well. */
+   fetched from another slot or from what is parked where that has more. NULL: none is idle, or what is parked of it
+   has no room until another run ends. `n_head`: how many of its tokens conversations of other people begin with as
+   well. */
 shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_prompt, int32_t n_head);
 
 /* Bring the sequence in line with the prompt once more, after the cache has lost a part of it. */

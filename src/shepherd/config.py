@@ -277,8 +277,15 @@ class Config:
     server_slots: int = _setting(
         4,
         "whole number",
-        "answers that the server makes at once, sharing the window; more wait their turn",
+        "answers that the server makes at once; more wait their turn",
         least=2,
+        most=64,
+    )
+    server_windows: int = _setting(
+        0,
+        "whole number",
+        "windows that the conversations of these answers share; 0 is one for each, if memory allows",
+        least=0,
         most=64,
     )
     server_embeddings: str = _setting(

@@ -245,15 +245,17 @@ def open_engine(
     yields_to: Engine | None = None,
     loading: Callable[[str], None] = lambda text: None,
     slots: int = 1,
+    windows: int = 1,
 ) -> Engine:
     """The model at `path`, loaded; one from outside that was never loaded here is tried before.
 
-    With `slots` it makes so many answers at once.
+    With `slots` it makes so many answers at once, whose conversations share so many `windows`.
     """
     trial.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
     loading(f"loading {path} …")
     try:
-        return Engine(path, settings=replace(_engine_settings(config), slots=slots), yields_to=yields_to)
+        settings = replace(_engine_settings(config), slots=slots, windows=windows)
+        return Engine(path, settings=settings, yields_to=yields_to)
     finally:
         loading("")
 

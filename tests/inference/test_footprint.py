@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from shepherd.errors import ModelLoadError
-from shepherd.inference import Engine, EngineSettings, read_header
-from shepherd.inference.footprint import available_bytes, cache_bytes, refuse_without_room, remedies
+from shepherd.inference import Engine, EngineSettings, footprint, read_header
+from shepherd.inference.footprint import (
+    affordable_cells,
+    available_bytes,
+    cache_bytes,
+    refuse_without_room,
+    remedies,
+)
 from tests.inference.malformed import with_number
 
 ANY = EngineSettings()
@@ -51,6 +57,25 @@ def test_window_that_memory_cannot_hold_is_refused_with_what_to_change(model_fil
 
     assert f"smaller n_ctx (now {huge}" in caught.value.hint
     assert "kv_type q8_0 (saves" in caught.value.hint
+
+
+def test_context_has_as_many_windows_as_memory_holds(plain_model: Path, monkeypatch) -> None:
+    header = read_header(plain_model)
+    # 4 heads' scores of 512 tokens, and 2 layers' keys and values, for each cell
+    each = 4 * 4 * 512 + 2 * 2 * 32 * 2
+    for windows, expected in ((4.0, 4), (3.9, 3), (1.5, 1), (0.5, 1)):
+        room = header.file_bytes + int(windows * 8192 * each)
+        monkeypatch.setattr(footprint, "available_bytes", lambda room=room: room)
+
+        assert affordable_cells(header, ANY, 8192, 4 * 8192) == expected * 8192
+
+
+def test_engine_without_room_for_all_windows_opens_with_fewer(plain_model: Path, monkeypatch) -> None:
+    room = read_header(plain_model).file_bytes + 2 * 256 * (4 * 4 * 512 + 2 * 2 * 32 * 2)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: room)
+
+    with Engine(plain_model, settings=EngineSettings(n_ctx=256, slots=4, windows=4)) as engine:
+        assert (engine.window_tokens, engine.n_cells) == (256, 512)
 
 
 def test_remedies_name_what_is_not_done_yet(plain_model: Path) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from shepherd._native import engine as native
-from shepherd.errors import UsageError
+from shepherd.errors import ContextOverflowError, UsageError
 from shepherd.inference import Engine, EngineSettings, Generation
 from shepherd.inference.binding import llama
 from shepherd.types import Message, Sampling
@@ -161,6 +161,76 @@ def test_full_window_parks_the_conversation_that_waits_longest(plain_model: Path
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_clients", [2, 4])
+def test_clients_with_a_window_each_decode_new_tokens_only(
+    kind: str, n_clients: int, model_file: Callable[[str], Path]
+) -> None:
+    """At once, with conversations that together exceed a window by far, and nothing to park them in."""
+    window = 256
+    settings = replace(slot_settings(n_clients, n_ctx=window, cache_ram_bytes=0), windows=n_clients)
+    with (
+        Engine(model_file(kind), settings=settings) as engine,
+        Engine(model_file(kind), settings=exact_settings(n_ctx=window)) as fresh,
+    ):
+        assert (engine.window_tokens, engine.n_cells) == (window, n_clients * window)
+        talks = [conversation(seed, 130) for seed in range(n_clients)]
+        held = [0] * n_clients
+        for turn in range(4):
+            generations = [
+                engine.complete(talk, sampling=Sampling(seed=i), max_tokens=12)
+                for i, talk in enumerate(talks)
+            ]
+            for i, generation in enumerate(generations):
+                run_to_end(generation)
+                stats = generation.stats
+                assert stats.decoded_tokens == len(talks[i]) - held[i]
+                # One that ends by its length ends with a token that is sampled and not decoded.
+                held[i] = len(talks[i]) + stats.generated_tokens - (stats.finish_reason == "length")
+                talks[i] += [*generation.token_ids, *conversation(100 * turn + i, 18)]
+        assert sum(len(talk) for talk in talks) > (n_clients - 1) * window
+        check_mirrors(engine.decoder, n_clients)
+        for talk in talks:
+            logits = logits_after(engine.decoder, talk)
+            fresh.decoder.forget()
+            assert difference(logits, logits_after(fresh.decoder, talk)) < TOLERANCE[kind]
+
+
+def test_conversation_of_a_wide_context_still_ends_with_its_window(endless_model: Path) -> None:
+    settings = replace(slot_settings(2, n_ctx=256), windows=2)
+    with Engine(endless_model, settings=settings) as engine:
+        generations = [engine.complete([5, i], sampling=GREEDY, max_tokens=1000) for i in range(2)]
+        for generation in generations:
+            run_to_end(generation)
+
+        assert [generation.stats.generated_tokens for generation in generations] == [255, 255]
+        assert all(len(engine.decoder.ids_of(slot)) == 256 for slot in range(2))
+        with pytest.raises(ContextOverflowError):
+            engine.complete([5] * 256)
+
+
+def test_sibling_of_a_wide_context_has_one_window(plain_model: Path) -> None:
+    settings = replace(slot_settings(4, n_ctx=512), windows=4)
+    with Engine(plain_model, settings=settings) as engine, engine.sibling() as sibling:
+        assert (engine.n_cells, sibling.n_cells) == (2048, 512)
+
+
+def test_parked_conversation_waits_for_room_rather_than_being_read_again(endless_model: Path) -> None:
+    talk = conversation(1, 150)
+    with Engine(endless_model, settings=slot_settings(2, n_ctx=256)) as engine:
+        read(engine.decoder, talk)
+        long_one = engine.complete(conversation(2, 150), sampling=GREEDY, max_tokens=60)
+        next(long_one)
+        back = engine.complete([*talk, 5, 6], sampling=GREEDY, max_tokens=2)
+        run_to_end(back)
+        run_to_end(long_one)
+
+        assert long_one.stats.generated_tokens == 60
+        assert back.stats.decoded_tokens == 2
+        engine.decoder.wait_idle()
+        check_mirrors(engine.decoder, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_answers_made_together_are_those_made_alone(kind: str, model_file: Callable[[str], Path]) -> None:
     talks = [[Message("user", f"what is the name of {name}? ")] for name in ("rex", "texas", "the fox", "me")]
     with Engine(model_file(kind), settings=slot_settings(4)) as engine:
@@ -262,7 +332,13 @@ def test_grammars_and_settings_are_each_slots_own(endless_model: Path) -> None:
 
 
 def test_bad_numbers_of_slots_are_refused() -> None:
-    for options in ({"slots": 0}, {"slots": 65}, {"cache_ram_bytes": -1}, {"kv_edit": "guess"}):
+    for options in (
+        {"slots": 0},
+        {"slots": 65},
+        {"windows": 0},
+        {"cache_ram_bytes": -1},
+        {"kv_edit": "guess"},
+    ):
         with pytest.raises(UsageError):
             EngineSettings(**options)  # type: ignore[arg-type]
 

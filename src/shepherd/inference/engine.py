@@ -34,8 +34,8 @@ class Engine:
     """A model ready to answer; close() it, or leave its `with` block.
 
     The prompt of each answer is compared with what the KV cache holds, and only the rest is decoded. Sampling
-    runs on a thread of its own, without Python. One answer at a time, unless the settings have several slots:
-    then so many are made together, and more wait their turn.
+    runs on a thread of its own, without Python. As many answers as the settings have slots are made together;
+    more wait their turn.
 
         with Engine("model.gguf") as engine, engine.generate([Message("user", "Hello")]) as answer:
             for piece in answer:
@@ -77,6 +77,7 @@ class Engine:
                 n_swa=self.model.info.n_swa,
                 n_chunk=self.settings.n_ubatch,
                 n_slots=self.settings.slots,
+                n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
                 edit=KV_EDITS[self.settings.kv_edit],
                 gate=self._gate,
@@ -85,9 +86,8 @@ class Engine:
         except BaseException:
             self.model.close()
             raise
-        # Any thread may ask; one is served.
+        # Any thread may ask; one prompt is made at a time.
         self._lock = threading.Lock()
-        self._current: weakref.ref[Generation] | None = None
         self._thread = threading.Thread(target=self.decoder.serve, name="shepherd-engine", daemon=True)
         self._thread.start()
         # Also at interpreter exit: the thread must be out of llama.cpp before its globals are destroyed.
@@ -110,6 +110,11 @@ class Engine:
     def window_tokens(self) -> int:
         """Tokens that prompt and answer can have together."""
         return self.model.window_tokens
+
+    @property
+    def n_cells(self) -> int:
+        """Tokens that all conversations can have together; less than asked for where memory ends."""
+        return self.model.n_cells
 
     @property
     def thread_id(self) -> int:
@@ -140,6 +145,7 @@ class Engine:
             n_ubatch=chunk,
             n_batch=chunk,
             slots=1,
+            windows=1,
             cache_ram_bytes=self.settings.cache_ram_bytes // 4,
         )
         return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
@@ -209,7 +215,7 @@ class Engine:
         With `must_call` the answer is one call, of the tool of that name or of any of them, by its schema,
         and without a thought before. UsageError for a model whose calls no grammar can say.
 
-        May be called from any thread; with several slots, several answers are made at once, and more wait.
+        May be called from any thread; as many answers as there are slots are made at once, and more wait.
         Each is read by one thread, or by an event loop through `notify` and `poll`.
 
         With a `grammar` (GBNF; schema_to_grammar makes one of a JSON schema) the answer follows it, without a
@@ -220,9 +226,8 @@ class Engine:
         With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
         of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
-        UsageError while another answer runs in the only slot, TemplateError when the template refuses the
-        messages. An answer that meets the end of the window ends with finish_reason "length". One in the
-        `background` pauses while others are made.
+        TemplateError when the template refuses the messages. An answer that meets the end of the window ends
+        with finish_reason "length". One in the `background` pauses while others are made.
         """
         started = time.perf_counter()
         self._check_open()
@@ -306,7 +311,6 @@ class Engine:
             )
         if len(prompt.token_ids) >= self.window_tokens:
             raise self._overflow(len(prompt.token_ids), "")
-        self._check_idle()
         if sampling.seed is None and self.settings.seed is not None:
             sampling = replace(sampling, seed=self.settings.seed)
         # Before anything is handed over: both may refuse.
@@ -340,20 +344,11 @@ class Engine:
             rules.stream = stream
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
         weakref.finalize(generation, stream.cancel).atexit = False
-        self._current = weakref.ref(generation)
         return generation
 
     def _check_open(self) -> None:
         if self.is_closed:
             raise UsageError("the engine is closed", hint="make a new one")
-
-    def _check_idle(self) -> None:
-        current = self._current() if self._current is not None and self.settings.slots == 1 else None
-        if current is not None and current.is_running:
-            raise UsageError(
-                "another answer is still being generated",
-                hint="iterate it to its end, or close() it, before the next",
-            )
 
     def _check_length(self, n_bytes: int) -> None:
         # Tokenising 10 MB takes seconds; that it cannot fit is known without.

@@ -12,7 +12,7 @@ from shepherd.inference.gguf import GGUFHeader
 if TYPE_CHECKING:
     from shepherd.inference.model import EngineSettings
 
-__all__ = ["available_bytes", "cache_bytes", "refuse_without_room", "remedies"]
+__all__ = ["affordable_cells", "available_bytes", "cache_bytes", "refuse_without_room", "remedies"]
 
 # Bytes of 32 values of the KV cache, as ggml stores them.
 _BYTES_OF_32 = {"f32": 128, "f16": 64, "q8_0": 34}
@@ -30,18 +30,23 @@ def cache_bytes(header: GGUFHeader, n_ctx: int, kv_type: str) -> int:
     keys = {*header.metadata, *header.array_lengths}
     if any(key.startswith(architecture + part) for key in keys for part in _OTHER_CACHES):
         return 0
-
-    def number(name: str, otherwise: int = 0) -> int:
-        value = header.metadata.get(f"{architecture}.{name}", otherwise)
-        return value if isinstance(value, int) else 0
-
-    heads = number("attention.head_count")
-    each = number("embedding_length") // heads if heads > 0 else 0
-    per_head = number("attention.key_length", each) + number("attention.value_length", each)
     # One number per layer is an array, which the header only counts.
-    kv_heads = 0 if f"{architecture}.attention.head_count_kv" in header.array_lengths else heads
-    values = number("block_count") * number("attention.head_count_kv", kv_heads) * per_head
+    is_array = f"{architecture}.attention.head_count_kv" in header.array_lengths
+    return 0 if is_array else _full_attention_bytes(header, n_ctx, kv_type)
+
+
+def _full_attention_bytes(header: GGUFHeader, n_ctx: int, kv_type: str) -> int:
+    """Bytes that the cache would have if all layers were of full attention; the most, of any other kind."""
+    heads = _number(header, "attention.head_count")
+    each = _number(header, "embedding_length") // heads if heads > 0 else 0
+    per_head = _number(header, "attention.key_length", each) + _number(header, "attention.value_length", each)
+    values = _number(header, "block_count") * _number(header, "attention.head_count_kv", heads) * per_head
     return max(0, values) * n_ctx // 32 * _BYTES_OF_32[kv_type]
+
+
+def _number(header: GGUFHeader, name: str, otherwise: int = 0) -> int:
+    value = header.metadata.get(f"{header.architecture}.{name}", otherwise)
+    return value if isinstance(value, int) else 0
 
 
 def available_bytes() -> int | None:
@@ -72,6 +77,24 @@ def refuse_without_room(header: GGUFHeader, settings: EngineSettings, n_ctx: int
         f" {_size(available)} of memory are available",
         hint=remedies(header, settings, n_ctx),
     )
+
+
+def affordable_cells(header: GGUFHeader, settings: EngineSettings, window: int, cells: int) -> int:
+    """So many windows of the cells asked for as fit beside the weights, and at least one.
+
+    Weights count in full: the system may take their pages back, and then each token waits for the disk.
+    Where the cache's size is not known, the most it could be counts.
+    """
+    available = available_bytes()
+    if available is None:
+        return cells
+    flash = settings.kv_type == "q8_0" or settings.flash_attention == "on"
+    # Without flash attention a micro-batch has a score for each head and cell.
+    scores = 4 * settings.n_ubatch * (1 if flash else max(1, _number(header, "attention.head_count")))
+    room = available - header.file_bytes
+    while cells > window and _full_attention_bytes(header, cells, settings.kv_type) + scores * cells > room:
+        cells = max(window, cells - window)
+    return cells
 
 
 def remedies(header: GGUFHeader | None, settings: EngineSettings, n_ctx: int) -> str:

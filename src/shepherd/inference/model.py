@@ -11,7 +11,7 @@ from typing import Any, Literal
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
 from shepherd.inference.binding import devices, last_error, llama
-from shepherd.inference.footprint import refuse_without_room, remedies
+from shepherd.inference.footprint import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.sampler import recommended_sampling
 from shepherd.inference.session import identity_of
@@ -34,6 +34,7 @@ _KV_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml_type
 KV_EDITS = {"exact": native.EXACT, "shift": native.SHIFT, "hole": native.HOLE}
 _BYTES_PER_THREAD = 16 << 20
 _NO_ROPE = -1
+_LONG_ROPE = "rope_factors_long"  # Phi 3 and its like: other factors where the context is a long one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class EngineSettings:
     between two looks at the cancel flag. `swa_full`: layers with a sliding window keep everything, which
     takes the memory of full attention and lets any rewind reuse what stays.
 
-    `slots` conversations share the window, each with its own place in it. `cache_ram_bytes` bounds what is
+    `slots` conversations share the context, each with its own place in it; it has cells for `windows` full
+    ones, or for fewer where memory ends. `cache_ram_bytes` bounds what is
     kept outside the context: conversations that had to give up their slot, and checkpoints of caches that
     cannot rewind. `kv_edit`: what a prompt that lacks a part of the middle does to the cache. "exact" decodes
     again from there on; "shift" closes the gap and "hole" leaves it, both approximations.
@@ -61,6 +63,7 @@ class EngineSettings:
     swa_full: bool = False
     seed: int | None = None
     slots: int = 1
+    windows: int = 1
     cache_ram_bytes: int = 512 << 20
     kv_edit: Literal["exact", "shift", "hole"] = "exact"
 
@@ -71,6 +74,7 @@ class EngineSettings:
         _in_range("n_batch", self.n_batch, 1, 1 << 16)
         _in_range("n_ubatch", self.n_ubatch, 1, 1 << 16)
         _in_range("slots", self.slots, 1, native.MOST_SLOTS)
+        _in_range("windows", self.windows, 1, native.MOST_SLOTS)
         _in_range("cache_ram_bytes", self.cache_ram_bytes, 0, 1 << 50)
         if self.kv_edit not in KV_EDITS:
             raise UsageError(f"kv_edit is {self.kv_edit!r}", hint="use exact, shift or hole")
@@ -182,6 +186,11 @@ class LoadedModel:
         """Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts."""
         return int(min(self._window(), self._c.llama_n_ctx(self._context)))
 
+    @property
+    def n_cells(self) -> int:
+        """Tokens that all conversations can have together: `windows` full ones, or what was to be had."""
+        return int(min(self._window() * self.settings.windows, self._c.llama_n_ctx(self._context)))
+
     def native_kind(self) -> int:
         """The kind of cache, as the native engine names it."""
         return _KINDS[self.info.cache_kind]
@@ -264,10 +273,25 @@ class LoadedModel:
             window = min(window, trained)
         return window
 
+    def _cells(self, header: GGUFHeader) -> int:
+        """Cells for all windows, as far as the model and this machine's memory go; one window at least."""
+        window, settings = self._window(), self.settings
+        cells = window * settings.windows
+        if any(tensor.name.startswith(_LONG_ROPE) for tensor in header.tensors):
+            # llama.cpp chooses the factors by the cells of the whole context, which one window decides here.
+            trained = int(self._c.llama_model_n_ctx_train(self._model))
+            short = header.metadata.get(
+                f"{header.architecture}.rope.scaling.original_context_length", trained
+            )
+            if isinstance(short, int) and window <= short:
+                cells = min(cells, short)
+        if self._gpu_layers() <= int(self._c.llama_model_n_layer(self._model)):
+            cells = affordable_cells(header, settings, window, cells)
+        return cells
+
     def _make_context(self) -> Any:
         parameters = self._c.llama_context_default_params()
         settings = self.settings
-        parameters.n_ctx = self._window()
         parameters.n_ubatch = settings.n_ubatch
         parameters.n_batch = max(settings.n_batch, settings.n_ubatch, settings.slots)
         parameters.n_seq_max = settings.slots
@@ -282,15 +306,21 @@ class LoadedModel:
         parameters.no_perf = False
         assert self._weights is not None
         header = self._weights.header
+        window = self._window()
         if self._gpu_layers() == 0:
-            refuse_without_room(header, settings, int(parameters.n_ctx), self.path)
+            refuse_without_room(header, settings, window, self.path)
+        parameters.n_ctx = self._cells(header)
         context = self._c.llama_init_from_model(self._model, parameters)
+        while not context and parameters.n_ctx > window:
+            # A GPU says only so how much it has left.
+            parameters.n_ctx = max(window, parameters.n_ctx // 2)
+            context = self._c.llama_init_from_model(self._model, parameters)
         reason = last_error()
         if not context:
             raise ModelLoadError(
-                f"no context of {self._window()} tokens for model '{self.path}': "
+                f"no context of {window} tokens for model '{self.path}': "
                 f"{reason or 'llama.cpp gave no reason'}",
-                hint=remedies(header, settings, self._window()),
+                hint=remedies(header, settings, window),
             )
         if not self._c.llama_get_memory(context):
             self._c.llama_free(context)

@@ -99,8 +99,17 @@ def _engine(
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
 ) -> Engine:
-    engine = open_engine(config, path, loading=loading, slots=config.server_slots)
+    slots = config.server_slots
+    windows = min(config.server_windows or slots, slots)
+    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows)
     stack.callback(engine.close)
+    if engine.n_cells < windows * engine.window_tokens:
+        warn(
+            f"the context holds {engine.n_cells} tokens, not {windows} windows of {engine.window_tokens}:"
+            " long conversations that are answered at once may be read again",
+            "a smaller n_ctx or fewer server_slots fit;"
+            f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
+        )
     if config.session_cache:
         stack.enter_context(kept_cache(engine, Path(config.session_cache).expanduser(), warn))
     return engine
