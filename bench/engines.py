@@ -278,6 +278,8 @@ class ShepherdServer(Server):
             "threads": options["n_threads"],
             "n_ctx": options["n_ctx"],
             "server_slots": options["slots"],
+            # As many cells as llama-server gets.
+            "server_windows": 1,
             "cache_ram_mb": options["cache_bytes"] >> 20,
             # Neither learning nor archiving is in what the others do.
             "memory_extraction": "false",

@@ -254,8 +254,11 @@ def llama(
     n_ctx: int = 4096,
     n_vocab: int = 0,
     seed: int = 1,
+    long_rope: int = 0,
 ) -> None:
     """Plain attention. `ascii_only`: it says printable ASCII and never ends by itself.
+
+    `long_rope`: the context beyond which its positions turn by other factors, as in Phi 3.
 
     `controls`: more control tokens, for the vocabularies of certain templates.
     """
@@ -263,6 +266,11 @@ def llama(
     build = Builder(path, "llama", "tiny-plain", seed)
     build.shape(n_ctx=n_ctx, n_embd=n_embd, n_layer=n_layer, n_ff=n_ff, n_head=n_head, n_kv=n_kv)
     build.writer.add_rope_dimension_count(n_embd // n_head)
+    if long_rope:
+        build.writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
+        build.writer.add_rope_scaling_orig_ctx_len(long_rope)
+        build.vector("rope_factors_short.weight", n_embd // n_head // 2)
+        build.vector("rope_factors_long.weight", n_embd // n_head // 2, 4.0)
     bos = spm if add_bos is None else add_bos
     vocab = (
         build.spm(template=template, add_bos=bos)

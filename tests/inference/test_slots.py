@@ -25,6 +25,7 @@ from shepherd.errors import ContextOverflowError, UsageError
 from shepherd.inference import Engine, EngineSettings, Generation
 from shepherd.inference.binding import llama
 from shepherd.types import Message, Sampling
+from tests import models
 from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 
 TOLERANCE = {"plain": 1e-4, "hybrid": 1e-4, "recurrent": 1e-4, "sliding": 5e-3}
@@ -206,6 +207,20 @@ def test_conversation_of_a_wide_context_still_ends_with_its_window(endless_model
         assert all(len(engine.decoder.ids_of(slot)) == 256 for slot in range(2))
         with pytest.raises(ContextOverflowError):
             engine.complete([5] * 256)
+
+
+def test_wide_context_leaves_the_positions_of_a_long_rope_as_one_window_has_them(tmp_path: Path) -> None:
+    path, talk = tmp_path / "long.gguf", conversation(1, 200)
+    models.llama(path, long_rope=1024)
+
+    def logits(n_ctx: int, windows: int) -> tuple[int, bytes]:
+        with Engine(path, settings=replace(slot_settings(4, n_ctx=n_ctx), windows=windows)) as engine:
+            return engine.n_cells, logits_after(engine.decoder, talk)
+
+    # Four windows of 512 would be a context for the long factors.
+    assert logits(512, 4) == (1024, logits(512, 1)[1])
+    assert logits(2048, 4) == (8192, logits(2048, 1)[1])
+    assert difference(logits(512, 4)[1], logits(2048, 4)[1]) > 0.1
 
 
 def test_sibling_of_a_wide_context_has_one_window(plain_model: Path) -> None:

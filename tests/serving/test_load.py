@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import signal
 import time
@@ -59,6 +60,39 @@ def test_many_streams_at_once_all_come_to_their_end(endless):
 
     assert [chunks[-1].usage.completion_tokens for chunks in streams] == [16] * MANY
     assert [chunks[-2].choices[0].finish_reason for chunks in streams] == ["length"] * MANY
+
+
+@pytest.mark.parametrize("n_clients", [2, 4])
+def test_long_conversations_at_once_are_read_once(serve, endless_model, n_clients):
+    """Together they exceed a window by far, and there is nothing to park them in."""
+    window = 1024
+    server = serve(
+        "-m", endless_model, "--ctx", window, "--slots", n_clients, "--nomemory", SHEPHERD_CACHE_RAM_MB="0"
+    )
+
+    async def turn(client, messages):
+        answer = await client.chat.completions.create(model="default", messages=messages, max_tokens=40)
+        messages.append({"role": "assistant", "content": answer.choices[0].message.content})
+        return answer.usage
+
+    async def talk():
+        talks = [[{"role": "user", "content": f"{i}{i} " * 180}] for i in range(n_clients)]
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+            for _ in range(4):
+                yield await asyncio.gather(*(turn(client, messages) for messages in talks))
+                for messages in talks:
+                    messages.append({"role": "user", "content": "and then?"})
+
+    async def all_turns():
+        return [usages async for usages in talk()]
+
+    turns = asyncio.run(all_turns())
+
+    assert sum(usage.prompt_tokens for usage in turns[0]) > window * n_clients / 2 >= window
+    for before, after in itertools.pairwise(turns):
+        for was, now in zip(before, after, strict=True):
+            assert now.prompt_tokens_details.cached_tokens >= was.prompt_tokens
+    assert "window" not in server.log
 
 
 def test_client_that_goes_away_ends_its_stream(patient):
