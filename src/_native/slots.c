@@ -142,24 +142,41 @@ static shp_slot *settle(shp_slots *slots, const int32_t *prompt, int32_t n_promp
     return slot;
 }
 
-shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_prompt, int32_t n_head) {
-    int32_t kept, common;
-    shp_slot *slot = home(slots, prompt, n_prompt - 1, n_head, &kept);
+/* What is parked that has most of the prompt, if it could be put back now: a restore without room fails, and what was
+   parked is gone with it. */
+static long fetchable(const shp_slots *slots, const int32_t *prompt, int32_t most, int32_t *common) {
     int is_state = shp_sequence_is_state(&slots->items[0].sequence);
-    long parked = shp_snapshots_parked(slots->snapshots, prompt, n_prompt - 1, is_state, &common);
-    if (!slot || (parked >= 0 && common > kept)) {
-        /* A restore without room fails, and then all of it would be read again. */
-        if (parked >= 0 && !can_fit(slots, slots->snapshots->items[parked].n))
-            return NULL;
+    long parked = shp_snapshots_parked(slots->snapshots, prompt, most, is_state, common);
+    return parked >= 0 && can_fit(slots, slots->snapshots->items[parked].n) ? parked : -1;
+}
+
+/* Whether the prompt's conversation is parked, and has no room. */
+static int must_wait(const shp_slots *slots, const int32_t *prompt, int32_t most, int32_t n_head) {
+    int32_t common, head, n;
+    int is_state = shp_sequence_is_state(&slots->items[0].sequence);
+    long parked = shp_snapshots_parked(slots->snapshots, prompt, most, is_state, &common);
+    if (parked < 0)
+        return 0;
+    n = slots->snapshots->items[parked].n;
+    head = n_head < common ? n_head : common;
+    return common > head && 2 * (common - head) >= n - head && !can_fit(slots, n);
+}
+
+shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_prompt, int32_t n_head) {
+    int32_t kept, common, most = n_prompt - 1;
+    shp_slot *slot = home(slots, prompt, most, n_head, &kept);
+    if (!slot && must_wait(slots, prompt, most, n_head))
+        return NULL;
+    if (!slot || (fetchable(slots, prompt, most, &common) >= 0 && common > kept)) {
         slot = settle(slots, prompt, n_prompt);
         if (!slot)
             return NULL;
         /* Parking may have moved the others. */
-        parked = shp_snapshots_parked(slots->snapshots, prompt, n_prompt - 1, is_state, &common);
-        if (parked >= 0 && common > shp_sequence_common(&slot->sequence, prompt, n_prompt - 1)) {
+        long parked = fetchable(slots, prompt, most, &common);
+        if (parked >= 0 && common > shp_sequence_common(&slot->sequence, prompt, most)) {
             shp_sequence_clear(&slot->sequence);
             make_room(slots, slot, slots->snapshots->items[parked].n);
-            parked = shp_snapshots_parked(slots->snapshots, prompt, n_prompt - 1, is_state, &common);
+            parked = fetchable(slots, prompt, most, &common);
             if (parked >= 0)
                 shp_snapshots_restore(slots->snapshots, (size_t)parked, &slot->sequence);
         }

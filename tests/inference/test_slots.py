@@ -245,6 +245,20 @@ def test_parked_conversation_waits_for_room_rather_than_being_read_again(endless
         check_mirrors(engine.decoder, 2)
 
 
+def test_newcomer_with_the_head_of_what_is_parked_does_not_cost_it(endless_model: Path) -> None:
+    talk, newcomer = HEAD + conversation(1, 110), HEAD + conversation(3, 10)
+    with Engine(endless_model, settings=slot_settings(2, n_ctx=256)) as engine:
+        read(engine.decoder, talk)
+        long_one = engine.complete(conversation(2, 150), sampling=GREEDY, max_tokens=40)
+        next(long_one)
+        run_to_end(engine.complete(newcomer, sampling=GREEDY, max_tokens=2))
+        run_to_end(long_one)
+        back = engine.complete([*talk, 5, 6], sampling=GREEDY, max_tokens=2)
+        run_to_end(back)
+
+        assert back.stats.decoded_tokens == 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_made_together_are_those_made_alone(kind: str, model_file: Callable[[str], Path]) -> None:
     talks = [[Message("user", f"what is the name of {name}? ")] for name in ("rex", "texas", "the fox", "me")]

@@ -47,10 +47,10 @@ class EngineSettings:
     takes the memory of full attention and lets any rewind reuse what stays.
 
     `slots` conversations share the context, each with its own place in it; it has cells for `windows` full
-    ones, or for fewer where memory ends. `cache_ram_bytes` bounds what is
-    kept outside the context: conversations that had to give up their slot, and checkpoints of caches that
-    cannot rewind. `kv_edit`: what a prompt that lacks a part of the middle does to the cache. "exact" decodes
-    again from there on; "shift" closes the gap and "hole" leaves it, both approximations.
+    ones, or for fewer where memory ends. `cache_ram_bytes` bounds what is kept outside the context:
+    conversations that had to give up their slot, and checkpoints of caches that cannot rewind. `kv_edit`:
+    what a prompt that lacks a part of the middle does to the cache. "exact" decodes again from there on;
+    "shift" closes the gap and "hole" leaves it, both approximations.
     """
 
     n_ctx: int = 0
