@@ -7,7 +7,7 @@
 typedef struct {
     void *ctx, *memory, *vocab; /* borrowed */
     int kind;
-    int32_t n_window; /* tokens the context holds, all sequences together */
+    int32_t n_window; /* tokens that one sequence may have */
     int32_t n_swa;    /* sliding window in tokens, or 0 */
     int32_t n_vocab;
 } shp_context;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import signal
@@ -12,7 +13,10 @@ import httpx
 import openai
 import pytest
 
+from shepherd.config import Config
+from shepherd.inference import footprint, read_header
 from shepherd.memory import Memory
+from shepherd.serving.parts import opened_server
 
 HELLO = [{"role": "user", "content": "Hello, who are you?"}]
 MANY = 64
@@ -93,6 +97,26 @@ def test_long_conversations_at_once_are_read_once(serve, endless_model, n_client
         for was, now in zip(before, after, strict=True):
             assert now.prompt_tokens_details.cached_tokens >= was.prompt_tokens
     assert "window" not in server.log
+
+
+def test_server_without_memory_for_all_windows_says_so_and_takes_fewer(endless_model, monkeypatch):
+    header = read_header(endless_model)
+    # 4 heads' scores of 512 tokens, and 2 layers' keys and values, for each cell
+    room = header.file_bytes + 2 * 256 * (4 * 4 * 512 + 2 * 2 * 32 * 2)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: room)
+    config = Config(model=str(endless_model), n_ctx=256, model_trial=False, server_slots=4)
+    said = []
+    with opened_server(config, memory=False, warn=lambda what, hint: said.append((what, hint))):
+        pass
+
+    [(what, hint)] = said
+    assert "holds 512 tokens, not 4 windows of 256" in what
+    assert "server_windows = 2" in hint
+
+    said.clear()
+    config = dataclasses.replace(config, server_windows=2)
+    with opened_server(config, memory=False, warn=lambda what, hint: said.append((what, hint))):
+        assert not said
 
 
 def test_client_that_goes_away_ends_its_stream(patient):
