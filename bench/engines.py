@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ class Turn:
     model_s: float = 0.0
 
 
-class Side:
+class Side(ABC):
     """What all have in common. `options`: see engine_worker, the same for every side."""
 
     over_http = False
@@ -80,21 +81,13 @@ class Side:
             text=True,
         )
 
+    @abstractmethod
     def turn(self, messages: Messages, n: int) -> Turn:
         """One answer of `n` tokens."""
-        raise NotImplementedError
 
+    @abstractmethod
     def together(self, requests: Sequence[Messages], n: int) -> list[Turn]:
         """So many answers, asked for at once."""
-        raise NotImplementedError
-
-    def save(self, path: Path) -> None:
-        """Write what is held of the only slot."""
-        raise NotImplementedError
-
-    def load(self, path: Path) -> None:
-        """Take over what another process wrote."""
-        raise NotImplementedError
 
     @property
     def memory_mb(self) -> float:
@@ -120,7 +113,19 @@ class Side:
                 file.close()
 
 
-class Library(Side):
+class Restartable(Side):
+    """A side that another process can go on for."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write what is held of the only slot."""
+
+    @abstractmethod
+    def load(self, path: Path) -> None:
+        """Take over what another process wrote."""
+
+
+class Library(Restartable):
     """shepherd.inference.Engine ("shepherd") or llama_cpp.Llama ("llama")."""
 
     def __init__(self, name: str, kind: str, options: dict[str, Any]) -> None:
@@ -229,8 +234,9 @@ class Server(Side):
     def _before(self) -> int:
         return 0
 
+    @abstractmethod
     def _turn(self, data: bytes, text: str, first_s: float, said_s: float, before: int) -> Turn:
-        raise NotImplementedError
+        """What the server's stream says of the answer."""
 
     def _stream(self, body: bytes) -> tuple[bytes, float, float]:
         """Everything the server sent, seconds to its first piece of text and from there to its end."""
@@ -277,7 +283,8 @@ class ShepherdServer(Server):
         told = {
             "threads": options["n_threads"],
             "n_ctx": options["n_ctx"],
-            "server_slots": options["slots"],
+            # At least two, in the cells of one window (server_windows) as the other sides have them.
+            "server_slots": max(options["slots"], 2),
             # As many cells as llama-server gets.
             "server_windows": 1,
             "cache_ram_mb": options["cache_bytes"] >> 20,
@@ -312,7 +319,7 @@ class ShepherdServer(Server):
         return Turn(text, told["prompt_tokens"], told["prompt_tokens"] - cached, first_s, said_s)
 
 
-class PythonServer(Server):
+class PythonServer(Server, Restartable):
     """llama-cpp-python's server."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
@@ -351,7 +358,7 @@ class PythonServer(Server):
         return Turn(text, now["held"] - more, now["decoded"] - before - more, first_s, said_s)
 
 
-class LlamaServer(Server):
+class LlamaServer(Server, Restartable):
     """llama.cpp's own server, set up as it does best here.
 
     "reuse": the least that it may shift (--cache-reuse); "split": each slot has a fixed share of the window.

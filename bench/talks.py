@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.engines import Library, ShepherdServer, Side, Turn
+from bench.engines import Library, Restartable, ShepherdServer, Side, Turn
 
 _SYSTEM = "you are a helpful assistant of the user. please remember what is said and answer in few words. "
 _TAIL = "\n\nwhat is known of the user: location=texas; dog=rex; the answer is that the cache is kept warm."
@@ -151,7 +151,9 @@ def history(side: Side, salt: int, size: Size) -> list[Any]:
     return [*messages, ["assistant", turn.text, turn.ids]]
 
 
-def restarted(before: Side, start: Callable[[], Side], path: Path, salt: int, size: Size) -> Turn:
+def restarted(
+    before: Restartable, start: Callable[[], Restartable], path: Path, salt: int, size: Size
+) -> Turn:
     """The turn after a restart; the first token's time has the reading of the session's file in it."""
     messages = history(before, salt, size)
     before.save(path)
