@@ -19,6 +19,7 @@ FLOORS = [
     {"serving"},
     {"session"},
     {"opening"},
+    {"asynchronous"},
     {"assistant"},
     {"tools"},
     {"context", "extraction", "evaluation", "benchmark"},

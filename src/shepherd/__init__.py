@@ -1,4 +1,4 @@
-"""A local assistant that remembers. `Memory` works alone; `Assistant` adds a model.
+"""A local assistant that remembers. `Memory` works alone; `Assistant` adds a model. Both can be awaited, too.
 
 Importing this package loads neither llama.cpp nor any frontend.
 """
@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
+    from shepherd.asynchronous import AsyncAssistant, AsyncMemory
     from shepherd.memory import Memory
 
-__all__ = ["Assistant", "Memory", "__version__"]
+__all__ = ["Assistant", "AsyncAssistant", "AsyncMemory", "Memory", "__version__"]
 
 __version__ = "0.1.0"
 
-_HOME = {"Assistant": "shepherd.assistant", "Memory": "shepherd.memory"}
+_HOME = {
+    "Assistant": "shepherd.assistant",
+    "AsyncAssistant": "shepherd.asynchronous",
+    "AsyncMemory": "shepherd.asynchronous",
+    "Memory": "shepherd.memory",
+}
 
 
 def __getattr__(name: str) -> Any:

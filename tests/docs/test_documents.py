@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,10 +29,34 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
-def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("document", ["README.md", "docs/library.md"])
+def test_python_of_a_page_runs_from_top_to_bottom(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
 
     assert blocks
+    names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, document, "exec"), names)
+
+
+def test_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--fail-on-warning",
+        "-q",
+        str(ROOT / "docs"),
+        str(tmp_path / "site"),
+    ]
+
+    built = subprocess.run(
+        command, env=os.environ | {"NO_PROXY": "*"}, capture_output=True, text=True, check=False
+    )
+
+    assert built.stderr == ""
+    pages = {path.stem for path in (tmp_path / "site").glob("*.html")}
+    assert pages >= {path.stem for path in ROOT.glob("docs/*.md")}

@@ -1,0 +1,101 @@
+"""The library for programs with an event loop: the same conversation and the same memory, awaited.
+
+Each call works in a thread, so that the loop goes on meanwhile. No rule lives here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from shepherd.assistant import Event
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Assistant
+    from shepherd.memory import Memory
+
+__all__ = ["AsyncAssistant", "AsyncMemory"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class AsyncMemory:
+    """A Memory, which the caller opens and closes; its methods have the names and arguments of that one.
+
+    A search takes microseconds, and its way to a thread takes longer: who asks seldom may as well call
+    `Memory.search` itself. Writing waits for the disk.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.recall = _awaited(memory.recall)
+        self.enrich = _awaited(memory.enrich)
+        self.search = _awaited(memory.search)
+        self.store_memory = _awaited(memory.store_memory)
+        self.get_memory = _awaited(memory.get_memory)
+        self.edit_memory = _awaited(memory.edit_memory)
+        self.pin_memory = _awaited(memory.pin_memory)
+        self.delete_memory = _awaited(memory.delete_memory)
+        self.clear_memory = _awaited(memory.clear_memory)
+        self.list_memories = _awaited(memory.list_memories)
+        self.count_memories = _awaited(memory.count_memories)
+        self.set_fact = _awaited(memory.set_fact)
+        self.get_fact = _awaited(memory.get_fact)
+        self.get_all_facts = _awaited(memory.get_all_facts)
+        self.clear_fact = _awaited(memory.clear_fact)
+        self.fact_history = _awaited(memory.fact_history)
+        self.stats = _awaited(memory.stats)
+
+
+class AsyncAssistant:
+    """An Assistant, whose turns come to the event loop. Between turns its own methods may be called."""
+
+    def __init__(self, assistant: Assistant) -> None:
+        self.assistant = assistant
+
+    async def ask(self, text: str) -> AsyncGenerator[Event, None]:
+        """The events of `Assistant.ask`, and its errors.
+
+        Who leaves the loop early, or is cancelled, ends the answer; what there is of it is kept, as with
+        `cancel()`. Use `contextlib.aclosing`, so that this happens at once.
+        """
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+
+        def run() -> None:
+            end: BaseException | None = None
+            try:
+                for event in self.assistant.ask(text):
+                    loop.call_soon_threadsafe(events.put_nowait, event)
+            except BaseException as error:
+                end = error
+            loop.call_soon_threadsafe(events.put_nowait, end)
+
+        turn = loop.run_in_executor(None, run)
+        has_ended = False
+        try:
+            while isinstance(event := await events.get(), Event):
+                yield event
+            has_ended = True
+            if event is not None:
+                raise event
+        finally:
+            if not has_ended:  # else it might be somebody else's turn
+                self.assistant.cancel()
+            await asyncio.shield(turn)
+
+    def cancel(self) -> None:
+        """End the answer that is being generated, if any."""
+        self.assistant.cancel()
+
+
+def _awaited(method: Callable[_P, _T]) -> Callable[_P, Awaitable[_T]]:
+    """`method`, carried out in a thread."""
+
+    @functools.wraps(method)
+    async def call(*arguments: _P.args, **options: _P.kwargs) -> _T:
+        return await asyncio.to_thread(method, *arguments, **options)
+
+    return call

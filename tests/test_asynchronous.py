@@ -1,0 +1,119 @@
+"""Turns and memory from an event loop, which goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import pytest
+
+from shepherd import Assistant, AsyncAssistant, AsyncMemory, Memory
+from shepherd.assistant import Delta, Event, Finished
+from shepherd.config import Config
+from shepherd.errors import UsageError
+from shepherd.inference import Engine, EngineSettings
+
+
+@pytest.fixture
+def memory(tmp_path) -> Iterator[Memory]:
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        yield memory
+
+
+@pytest.fixture
+def endless(endless_model, memory) -> Iterator[AsyncAssistant]:
+    """Says printable nonsense until it is stopped."""
+    with Engine(endless_model, settings=EngineSettings(n_ctx=8192, n_threads=1)) as engine:
+        yield AsyncAssistant(Assistant(engine=engine, memory=memory, config=Config(temperature=0.0)))
+
+
+async def events_until(assistant: AsyncAssistant, wanted: int) -> list[Event]:
+    events: list[Event] = []
+    async with aclosing(assistant.ask("Go on.")) as turn:
+        async for event in turn:
+            events.append(event)
+            if sum(isinstance(event, Delta) for event in events) == wanted:
+                break
+    return events
+
+
+def test_turn_gives_the_events_of_the_assistant(scripted_model, memory):
+    async def ask(assistant: AsyncAssistant) -> list[Event]:
+        return [event async for event in assistant.ask("Hello")]
+
+    with Engine(scripted_model, settings=EngineSettings(n_threads=1)) as engine:
+        assistant = AsyncAssistant(Assistant(engine=engine, memory=memory, config=Config(temperature=0.0)))
+        events = asyncio.run(ask(assistant))
+
+    assert isinstance(events[-1], Finished)
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == events[-1].answer
+    assert assistant.assistant.history[0].raw == "Hello"
+
+
+def test_event_loop_goes_on_while_the_model_answers(endless):
+    async def both() -> int:
+        turn = asyncio.create_task(events_until(endless, 50))
+        others = 0
+        while not turn.done():
+            await asyncio.sleep(0)
+            others += 1
+        return others
+
+    assert asyncio.run(both()) > 50
+
+
+def test_leaving_the_loop_ends_the_answer_and_keeps_what_there_is(endless):
+    events = asyncio.run(events_until(endless, 3))
+
+    said = "".join(event.text for event in events if isinstance(event, Delta))
+    user, answer = endless.assistant.history
+    assert user.raw == "Go on."
+    assert answer.raw.startswith(said)
+
+
+def test_cancelled_task_leaves_the_conversation_free_for_the_next_turn(endless):
+    async def cancelled_then_asked() -> None:
+        began = asyncio.Event()
+
+        async def listen() -> None:
+            async with aclosing(endless.ask("Go on.")) as turn:
+                async for event in turn:
+                    if isinstance(event, Delta):
+                        began.set()
+
+        listening = asyncio.create_task(listen())
+        await began.wait()
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+        await events_until(endless, 1)
+
+    asyncio.run(cancelled_then_asked())
+
+    assert [message.role for message in endless.assistant.history] == ["user", "assistant"] * 2
+
+
+def test_second_turn_is_refused_and_leaves_the_first_alone(endless):
+    async def twice() -> None:
+        async with aclosing(endless.ask("Go on.")) as first:
+            await anext(first)
+            with pytest.raises(UsageError, match="busy"):
+                async for _ in endless.ask("And you?"):
+                    pass
+            await anext(first)  # goes on
+
+    asyncio.run(twice())
+
+
+def test_memory_is_awaited_with_the_same_names(memory):
+    async def told_and_asked() -> tuple[str | None, str]:
+        awaited = AsyncMemory(memory)
+        await awaited.set_fact("name", "Steve")
+        await awaited.store_memory("What IDE does the user prefer?", "VS Code")
+        return await awaited.get_fact("name"), await awaited.enrich("Which IDE?")
+
+    name, message = asyncio.run(told_and_asked())
+
+    assert name == "Steve"
+    assert "VS Code" in message
