@@ -6,6 +6,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp
 
 from hot_h cimport *
 from rescore_query cimport set_rescore_query
@@ -15,6 +16,7 @@ from shepherd._native.text import folded
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    bint PyUnicode_IS_ASCII(str text)      # str.isascii without the look for the method
 
 __all__ = ["HotIndex"]
 
@@ -44,7 +46,7 @@ cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
     """Points the row at the text's own bytes, or at folded ones that `kept` keeps."""
     cdef Py_ssize_t n = 0
     cdef bytes other
-    if text.isascii():
+    if text is not None and PyUnicode_IS_ASCII(text):
         row.texts[i] = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &n)
         row.n_bytes[i] = n
         return 0
@@ -67,7 +69,9 @@ cdef int _fill_word(str word, shp_hot_word* out, list kept) except -1:
     """As match_expression takes it: a lone surrogate is a word that nobody has."""
     cdef Py_ssize_t n = 0
     cdef bytes other
-    if word.isascii():
+    if word is None:
+        raise TypeError("a keyword is a str, not None")
+    if PyUnicode_IS_ASCII(word):
         out.bytes = <const uint8_t*>PyUnicode_AsUTF8AndSize(word, &n)
         out.n_bytes = n
         return 0
@@ -76,6 +80,26 @@ cdef int _fill_word(str word, shp_hot_word* out, list kept) except -1:
     out.bytes = <const uint8_t*>PyBytes_AS_STRING(other)
     out.n_bytes = PyBytes_GET_SIZE(other)
     return 0
+
+
+cdef int _fill_words(tuple keywords, shp_hot_word* words, list kept) except -1:
+    """The first MAX_WORDS different ones; how many.  They stay alive with the keywords and what is `kept`."""
+    cdef int n = 0
+    for keyword in keywords:
+        if n == MAX_WORDS:
+            break
+        _fill_word(keyword, &words[n], kept)
+        n += not _is_among(words, n)
+    return n
+
+
+cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
+    """Whether words[n] is one of those before it.  They are few: a set would cost more than it spares."""
+    cdef int i
+    for i in range(n):
+        if words[i].n_bytes == words[n].n_bytes and memcmp(words[i].bytes, words[n].bytes, words[n].n_bytes) == 0:
+            return True
+    return False
 
 
 cdef class HotIndex:
@@ -168,20 +192,15 @@ cdef class HotIndex:
         cdef shp_hot_query query
         cdef shp_hot_hit* hits = NULL
         cdef int64_t i, n_hits = 0
-        cdef int n = 0
-        cdef Py_ssize_t size = 0
+        cdef int n
         cdef shp_hot_status status
         if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
             raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
         if isnan(min_relevance):
             raise ValueError("min_relevance must be a number")
         cdef list kept = []
-        cdef dict unique = dict.fromkeys(keywords)     # keeps the words alive, which may come from a generator
-        for word in unique:
-            if n == MAX_WORDS:
-                break
-            _fill_word(word, &words[n], kept)
-            n += 1
+        cdef tuple unchanging = tuple(keywords)     # keeps the words alive, without the GIL as well
+        n = _fill_words(unchanging, words, kept)
         if not n or k < 1:
             return []
         query.version, query.k, query.most_postings = version, k, KEEP_GIL_POSTINGS
