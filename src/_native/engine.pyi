@@ -83,6 +83,7 @@ class Decoder:
         max_tokens: int = 0,
         penalty_last_n: int = 0,
         boundaries: Sequence[int] = (),
+        head: int = 0,
         shown: Sequence[int] = (),
         background: bool = False,
         may_wait: bool = False,

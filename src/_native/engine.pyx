@@ -293,14 +293,15 @@ cdef class Decoder:
         shp_scheduler_free(self.scheduler)
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
-               uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0, boundaries=(), shown=(),
+               uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
                bint background=False, bint may_wait=False, logprobs=None):
         """Hand a run to the engine thread: read `tokens`, then sample up to `max_tokens` into `stream`.
 
         False when all slots are at work and it may not wait. `sampler` may be 0 when nothing is sampled. `grammar`,
         unless 0, is a sampler that refuses tokens; both are the run's alone until the stream ends. Of the prompt, the
         last `penalty_last_n` tokens are shown to the sampler first. `boundaries` are lengths, ascending, at which
-        later prompts may part from this one: a checkpoint is kept there where the cache cannot rewind.
+        later prompts may part from this one: a checkpoint is kept there where the cache cannot rewind. `head`: how
+        many tokens conversations of others begin with as well.
         `shown` are control tokens whose text goes into the stream; others have none there.
         A `background` run pauses while others are on. `logprobs`: with each token comes its likelihood, and so many
         of the likeliest; see Stream.likely.
@@ -330,6 +331,7 @@ cdef class Decoder:
                     raise ValueError(f"a boundary at {boundary} of {n} tokens")
                 job.boundaries[job.n_boundaries] = boundary
                 job.n_boundaries += 1
+            job.n_head = max(0, min(head, <int>n - 1))
             for token in shown:
                 job.sampling.shown[job.sampling.n_shown] = token
                 job.sampling.n_shown += 1

@@ -17,7 +17,10 @@
 
 #include "scheduler_parts.h"
 
-enum { LOOK_MS = 20 }; /* while it yields, the thread looks at its jobs' cancel flags this often */
+enum {
+    LOOK_MS = 20, /* while it yields, the thread looks at its jobs' cancel flags this often */
+    NEAR = 16,    /* tokens */
+};
 
 static int make_batch(shp_scheduler *s) {
     size_t n = (size_t)s->n_batch;
@@ -112,6 +115,25 @@ shp_snapshots *shp_scheduler_snapshots(shp_scheduler *s) { return &s->snapshots;
 
 /* ---- the engine thread ---- */
 
+/* Where a conversation goes on a few tokens before a boundary, the checkpoint is taken now: to stop there costs a
+   batch, which on a large model takes as long as a token, and a restore reads those few again with what is new. */
+static void keep_near_boundary(shp_scheduler *s, shp_slot *slot) {
+    shp_job *job = slot->job;
+    int32_t n = slot->sequence.n, kept = 0, is_near = 0;
+    if (n == 0 || s->context.kind == SHP_PLAIN)
+        return;
+    for (int32_t i = 0; i < job->n_boundaries; i++) {
+        int32_t gap = job->boundaries[i] - n;
+        if (gap > 0 && gap <= NEAR)
+            is_near = 1;
+        else
+            job->boundaries[kept++] = job->boundaries[i];
+    }
+    job->n_boundaries = kept;
+    if (is_near)
+        shp_snapshots_save(&s->snapshots, &slot->sequence, SHP_STATE_PARTIAL);
+}
+
 static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     shp_mutex_lock(&s->mutex);
     slot->job = job;
@@ -124,6 +146,7 @@ static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     job->counts.reused_tokens = slot->sequence.n;
     for (int32_t i = 0; i < job->n_boundaries && job->boundaries[i] <= slot->sequence.n; i++)
         shp_snapshots_touch(&s->snapshots, job->prompt, job->boundaries[i]);
+    keep_near_boundary(s, slot);
 }
 
 shp_slot *shp_scheduler_background(shp_scheduler *s) {
@@ -150,11 +173,9 @@ static void admit(shp_scheduler *s) {
         job = shp_job_take(s, 0);
         if (!has_idle_slot(s) && weaker && !job->is_background)
             shp_job_put_back(s, weaker);
-        /* The last boundary is the end of the last message; one before it is that of the system prompt. */
-        int32_t n_head = job->n_boundaries > 1 ? job->boundaries[0] : 0;
         shp_slot *slot = NULL;
         if (has_idle_slot(s))
-            slot = shp_slots_place(&s->slots, job->prompt, job->n_prompt, n_head);
+            slot = shp_slots_place(&s->slots, job->prompt, job->n_prompt, job->n_head);
         if (!slot) {
             s->is_blocked = has_idle_slot(s);
             shp_mutex_lock(&s->mutex);

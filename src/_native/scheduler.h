@@ -24,6 +24,7 @@ typedef struct shp_job {
     int32_t n_prompt;
     int32_t boundaries[SHP_MOST_BOUNDARIES]; /* lengths at which a checkpoint is worth while, ascending */
     int32_t n_boundaries;
+    int32_t n_head;     /* of the prompt: what conversations of others begin with as well */
     int32_t max_tokens, n_penalty;
     shp_sampling sampling;
     int is_background;  /* pauses while another one runs */

@@ -92,6 +92,7 @@ cdef extern from "scheduler.h" nogil:
     ctypedef struct shp_job:
         int32_t boundaries[8]
         int32_t n_boundaries
+        int32_t n_head
         int32_t max_tokens
         int32_t n_penalty
         shp_sampling sampling

@@ -26,7 +26,8 @@ def exact_settings(*, n_ctx: int = 512, n_ubatch: int = 64, swa_full: bool = Fal
 def read(decoder: native.Decoder, tokens: Sequence[int], boundaries: Sequence[int] = ()) -> native.Stream:
     """Bring `tokens` into the cache, wait, and return the stream with its counters."""
     stream = native.Stream()
-    assert decoder.submit(array("i", tokens), stream, boundaries=boundaries)
+    head = boundaries[0] if len(boundaries) > 1 else 0
+    assert decoder.submit(array("i", tokens), stream, boundaries=boundaries, head=head)
     while stream.read(1000) is not None:
         pass
     decoder.wait_idle()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd._native import engine as native
-from shepherd.inference import Engine
+from shepherd.inference import Answer, Engine
 from shepherd.types import Message, Sampling
 from tests.inference.engines import exact_settings, logits_after, read, run_to_end
 
@@ -34,6 +34,10 @@ def transcripts(model_file: Callable[[str], Path]) -> Iterator[Engine]:
 def difference(one: bytes, other: bytes) -> float:
     a, b = np.frombuffer(one, np.float32), np.frombuffer(other, np.float32)
     return float(np.abs(a - b).max())
+
+
+def _said(generation: Answer) -> Message:
+    return Message("assistant", generation.text, token_ids=generation.token_ids)
 
 
 @pytest.mark.parametrize("kind", STATES)
@@ -85,6 +89,50 @@ def test_answer_that_is_shown_otherwise_costs_that_turn_only(
             assert generation.stats.reused_tokens >= before
             before = sum(generation.prompt_tokens_per_message) - 8
             messages.append(Message("assistant", "other words than those"))
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_tail_that_is_gone_costs_its_own_message_and_the_answer(
+    kind: str, model_file: Callable[[str], Path]
+) -> None:
+    with Engine(model_file(kind), settings=exact_settings(n_ctx=4096)) as engine:
+        messages = [Message("system", "be brief. " * 30)]
+        before = 0
+        for turn in range(6):
+            question = f"what is the name of the user? {turn} " * 3
+            sent = [*messages, Message("user", f"{question}\n\nwhat is known: the dog is called rex.")]
+            prompt = engine._transcript.prompt(sent)
+            generation = engine.generate(sent, sampling=Sampling(seed=turn), max_tokens=12)
+            run_to_end(generation)
+
+            assert generation.stats.reused_tokens == before
+            # The begin of the newest message; of the first, that is the system prompt's end.
+            before = prompt.boundaries[-2]
+            messages += [Message("user", question), _said(generation)]
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_turn_that_only_adds_keeps_a_checkpoint_without_another_batch(
+    kind: str, model_file: Callable[[str], Path]
+) -> None:
+    with Engine(model_file(kind), settings=exact_settings(n_ctx=4096)) as engine:
+        messages = [Message("system", "be brief. " * 30)]
+        held = 0
+        for turn in range(4):
+            messages.append(Message("user", f"what is the name of the user? {turn} " * 3))
+            generation = engine.generate(messages, sampling=Sampling(seed=turn), max_tokens=12)
+            run_to_end(generation)
+            assert generation.stats.reused_tokens == held
+            stats = generation.stats
+            before, held = held, stats.prompt_tokens + stats.generated_tokens
+            held -= stats.finish_reason == "length"
+            messages.append(_said(generation))
+        messages[-2:] = [Message("user", "what was that?")]
+        generation = engine.generate(messages, sampling=Sampling(seed=9), max_tokens=12)
+        run_to_end(generation)
+
+        # The end of the answer before the last.
+        assert generation.stats.reused_tokens == before
 
 
 def test_without_ram_for_them_there_are_none(model_file: Callable[[str], Path]) -> None:

@@ -334,6 +334,7 @@ class Engine:
             max_tokens=max_tokens,
             penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
             boundaries=prompt.boundaries,
+            head=prompt.head,
             shown=shown,
             background=background,
             may_wait=True,

@@ -18,13 +18,15 @@ class Prompt:
     """Ids for the engine; how many each message has of them, the template's text around it included.
 
     `boundaries`: lengths at which later prompts may part from this one, ascending: the end of the system
-    prompt and that of the last message, before the template's invitation to answer.
+    prompt (`head`; 0 without one), the begin of the newest message of the user, whose tail may be gone next
+    time, and the end of the last message, before the template's invitation to answer.
     """
 
     token_ids: array[int]
     tokens_per_message: tuple[int, ...]
     text: str
     boundaries: tuple[int, ...] = ()
+    head: int = 0
 
 
 class PromptBuilder:
@@ -40,11 +42,14 @@ class PromptBuilder:
         self._after_ids = False
         self._strip_next = False
         self._boundaries: list[int] = []
+        self._head = 0
 
-    def bound(self) -> None:
+    def bound(self, *, is_head: bool = False) -> None:
         """A boundary behind the ids that nothing to come can change."""
         if self.ids:
             self._boundaries.append(len(self.ids))
+        if is_head:
+            self._head = len(self.ids)
 
     def template(self, text: str, *, bound_at: int = -1) -> None:
         """The template's text; a boundary before the control token that begins at `bound_at`, if one does."""
@@ -82,13 +87,14 @@ class PromptBuilder:
 
     def prompt(self, counts: list[int], text: str) -> Prompt:
         """The ids, after one BOS if the model wants one: templates may have written it themselves."""
-        bos, boundaries = self._vocabulary.bos, self._boundaries
+        bos, boundaries, head = self._vocabulary.bos, self._boundaries, self._head
         if self._vocabulary.adds_bos and (not self.ids or self.ids[0] != bos):
             self.ids.insert(0, bos)
             counts[0] += 1
             boundaries = [length + 1 for length in boundaries]
+            head += head > 0
         inner = sorted({length for length in boundaries if length < len(self.ids)})
-        return Prompt(self.ids, tuple(counts), text, tuple(inner))
+        return Prompt(self.ids, tuple(counts), text, tuple(inner), head)
 
     def _control(self, token: int, *, is_bound: bool) -> None:
         before, after = self._vocabulary.strips(token)

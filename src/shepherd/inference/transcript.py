@@ -361,15 +361,16 @@ class Transcript:
         kept: Sequence[_Kept],
     ) -> None:
         place = Place(0, 0)
+        newest = next((i for i in range(len(parts) - 1, -1, -1) if parts[i].role == "user"), -1)
         for answer in kept:
             if (answer.begin.piece, answer.begin.offset) < (place.piece, place.offset):
                 continue
-            self._write(builder, skeleton, contents, parts, place, answer.begin)
+            self._write(builder, skeleton, contents, parts, place, answer.begin, newest)
             builder.owner = parts[answer.part].owners[-1]
             builder.template(answer.gap)
             builder.answer(answer.token_ids)
             place = answer.end
-        self._write(builder, skeleton, contents, parts, place, None)
+        self._write(builder, skeleton, contents, parts, place, None, newest)
 
     def _write(
         self,
@@ -379,8 +380,9 @@ class Transcript:
         parts: Sequence[Part],
         begin: Place,
         end: Place | None,
+        newest: int,
     ) -> None:
-        """Texts and contents from one place to another, or to the end."""
+        """Texts and contents from one place to another, or to the end. `newest`: the user's newest part."""
         last = len(skeleton.slots) if end is None else end.piece
         for piece in range(begin.piece, last + 1):
             start = begin.offset if piece == begin.piece else 0
@@ -394,6 +396,8 @@ class Transcript:
             elif slot is not None:
                 builder.template(skeleton.texts[piece][start:])
                 if slot.part > 0 and parts[slot.part - 1].role == "system":
+                    builder.bound(is_head=True)
+                elif slot.part == newest:
                     builder.bound()
                 builder.content(contents[piece])
 
