@@ -63,7 +63,7 @@ void shp_batch_build(shp_scheduler *s) {
         left = s->limit;
     for (int32_t k = 0; k < s->slots.n && left > 0; k++) {
         shp_slot *slot = &s->slots.items[(s->turn + k) % s->slots.n];
-        if (!slot->job || slot->is_generating || pauses(slot, has_user))
+        if (!slot->job || slot->is_generating || pauses(slot, has_user) || shp_slots_is_led(&s->slots, slot))
             continue;
         add_prompt(s, slot, left);
         left -= slot->n_batched;

@@ -139,6 +139,7 @@ static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     slot->job = job;
     shp_mutex_unlock(&s->mutex);
     slot->is_generating = 0;
+    slot->leader = -1;
     if (job->is_resumed)
         return;
     job->model_before_ns = s->model_ns;
@@ -146,6 +147,7 @@ static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     job->counts.reused_tokens = slot->sequence.n;
     for (int32_t i = 0; i < job->n_boundaries && job->boundaries[i] <= slot->sequence.n; i++)
         shp_snapshots_touch(&s->snapshots, job->prompt, job->boundaries[i]);
+    shp_slots_follow(&s->slots, slot);
     keep_near_boundary(s, slot);
 }
 

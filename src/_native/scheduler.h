@@ -42,6 +42,9 @@ typedef struct {
     int32_t n_batched;  /* its tokens in the batch that is decoded */
     int32_t first;      /* index of the first of them */
     int is_generating;  /* else it reads its prompt */
+    int32_t leader;     /* the slot that reads what this prompt needs as well; -1: it reads by itself */
+    int64_t leader_at;  /* used_at of that slot's sequence: another run has another */
+    int32_t n_led;      /* tokens to take over from it */
 } shp_slot;
 
 typedef struct shp_scheduler shp_scheduler;

@@ -7,8 +7,8 @@
    Cost per prompt: one comparison of ids for each slot and each parked sequence, 0.5 ns per token and comparison. */
 #include "slots.h"
 
-/* Reading so few tokens again costs less than to keep them. */
-enum { PARK_LEAST = 32 };
+/* Reading so few tokens again costs less than to keep them, or to wait for them. */
+enum { PARK_LEAST = 32, LEAD_LEAST = 32 };
 
 /* How many of the first n tokens of the source could be shared: less where a state or a lost window forbids it. */
 static int32_t shareable(const shp_slots *slots, const shp_sequence *source, const int32_t *prompt, int32_t n) {
@@ -125,6 +125,57 @@ void shp_slots_realign(shp_slots *slots, shp_slot *slot, const int32_t *prompt, 
         if (i >= 0)
             shp_snapshots_restore(slots->snapshots, (size_t)i, sequence);
     }
+}
+
+/* How many tokens a prompt could take over from a slot that is reading its own, once it has read them. */
+static int32_t promised(const shp_slots *slots, const shp_slot *leader, const int32_t *prompt, int32_t most) {
+    const shp_job *job = leader->job;
+    int32_t n = 0, at_boundary = 0;
+    most = most < job->n_prompt ? most : job->n_prompt;
+    while (n < most && job->prompt[n] == prompt[n])
+        n++;
+    if (leader->sequence.context->kind == SHP_PLAIN)
+        return n;
+    /* A state, or a window that moves on, can be had where a checkpoint is kept. */
+    for (int32_t i = 0; slots->snapshots->budget > 0 && i < job->n_boundaries; i++)
+        if (job->boundaries[i] <= n)
+            at_boundary = job->boundaries[i];
+    return at_boundary;
+}
+
+void shp_slots_follow(shp_slots *slots, shp_slot *slot) {
+    const shp_job *job = slot->job;
+    slot->leader = -1;
+    slot->n_led = slot->sequence.n + LEAD_LEAST - 1;
+    for (int32_t i = 0; i < slots->n; i++) {
+        const shp_slot *other = &slots->items[i];
+        /* Only one that came before: nobody waits in a circle. And never for what pauses while this one is there. */
+        if (!other->job || other->is_generating || other->sequence.used_at >= slot->sequence.used_at
+            || (other->job->is_background && !job->is_background))
+            continue;
+        int32_t n = promised(slots, other, job->prompt, job->n_prompt - 1);
+        if (n > slot->n_led && n > other->sequence.n) {
+            slot->leader = i;
+            slot->leader_at = other->sequence.used_at;
+            slot->n_led = n;
+        }
+    }
+}
+
+int shp_slots_is_led(shp_slots *slots, shp_slot *slot) {
+    int32_t common, most = slot->job->n_prompt - 1;
+    if (slot->leader < 0)
+        return 0;
+    const shp_slot *leader = &slots->items[slot->leader];
+    int is_same = leader->job && leader->sequence.used_at == slot->leader_at;
+    if (is_same && !leader->is_generating && leader->sequence.n < slot->n_led)
+        return 1;
+    const shp_sequence *source = richest(slots, slot->job->prompt, most, &common);
+    if (source && source != &slot->sequence && common > slot->sequence.n)
+        share(slots, &slot->sequence, source, common);
+    slot->job->counts.reused_tokens = slot->sequence.n;
+    shp_slots_follow(slots, slot);
+    return slot->leader >= 0;
 }
 
 /* An empty slot, or the one used longest ago, filled with what another sequence has in common with the prompt. */

@@ -22,6 +22,11 @@ shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_pro
 /* Bring the sequence in line with the prompt once more, after the cache has lost a part of it. */
 void shp_slots_realign(shp_slots *slots, shp_slot *slot, const int32_t *prompt, int32_t n_prompt);
 
+/* Another slot that reads now what this one's prompt needs as well: wait for it (leader, n_led), if there is one. */
+void shp_slots_follow(shp_slots *slots, shp_slot *slot);
+/* 1: its leader is still at it. 0: it reads by itself from here, with what the leader had for it. */
+int shp_slots_is_led(shp_slots *slots, shp_slot *slot);
+
 /* Park and empty the idle sequence that was used longest ago; 0 when all are empty or at work. */
 int shp_slots_evict(shp_slots *slots);
 

@@ -109,6 +109,75 @@ def test_shared_head_gives_the_logits_of_a_fresh_context(
         assert difference(again, logits_after(fresh.decoder, [*one, 5])) < TOLERANCE[kind]
 
 
+def submit(
+    decoder: native.Decoder, tokens: Sequence[int], boundaries: Sequence[int] = (), *, background: bool = False
+) -> native.Stream:
+    stream = native.Stream()
+    more = {"boundaries": boundaries, "background": background}
+    assert decoder.submit(array("i", tokens), stream, may_wait=True, **more)  # type: ignore[arg-type]
+    return stream
+
+
+def read_out(stream: native.Stream) -> int:
+    while stream.read(1000) is not None:
+        pass
+    return stream.ending
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_head_that_eight_begin_with_at_once_is_read_once(
+    kind: str, model_file: Callable[[str], Path]
+) -> None:
+    head = conversation(0, 300)
+    talks = [head + conversation(i, 10 + i) for i in range(1, 9)]
+    with (
+        Engine(model_file(kind), settings=slot_settings(8, n_ctx=4096)) as engine,
+        Engine(model_file(kind), settings=exact_settings(n_ctx=2048)) as fresh,
+    ):
+        streams = [submit(engine.decoder, talk, [len(head)]) for talk in talks]
+        assert [read_out(stream) for stream in streams] == [native.LENGTH] * 8
+
+        n_read = sum(stream.counters()["decoded_tokens"] for stream in streams)
+        assert n_read == len(head) + sum(len(talk) - len(head) for talk in talks)
+        engine.decoder.wait_idle()
+        check_mirrors(engine.decoder, 8)
+        for talk in talks:
+            longer = [*talk, 5, 6]
+            assert reused(engine.decoder, longer) == len(talk)
+            logits = engine.decoder.logits()
+            fresh.decoder.forget()
+            assert logits is not None
+            assert difference(logits, logits_after(fresh.decoder, longer)) < TOLERANCE[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_waits_for_anothers_head_goes_on_when_that_one_is_cancelled(
+    kind: str, model_file: Callable[[str], Path]
+) -> None:
+    head = conversation(0, 1500)
+    with Engine(model_file(kind), settings=slot_settings(4, n_ctx=8192)) as engine:
+        streams = [submit(engine.decoder, [*head, i], [len(head)]) for i in range(4)]
+        streams[0].cancel()
+        streams[2].cancel()
+
+        assert [read_out(streams[i]) for i in (1, 3)] == [native.LENGTH] * 2
+        engine.decoder.wait_idle()
+        check_mirrors(engine.decoder, 4)
+        counts = [stream.counters() for stream in streams]
+        # What the cancelled ones had read may be read once more, by one of the others.
+        assert sum(count["decoded_tokens"] for count in counts) <= 2 * len(head) + 4
+
+
+def test_user_does_not_wait_for_a_head_that_the_background_reads(plain_model: Path) -> None:
+    head = conversation(0, 1500)
+    with Engine(plain_model, settings=slot_settings(3, n_ctx=8192)) as engine:
+        first = submit(engine.decoder, [*head, 1], [len(head)], background=True)
+        users = submit(engine.decoder, [*head, 2], [len(head)])
+        last = submit(engine.decoder, [*head, 3], [len(head)], background=True)
+
+        assert [read_out(stream) for stream in (users, first, last)] == [native.LENGTH] * 3
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_parked_conversation_comes_back_without_being_read(
     kind: str, model_file: Callable[[str], Path]
@@ -437,6 +506,24 @@ class SlotsMachine(RuleBasedStateMachine):
                 generation.close()
             else:
                 run_to_end(generation)
+
+    @rule(
+        head=st.integers(40, 200),
+        lengths=st.lists(st.integers(1, 80), min_size=2, max_size=4),
+        chosen=st.integers(0, 15),
+        seed=st.integers(0, 99),
+    )
+    def begin_together(self, head: int, lengths: list[int], chosen: int, seed: int) -> None:
+        common = conversation(seed, head)
+        self.talks[: len(lengths)] = [common + conversation(100 + i, n) for i, n in enumerate(lengths)]
+        streams = [submit(self.engine.decoder, talk, [head]) for talk in self.talks[: len(lengths)]]
+        for i, stream in enumerate(streams):
+            if chosen >> i & 1:
+                stream.cancel()
+        for stream in streams:
+            assert read_out(stream) in (native.LENGTH, native.CANCELLED)
+        for talk in self.talks[: len(lengths)]:
+            self._check(talk)
 
     @rule()
     def park(self) -> None:
