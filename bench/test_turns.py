@@ -49,8 +49,8 @@ Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
 
 _TIMES = ("first_ms", "inner_first_ms", "turn_ms", "inner_turn_ms", "cpu_ms")
-# Where llama-server decodes four tokens less. It keeps a checkpoint a few tokens before the prompt's end; ours lies
-# behind the messages, where a template's change of what asks for an answer cannot spoil it.
+# Where llama-server decodes four tokens less. It keeps a checkpoint a few tokens before the prompt's end; ours
+# lies behind the messages, where a template's change of what asks for an answer cannot spoil it.
 _LOST = {
     (kind, scenario)
     for kind in ("hybrid", "recurrent")
@@ -181,7 +181,7 @@ def _play(run: Run, sides: list[Side], name: str, scenario: Scenario, salt: int)
             measured = turns[1:]
             if name == "eight at once":
                 run.cold_decoded.setdefault(side.name, []).append(sum(t.decoded for t in turns[:CLIENTS]))
-                # Whether the first eight find each other's system prompt is, with some sides, a matter of luck.
+                # Whether the first eight find each other's system prompt is a matter of luck with some.
                 turns = measured = turns[CLIENTS:]
                 seconds = max(turn.first_s + turn.said_s for turn in measured)
                 said = sum(len(turn.text) for turn in measured)

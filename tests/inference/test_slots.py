@@ -110,7 +110,7 @@ def test_shared_head_gives_the_logits_of_a_fresh_context(
 
 
 def submit(
-    decoder: native.Decoder, tokens: Sequence[int], boundaries: Sequence[int] = (), *, background: bool = False
+    decoder: native.Decoder, tokens: Sequence[int], boundaries: Sequence[int], *, background: bool = False
 ) -> native.Stream:
     stream = native.Stream()
     more = {"boundaries": boundaries, "background": background}
