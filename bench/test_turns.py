@@ -49,7 +49,7 @@ Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
 
 _TIMES = ("first_ms", "inner_first_ms", "turn_ms", "inner_turn_ms", "cpu_ms")
-# Where llama-server decodes four tokens less. It keeps a checkpoint a few tokens before the prompt's end; ours
+# Where llama-server decodes four tokens less. It keeps a checkpoint a little before the end of the prompt; ours
 # lies behind the messages, where a template's change of what asks for an answer cannot spoil it.
 _LOST = {
     (kind, scenario)
