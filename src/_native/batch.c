@@ -9,6 +9,9 @@
 #endif
 #include "scheduler_parts.h"
 
+/* Prompt tokens of a batch that others wait for: few, as one that cannot be interrupted. */
+enum { TURN_TOKENS = 8 };
+
 static int pauses(const shp_slot *slot, int has_user) { return slot->job->is_background && has_user; }
 
 static void add(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t n) {
@@ -61,6 +64,8 @@ void shp_batch_build(shp_scheduler *s) {
         s->limit = 1;
     if (left > s->limit)
         left = s->limit;
+    if (s->has_turn && left > TURN_TOKENS)
+        left = TURN_TOKENS;
     for (int32_t k = 0; k < s->slots.n && left > 0; k++) {
         shp_slot *slot = &s->slots.items[(s->turn + k) % s->slots.n];
         if (!slot->job || slot->is_generating || pauses(slot, has_user) || shp_slots_is_led(&s->slots, slot))
@@ -77,7 +82,7 @@ bool shp_batch_is_interrupted(void *data) {
     shp_scheduler *s = data;
     if (!s->is_decoding || s->has_generating)
         return false;
-    if (s->before && shp_gate_is_taken(s->before))
+    if (s->before && !s->has_turn && shp_gate_is_taken(s->before))
         return true;
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].n_batched > 0 && !shp_stream_is_cancelled(s->slots.items[i].job->out))

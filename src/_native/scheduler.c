@@ -6,7 +6,9 @@
    micro-batch, and beside the model's own work a token costs O(1).
 
    The user's jobs go first: while one of them runs or waits, background jobs stand still, and give up their slots
-   when there is no other. A job that loses its slot goes back to the front of the queue with what it has said so far,
+   when there is no other. A scheduler behind another's gate waits for that one's jobs, but not for ever: where they
+   never end, it has one part in SHARE of the time, a small batch each, between two of their steps; a user waits for it
+   that much longer, and what is to be learned is. A job that loses its slot goes back to the front of the queue with what it has said so far,
    and reads that again if its cells are gone.
 
    The queue is jobs.c, the batch batch.c, the choice of a slot slots.c. */
@@ -20,6 +22,7 @@
 enum {
     LOOK_MS = 20, /* while it yields, the thread looks at its jobs' cancel flags this often */
     NEAR = 16,    /* tokens */
+    SHARE = 20,   /* of the time while others go first, the part that is its own: one in so many */
 };
 
 static int make_batch(shp_scheduler *s) {
@@ -189,11 +192,27 @@ static void admit(shp_scheduler *s) {
     }
 }
 
-/* Wait while others go first; 0 when it should look at its jobs again. */
+/* Wait while others go first, or for a turn among them; 0 when it should look at its jobs again. */
 static int may_go_on(shp_scheduler *s) {
     if (!s->before || !shp_gate_is_taken(s->before))
         return 1;
-    return shp_gate_wait(s->before, LOOK_MS);
+    int64_t left_ms = (s->turn_after_ns - shp_now_ns() + 999999) / 1000000;
+    if (left_ms > 0)
+        return shp_gate_wait(s->before, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+    s->has_turn = shp_gate_ask(s->before, LOOK_MS);
+    return s->has_turn || !shp_gate_is_taken(s->before);
+}
+
+static void decode(shp_scheduler *s) {
+    int64_t started = shp_now_ns();
+    shp_batch_build(s);
+    if (s->batch.n_tokens > 0)
+        shp_batch_decode(s);
+    int64_t now = shp_now_ns();
+    s->turn_after_ns = now + (SHARE - 1) * (now - started);
+    if (s->has_turn)
+        shp_gate_give_back(s->before);
+    s->has_turn = 0;
 }
 
 static void step(shp_scheduler *s) {
@@ -204,9 +223,9 @@ static void step(shp_scheduler *s) {
             shp_job_end(s, &s->slots.items[i], SHP_END_CANCELLED, 0);
     if (!may_go_on(s))
         return;
-    shp_batch_build(s);
-    if (s->batch.n_tokens > 0)
-        shp_batch_decode(s);
+    decode(s);
+    if (s->gate)
+        shp_gate_let_in(s->gate);
 }
 
 static int wait_for_jobs(shp_scheduler *s) {

@@ -26,6 +26,8 @@ struct shp_scheduler {
     int has_generating;    /* the batch has tokens of answers: it is not interrupted */
     int is_blocked;        /* a job waits for lack of room: none is admitted until one ends */
     shp_gate *gate, *before;
+    int has_turn;          /* those who go first stand still for our batch: it is small, and not interrupted */
+    int64_t turn_after_ns; /* no such turn is asked for before */
 };
 
 /* jobs.c */

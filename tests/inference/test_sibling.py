@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ def test_both_answer_and_neither_knows_the_others_conversation(engine: Engine) -
         assert engine.generate(HELLO, max_tokens=0).close() is None
 
 
-def test_the_one_in_the_background_says_nothing_while_the_other_answers(engine: Engine) -> None:
+def test_the_one_in_the_background_gets_on_slowly_while_the_other_answers(engine: Engine) -> None:
     with engine.sibling() as sibling:
         background = sibling.generate(HELLO, sampling=GREEDY, max_tokens=3000)
         next(background)
@@ -59,10 +60,41 @@ def test_the_one_in_the_background_says_nothing_while_the_other_answers(engine: 
             pass
 
         assert foreground.stats.generated_tokens == 2000
-        # The token that was under way when the turn began, and no other before its end.
-        assert at_rest - first <= engine.model.vocabulary.longest_bytes
+        # Its share is a twentieth of the time, and a token says a character or so; half is much slack.
+        assert at_rest - first <= 1000 * engine.model.vocabulary.longest_bytes
         assert len(background.text) > at_rest
         assert background.stats.generated_tokens == 3000
+
+
+def test_the_one_in_the_background_comes_to_its_end_though_the_other_never_rests(engine: Engine) -> None:
+    """Its prompt takes several turns, and so does its answer; between two answers there is no gap."""
+    with engine.sibling() as sibling:
+        background = sibling.generate(
+            [Message("user", "a quick brown fox. " * 10)], sampling=GREEDY, max_tokens=10
+        )
+        first, second = (engine.generate(OTHER, max_tokens=1000) for _ in range(2))
+        while background.is_running:
+            for _ in first:
+                pass
+            first, second = second, engine.generate(OTHER, max_tokens=1000)
+
+        second.close()
+        assert run_to_end(background)
+        assert background.stats.generated_tokens == 10
+
+
+@pytest.mark.parametrize("n_siblings", [1, 3])
+def test_answers_are_the_same_with_turns_in_between(engine: Engine, n_siblings: int) -> None:
+    alone = run_to_end(engine.generate(OTHER, sampling=GREEDY, max_tokens=400))
+    with contextlib.ExitStack() as stack:
+        siblings = [stack.enter_context(engine.sibling(n_ctx=512)) for _ in range(n_siblings)]
+        quiet = [run_to_end(sibling.generate(HELLO, sampling=GREEDY, max_tokens=40)) for sibling in siblings]
+        background = [sibling.generate(HELLO, sampling=GREEDY, max_tokens=40) for sibling in siblings]
+
+        beside = run_to_end(engine.generate(OTHER, sampling=GREEDY, max_tokens=400))
+
+        assert beside == alone
+        assert [run_to_end(answer) for answer in background] == quiet
 
 
 def shown_length(answer: Answer) -> int:
