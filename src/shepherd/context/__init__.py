@@ -9,14 +9,21 @@ from shepherd.context.eviction import evict
 from shepherd.context.exchanges import Exchange, added_stats, messages_of, paired
 from shepherd.context.injection import inject
 from shepherd.context.ledger import Ledger, Restored, conversation_hashes
+from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Share
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
 
 __all__ = [
+    "CATEGORIES",
+    "Category",
     "Exchange",
     "Ledger",
+    "LeftOut",
+    "Part",
+    "Plan",
     "Restored",
     "Retention",
+    "Share",
     "SystemPrompt",
     "added_stats",
     "assemble",
