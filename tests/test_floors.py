@@ -23,6 +23,7 @@ FLOORS = [
     {"assistant"},
     {"tools"},
     {"context", "extraction", "evaluation", "benchmark"},
+    {"entities"},
     {"memory", "knowledge", "inference", "providers"},
     {
         "errors",

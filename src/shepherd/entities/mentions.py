@@ -1,0 +1,321 @@
+"""Where a text speaks of somebody or something: names, descriptions and pronouns, in order, not overlapping.
+
+What they refer to is decided by resolution. Code and addresses are not read; a long text, its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from shepherd.entities.lexicon import (
+    CONNECTORS,
+    GIVEN_NAMES,
+    HONORIFICS,
+    KINDS,
+    NO_NAMES,
+    OWNED_KINDS,
+    PERSONAL_VERBS,
+    PLACES,
+    POSSESSIVES,
+    PRONOUNS,
+    ROLES,
+    is_plain_word,
+)
+from shepherd.entities.names import PART, Entry, NameIndex
+
+__all__ = ["Spot", "find_spots"]
+
+# A pasted document is not a conversation: its names are found when it is searched.
+_MOST_CHARS = 4000
+_LONGEST_NAME = 6
+_UNREAD = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\b(?:https?://|www\.)\S+|\S+@\S+\.\w+|(?:^|(?<=\s))[@#/]\w\S*", re.DOTALL
+)
+_WORD = re.compile(r"[^\W_]+(?:[-'\u2019&][^\W_]+)*")
+_SENTENCE_END = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
+_POSSESSIVE = re.compile(r"['\u2019][sS]?$")
+# "It is raining", "it's hard to", "makes it easy": nothing is meant.
+_NOTHING = re.compile(
+    r"\s*(?:(?:'s|\u2019s|\s+(?:is|was|will be|would be|seems|looks|has been))"
+    r"\s+(?:not\s+|so\s+|very\s+|too\s+)?"
+    r"(?:raining|snowing|cold|hot|warm|late|early|dark|time|possible|impossible|important|clear|likely"
+    r"|unlikely|true|necessary|hard|easy|difficult|better|best|worth|ok|okay|fine|that|a\s+pity|obvious)\b"
+    r"|\s+(?:rains|snows|depends|takes|turns\s+out|doesn't\s+matter))",
+    re.IGNORECASE,
+)
+_BE = frozenset(("is", "was", "isn't", "wasn't", "will", "would", "be", "make", "makes", "find"))
+_OF_NOTHING = re.compile(
+    r"\s+(?:be\s+|not\s+|so\s+|very\s+|too\s+)*(?:raining|snowing|cold|hot|warm|sunny|late|early|dark|time|possible"
+    r"|important|clear|likely|true|necessary|hard|easy|easier|difficult|better|best|worth|ok|okay|safe|rain|snow)\b",
+    re.IGNORECASE,
+)
+_SELF_INTRODUCTION = re.compile(
+    r"(?:\bI['\u2019]?\s*a?m|\bmy\s+(?:full\s+|first\s+|last\s+)?name\s+is|\bmy\s+name['\u2019]s|\bcall\s+me)\s+$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place that refers to something.
+
+    `entries`: whose name the registry says it is; `known`: entries of what was known before, by their place.
+    `role` of a description ("sister"), `owner`: my, our, his, her, their, its, the, or "" after a name.
+    `sentence` counts from 0.
+    """
+
+    kind: Literal["name", "description", "pronoun"]
+    text: str
+    start: int
+    end: int
+    sentence: int
+    entries: tuple[Entry, ...] = ()
+    known: tuple[Entry, ...] = ()
+    role: str = ""
+    owner: str = ""
+    is_possessive: bool = False
+    is_first: bool = False
+
+
+@dataclass(slots=True)
+class _Word:
+    text: str
+    folded: str
+    start: int
+    end: int
+    sentence: int
+    is_first: bool
+    is_possessive: bool
+    gap: str
+
+
+def find_spots(text: str, names: NameIndex, known: NameIndex) -> list[Spot]:
+    """All of a text, in order."""
+    readable = _UNREAD.sub(lambda match: " " * len(match[0]), text[:_MOST_CHARS])
+    words = _split(readable)
+    folded = [word.folded for word in words]
+    shouts = sum(word.text.isupper() and len(word.text) > 1 for word in words) * 2 > len(words)
+    spots = []
+    at = 0
+    while at < len(words):
+        spot, length = _at(readable, words, folded, at, names, known, shouts)
+        if spot is not None:
+            spots.append(spot)
+        at += max(length, 1)
+    return spots
+
+
+def _split(text: str) -> list[_Word]:
+    words: list[_Word] = []
+    sentence, end = 0, 0
+    for match in _WORD.finditer(text):
+        gap = text[end : match.start()]
+        before = words[-1].folded if words else ""
+        # "Dr. Weber", "J. Smith": no end of a sentence.
+        is_first = not words or (
+            _SENTENCE_END.search(gap) is not None
+            and not (gap.startswith(".") and (before in HONORIFICS or len(before) == 1))
+        )
+        sentence += bool(words) and is_first
+        word = match[0]
+        possessive = _POSSESSIVE.search(word)
+        if possessive is not None:
+            word = word[: possessive.start()]
+        end = match.end()
+        follows = text[end : end + 2]
+        is_possessive = possessive is not None or (word.endswith("s") and follows[:1] in ("'", "\u2019"))
+        words.append(
+            _Word(
+                word,
+                word.casefold().replace("\u2019", "'"),
+                match.start(),
+                match.start() + len(word),
+                sentence,
+                is_first,
+                is_possessive,
+                gap,
+            )
+        )
+    return words
+
+
+def _at(
+    text: str,
+    words: list[_Word],
+    folded: list[str],
+    at: int,
+    names: NameIndex,
+    known: NameIndex,
+    shouts: bool,
+) -> tuple[Spot | None, int]:
+    """What begins at a word, and how many words it takes."""
+    word = words[at]
+    if word.folded in POSSESSIVES or word.folded == "the":
+        length = _description(words, at)
+        if length:
+            last = words[at + length - 1]
+            return _spot("description", text, words, at, length, role=last.folded, owner=word.folded), length
+    found = _name(text, words, folded, at, names, known, shouts)
+    if found is not None:
+        return found
+    if word.folded in PRONOUNS:
+        if word.folded == "it" and _means_nothing(text, words, at):
+            return None, 1
+        return _spot("pronoun", text, words, at, 1, owner=word.folded), 1
+    if at and word.folded in ROLES and words[at - 1].is_possessive and _is_gap(word.gap):
+        # After a name ("Anna's brother"): whose it is, is the spot before.
+        return _spot("description", text, words, at, 1, role=word.folded), 1
+    return None, 1
+
+
+def _means_nothing(text: str, words: list[_Word], at: int) -> bool:
+    """Whether an "it" stands for nothing: it rains; is it warm there?"""
+    end = words[at].end
+    if at and words[at - 1].folded in _BE and _OF_NOTHING.match(text, end):
+        return True
+    return _NOTHING.match(text, end) is not None
+
+
+def _description(words: list[_Word], at: int) -> int:
+    """The length of "my older sister", "the manager"; 0: there is none."""
+    kinds = KINDS if words[at].folded == "the" else OWNED_KINDS
+    for n in range(1, 4):
+        if at + n >= len(words):
+            return 0
+        word = words[at + n]
+        if not _is_gap(word.gap) or word.text[:1].isupper() != word.text.isupper():
+            return 0
+        if word.folded in ROLES or word.folded in kinds:
+            # "the project manager": the last of such words says it.
+            after = at + n + 1
+            is_compound = (
+                after < len(words)
+                and _is_gap(words[after].gap)
+                and (words[after].folded in ROLES or words[after].folded in kinds)
+                and not word.is_possessive
+            )
+            if not is_compound:
+                return n + 1
+        elif word.folded in NO_NAMES and n > 1:
+            return 0
+    return 0
+
+
+def _name(
+    text: str,
+    words: list[_Word],
+    folded: list[str],
+    at: int,
+    names: NameIndex,
+    known: NameIndex,
+    shouts: bool,
+) -> tuple[Spot | None, int] | None:
+    n_named, entries = names.longest(folded, at)
+    n_known, before = known.longest(folded, at)
+    if not words[at].text[:1].isupper():  # by a part of their name, people are called in capitals
+        if folded[at] not in GIVEN_NAMES:
+            entries = [entry for entry in entries if entry.rank != PART]
+            before = [entry for entry in before if entry.rank != PART]
+        n_named, n_known = n_named if entries else 0, n_known if before else 0
+    n = max(n_named, n_known)
+    if n == 1 and not words[at].text[:1].isupper() and is_plain_word(folded[at]):
+        n = n_named = n_known = 0
+    # A name does not run over the end of a sentence.
+    if n > 1 and any(words[i].is_first for i in range(at + 1, at + n)):
+        n = n_named = n_known = 0
+    run = 0 if shouts else _capitalised(words, at)
+    if n == 1 and words[at].is_first and folded[at] in NO_NAMES:
+        n = n_named = n_known = 0
+    length = run if run > n and _is_name(words, at, run, is_known=n > 0) else n
+    if length == 0:
+        return None
+    if _SELF_INTRODUCTION.search(text, max(words[at].start - 40, 0), words[at].start):
+        return None, length
+    spot = _spot(
+        "name",
+        text,
+        words,
+        at,
+        length,
+        entries=tuple(entries) if n_named and n_named >= n_known else (),
+        known=tuple(before) if n_known and n_known > n_named else (),
+    )
+    return spot, length
+
+
+def _capitalised(words: list[_Word], at: int) -> int:
+    """The length of the run of capitalised words from here, as one name has them."""
+    if not _is_capital(words[at]) or words[at].folded in NO_NAMES:
+        return 0
+    length = 1
+    while at + length < len(words) and length < _LONGEST_NAME:
+        before, word = words[at + length - 1], words[at + length]
+        if word.is_first or before.is_possessive or not _is_name_gap(word.gap, before):
+            break
+        if _is_capital(word) and word.folded not in NO_NAMES:
+            length += 1
+            continue
+        after = at + length + 1
+        joins = word.folded in CONNECTORS and after < len(words) and _is_gap(words[after].gap)
+        if joins and _is_gap(word.gap) and _is_capital(words[after]) and not words[at].is_first:
+            length += 2
+            continue
+        break
+    return length
+
+
+def _is_name(words: list[_Word], at: int, length: int, *, is_known: bool) -> bool:
+    """Whether a run of capitalised words names something."""
+    word = words[at]
+    if length == 1 and len(word.text) < 2:
+        return False
+    if not is_known and all(one.text.isupper() for one in words[at : at + length]):
+        return False  # PDF, API, TODO
+    if not word.is_first:
+        return True
+    if length > 1 or word.folded in GIVEN_NAMES or word.folded in PLACES or word.folded in HONORIFICS:
+        return True
+    after = words[at + 1].folded if at + 1 < len(words) else ""
+    return word.is_possessive or after in PERSONAL_VERBS
+
+
+def _is_capital(word: _Word) -> bool:
+    return word.text[:1].isupper() and word.folded not in PRONOUNS
+
+
+def _is_gap(gap: str) -> bool:
+    return gap in (" ", "  ")
+
+
+def _is_name_gap(gap: str, before: _Word) -> bool:
+    return _is_gap(gap) or (gap == ". " and (len(before.text) == 1 or before.folded in HONORIFICS))
+
+
+def _spot(
+    kind: Literal["name", "description", "pronoun"],
+    text: str,
+    words: list[_Word],
+    at: int,
+    length: int,
+    *,
+    entries: tuple[Entry, ...] = (),
+    known: tuple[Entry, ...] = (),
+    role: str = "",
+    owner: str = "",
+) -> Spot:
+    first, last = words[at], words[at + length - 1]
+    return Spot(
+        kind,
+        text[first.start : last.end],
+        first.start,
+        last.end,
+        first.sentence,
+        entries,
+        known,
+        role,
+        owner,
+        last.is_possessive,
+        first.is_first,
+    )

@@ -1,0 +1,96 @@
+"""Which entities a run of words may name: by first word, of a registry or of what was known before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["ALIAS", "CANONICAL", "PART", "NameIndex", "key_of"]
+
+# How a name names: wholly, by another name, by a part of it. Less is surer.
+CANONICAL = 0
+ALIAS = 1
+PART = 2
+
+_WORD = re.compile(r"[^\W_]+(?:[-'\u2019&.][^\W_]+)*")
+# "Acme Corp" is called Acme; "the Acme Corp" is Acme Corp.
+_TRIMMED = frozenset(("inc", "corp", "corporation", "ltd", "llc", "gmbh", "ag", "plc", "company", "co"))
+
+
+class Entry(NamedTuple):
+    """One name of one entity."""
+
+    words: tuple[str, ...]
+    id: int
+    rank: int
+
+
+def key_of(name: str) -> tuple[str, ...]:
+    """The words of a name as they are compared; empty for what has none."""
+    words = tuple(_WORD.findall(name.casefold().replace("\u2019", "'")))
+    return words[1:] if len(words) > 1 and words[0] == "the" else words
+
+
+class NameIndex:
+    """Names to ids. Cheap to copy: entries are immutable."""
+
+    def __init__(self, entries: dict[str, tuple[Entry, ...]] | None = None) -> None:
+        self._entries = {} if entries is None else entries
+
+    def copy(self) -> NameIndex:
+        """Another one, with the same names."""
+        return NameIndex(self._entries.copy())
+
+    def add(self, entity_id: int, name: str, *, is_alias: bool = False, is_person: bool = False) -> None:
+        """Makes an entity known by a name and, where that is usual, by a part of it."""
+        words = key_of(name)
+        if not words:
+            return
+        self._put(Entry(words, entity_id, ALIAS if is_alias else CANONICAL))
+        if len(words) > 1 and words[-1] in _TRIMMED:
+            self._put(Entry(words[:-1], entity_id, PART))
+        elif len(words) in (2, 3) and is_person:
+            self._put(Entry(words[:1], entity_id, PART))
+            self._put(Entry(words[-1:], entity_id, PART))
+
+    def remove(self, entity_id: int, names: Sequence[str]) -> None:
+        """Forgets an entity's names."""
+        for name in names:
+            words = key_of(name)
+            for first in {words[0], words[-1]} if words else ():
+                kept = tuple(entry for entry in self._entries.get(first, ()) if entry.id != entity_id)
+                if kept:
+                    self._entries[first] = kept
+                else:
+                    self._entries.pop(first, None)
+
+    def longest(self, words: Sequence[str], start: int) -> tuple[int, list[Entry]]:
+        """How many words from `start` on are a name, and whose it may be, the surest first."""
+        best: list[Entry] = []
+        length = 0
+        for entry in self._entries.get(words[start], ()):
+            n = len(entry.words)
+            if n < length or (n > 1 and tuple(words[start : start + n]) != entry.words):
+                continue
+            if n > length:
+                best, length = [], n
+            best.append(entry)
+        best.sort(key=lambda entry: entry.rank)
+        return length, best
+
+    def find(self, name: str) -> list[Entry]:
+        """Whose name that is, the surest first."""
+        words = key_of(name)
+        found = [entry for entry in self._entries.get(words[0], ()) if entry.words == words] if words else []
+        return sorted(found, key=lambda entry: entry.rank)
+
+    def _put(self, entry: Entry) -> None:
+        known = self._entries.get(entry.words[0], ())
+        for other in known:
+            if other.id == entry.id and other.words == entry.words and other.rank <= entry.rank:
+                return
+        self._entries[entry.words[0]] = (
+            *(other for other in known if not (other.id == entry.id and other.words == entry.words)),
+            entry,
+        )

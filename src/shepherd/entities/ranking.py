@@ -1,0 +1,186 @@
+"""Which entities a prompt gets and how they stand in it: what the question names, then what is in focus.
+
+    • Anna Smith (Person)
+      a cellist from Vienna
+      location: Austin
+      Related: sister of the user, works at Acme
+
+Names and values are what people wrote: each is one line, cannot pass for another entry, and is made harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from shepherd.entities.records import USER, USER_NAME, Attribute, Entity, Resolved
+from shepherd.entities.registry import EntityRegistry
+from shepherd.escaping import escape_fact_key, escape_text
+
+__all__ = ["FIRST_ATTRIBUTES", "EntityText", "Ranked", "entity_text", "fit_entities", "rank_entities"]
+
+# Beside what the question itself names, something salient counts for so much.
+_SALIENCE_WEIGHT = 0.7
+FIRST_ATTRIBUTES = ("email", "phone", "title", "department", "location")
+_MAX_NAME, _MAX_DESCRIPTION, _MAX_KEY, _MAX_VALUE = 120, 300, 60, 300
+_MOST_RELATIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """An entity and how relevant it is to the question, 0..1."""
+
+    entity: Entity
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class EntityText:
+    """An entity as a prompt gets it: what is shown of it, the exact text, its tokens and its relevance."""
+
+    entity_id: int
+    name: str
+    type: str
+    description: str
+    attributes: tuple[tuple[str, str], ...]
+    relations: tuple[tuple[str, str], ...]
+    relevance: float
+    text: str
+    tokens: int = 0
+
+
+def rank_entities(
+    registry: EntityRegistry,
+    resolved: Iterable[Resolved],
+    *,
+    min_relevance: float = 0.1,
+    max_entities: int = 10,
+) -> list[Ranked]:
+    """The most relevant first: resolved ones by confidence, salient others by 0.7 of their salience.
+
+    One entry for each entity, the larger score; ties to the one mentioned last.
+    """
+    scores: dict[int, float] = {}
+    for one in resolved:
+        if registry.get(one.entity_id) is not None:
+            scores[one.entity_id] = max(scores.get(one.entity_id, 0.0), one.confidence)
+    for entity, salience in registry.salient():
+        scores[entity.id] = max(scores.get(entity.id, 0.0), _SALIENCE_WEIGHT * salience)
+    ranked = [
+        Ranked(registry[entity_id], score) for entity_id, score in scores.items() if score >= min_relevance
+    ]
+    ranked.sort(key=lambda one: (-one.relevance, -one.entity.place))
+    return ranked[: max(max_entities, 0)]
+
+
+def entity_text(
+    registry: EntityRegistry,
+    ranked: Ranked,
+    *,
+    max_attributes: int = 5,
+    relations: bool = True,
+    description: bool = True,
+    allow_private: bool = True,
+) -> EntityText:
+    """An entity as text. `max_attributes` 0 is none; private ones only with `allow_private`."""
+    entity = ranked.entity
+    name = escape_text(entity.name, _MAX_NAME)
+    said = escape_text(entity.description, _MAX_DESCRIPTION) if description else ""
+    shown = [
+        (escape_fact_key(one.name, _MAX_KEY), escape_text(one.value, _MAX_VALUE))
+        for one in _ordered(entity.attributes)
+        if allow_private or not one.private
+    ][: max(max_attributes, 0)]
+    related = _related(registry, entity) if relations else []
+    lines = [f"• {name} ({entity.type.capitalize()})"]
+    if said:
+        lines.append(f"  {said}")
+    lines += [f"  {key}: {value}" for key, value in shown]
+    if related:
+        lines.append("  Related: " + ", ".join(f"{label} {target}" for label, target in related))
+    return EntityText(
+        entity.id,
+        name,
+        entity.type,
+        said,
+        tuple(shown),
+        tuple(related),
+        ranked.relevance,
+        "\n".join(lines),
+    )
+
+
+def fit_entities(
+    registry: EntityRegistry,
+    ranked: Sequence[Ranked],
+    count_tokens: Callable[[str], int],
+    max_tokens: int,
+    *,
+    max_attributes: int = 5,
+    relations: bool = True,
+    allow_private: bool = True,
+) -> list[EntityText]:
+    """Those that fit into `max_tokens`, in order, each with its line break counted.
+
+    One that is too big for what is left loses its attributes from the last on, then its relations and its
+    description; what does not fit even so is skipped, and the next one may fit.
+    """
+    room = max_tokens
+    fitted = []
+    for one in ranked:
+        for text in _ever_shorter(registry, one, max_attributes, relations, allow_private):
+            tokens = count_tokens(text.text + "\n")
+            if tokens <= room:
+                room -= tokens
+                fitted.append(_counted(text, tokens))
+                break
+    return fitted
+
+
+def _ever_shorter(
+    registry: EntityRegistry, ranked: Ranked, max_attributes: int, relations: bool, allow_private: bool
+) -> Iterable[EntityText]:
+    n = min(max_attributes, len(ranked.entity.attributes))
+    for left in range(n, -1, -1):
+        yield entity_text(
+            registry, ranked, max_attributes=left, relations=relations, allow_private=allow_private
+        )
+    if relations and ranked.entity.relations:
+        yield entity_text(registry, ranked, max_attributes=0, relations=False, allow_private=allow_private)
+    if ranked.entity.description:
+        yield entity_text(registry, ranked, max_attributes=0, relations=False, description=False)
+
+
+def _counted(text: EntityText, tokens: int) -> EntityText:
+    return EntityText(
+        text.entity_id,
+        text.name,
+        text.type,
+        text.description,
+        text.attributes,
+        text.relations,
+        text.relevance,
+        text.text,
+        tokens,
+    )
+
+
+def _ordered(attributes: Iterable[Attribute]) -> list[Attribute]:
+    """What is asked for most first, then by name."""
+    places = {name: place for place, name in enumerate(FIRST_ATTRIBUTES)}
+    return sorted(attributes, key=lambda one: (places.get(one.name, len(places)), one.name))
+
+
+def _related(registry: EntityRegistry, entity: Entity) -> list[tuple[str, str]]:
+    related = []
+    for relation in entity.relations[:_MOST_RELATIONS]:
+        target = registry.get(relation.target)
+        if relation.target == USER:
+            name = USER_NAME
+        elif target is not None:
+            # A comma begins the next relation.
+            name = escape_fact_key(target.name, _MAX_NAME)
+        else:
+            continue
+        related.append((escape_fact_key(relation.label, _MAX_KEY), name))
+    return related

@@ -1,0 +1,397 @@
+"""From the spots of a text to entities: by name, by role, by recency and agreement; and who is new.
+
+Confidence says how the entity was told: 1 by its name, less by a part of one, a description or a pronoun, and
+less again where another one would have fitted as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from shepherd.entities.facts_in_text import note_facts
+from shepherd.entities.lexicon import (
+    ENDINGS,
+    GIVEN_NAMES,
+    HONORIFICS,
+    KINDS,
+    PERSON_WORDS,
+    PERSONAL_VERBS,
+    PLACES,
+    PRONOUNS,
+    ROLES,
+    gender_of_name,
+)
+from shepherd.entities.mentions import Spot, find_spots
+from shepherd.entities.names import PART, NameIndex, key_of
+from shepherd.entities.records import USER, USER_NAME, Entity, EntityType, Gender, Known, Resolved, Speaker
+from shepherd.entities.state import FOCUS_TURNS, State
+
+__all__ = ["Reading"]
+
+_BY_NAME = (1.0, 0.95, 0.8)  # canonical, alias, part
+_BY_ROLE, _BY_ROLE_ALONE, _BY_KIND, _BY_PRONOUN = 0.9, 0.75, 0.6, 0.7
+_NEW_NAME, _NEW_DESCRIPTION = 0.5, 0.5
+# Of what another one fits as well.
+_RIVALRY = 0.75
+
+_IS_CALLED = re.compile(
+    r"\s*(?:['\u2019]s\s+name\s+is|(?:,\s*)?(?:who\s+)?(?:is|was)\s+(?:called|named)|(?:,\s*)?(?:called|named))\s+",
+    re.IGNORECASE,
+)
+_IS = re.compile(r"(?:['\u2019]s|\s+is|\s+was)\s+", re.IGNORECASE)
+_ALSO = re.compile(
+    r"\s*[,(]?\s*(?:also\s+known\s+as|a\.?k\.?a\.?|goes\s+by|nicknamed|also\s+called)\s+[\"\u201c']?",
+    re.IGNORECASE,
+)
+_NEAR_PLACE = re.compile(r"\b(?:in|from|to|near|around|visit(?:ed|ing)?|via)\s+$", re.IGNORECASE)
+_NEAR_EMPLOYER = re.compile(
+    r"\b(?:works?|worked|working|job|intern(?:ed|s)?)\s+(?:at|for)\s+$|\bjoin(?:ed|s|ing)?\s+$", re.IGNORECASE
+)
+_GOES_TO = re.compile(
+    r"\b(?:live|move|fly|travel|drive|trip|flight|based|born)\w*\s+(?:in|to|from)\s+$", re.IGNORECASE
+)
+
+
+class Reading:
+    """One text against one state, which it changes."""
+
+    def __init__(self, state: State, known: Sequence[Known], known_names: NameIndex) -> None:
+        self._state = state
+        self._known = known
+        self._known_names = known_names
+        self._text = ""
+        self._spots: list[Spot] = []
+        self._found: list[Resolved] = []
+        # What was told so far in this text: sentence, entity.
+        self._told: list[tuple[int, int]] = []
+
+    def read(self, text: str, speaker: Speaker) -> tuple[Resolved, ...]:
+        """What the text refers to, in order; mentions are counted, new entities are there from now on."""
+        self._text = text
+        self._spots = find_spots(text, self._state.names, self._known_names)
+        for i, spot in enumerate(self._spots):
+            if speaker == "assistant" and not self._counts_in_answer(spot):
+                continue
+            for entity_id, confidence in self._entities_of(i, spot):
+                self._take(spot, entity_id, confidence)
+        found = tuple(one for one in self._found if one.entity_id in self._state.entities)
+        if speaker == "user":
+            note_facts(text, self._spots, found, self._state)
+        return found
+
+    def _take(self, spot: Spot, entity_id: int, confidence: float) -> None:
+        self._state.mention(entity_id, spot.text)
+        self._told.append((spot.sentence, entity_id))
+        self._found.append(Resolved(entity_id, spot.start, spot.end, confidence, spot.kind))
+
+    def _counts_in_answer(self, spot: Spot) -> bool:
+        # Headings and lists begin words with capitals: of new names those that can hardly be anything else.
+        if spot.kind != "name":
+            return False
+        first = key_of(spot.text)[:1]
+        is_plain_name = not spot.is_first and len(key_of(spot.text)) > 1
+        return bool(spot.entries or spot.known or is_plain_name or (first and first[0] in GIVEN_NAMES))
+
+    def _entities_of(self, i: int, spot: Spot) -> list[tuple[int, float]]:
+        if spot.kind == "pronoun":
+            return self._by_pronoun(spot)
+        found = self._by_name(spot) if spot.kind == "name" else self._by_description(i, spot)
+        return [] if found is None else [found]
+
+    # ---- names
+
+    def _by_name(self, spot: Spot) -> tuple[int, float] | None:
+        words = key_of(spot.text)
+        if not words:
+            return None
+        if spot.known and (not spot.entries or len(spot.known[0].words) > len(spot.entries[0].words)):
+            return self._of_known(spot)
+        entries = [entry for entry in spot.entries if entry.id in self._state.entities]
+        entries = entries or self._state.names.find(spot.text)  # of what this text itself has made known
+        exact = [entry for entry in entries if len(entry.words) == len(words)]
+        if exact:
+            return self._best(exact)
+        longer = [entry for entry in entries if self._may_be_called(entry.id, words)]
+        if longer:
+            entity_id = longer[0].id
+            self._state.rename(entity_id, spot.text)
+            self._state.characterise(entity_id, "person", gender_of_name(spot.text))
+            return entity_id, _BY_NAME[PART]
+        return self._new_name(spot), _NEW_NAME
+
+    def _best(self, entries: Sequence[tuple[object, int, int]]) -> tuple[int, float]:
+        ranked = sorted(entries, key=lambda entry: (entry[2], -self._state.entities[entry[1]].place))
+        _, entity_id, rank = ranked[0]
+        has_rival = len(ranked) > 1 and ranked[1][2] == rank
+        return entity_id, _BY_NAME[rank] * (_RIVALRY if has_rival else 1.0)
+
+    def _may_be_called(self, entity_id: int, words: tuple[str, ...]) -> bool:
+        """Whether "Anna Smith" is who was Anna so far."""
+        entity = self._state.entities[entity_id]
+        called = key_of(entity.name)
+        is_person = entity.type == "person" or (entity.type == "unknown" and words[0] in GIVEN_NAMES)
+        return is_person and len(called) == 1 and words[0] == called[0] and len(words) <= 3
+
+    def _of_known(self, spot: Spot) -> tuple[int, float] | None:
+        entry = spot.known[0]
+        known = self._known[entry.id]
+        there = self._state.names.find(known.name)
+        if there:
+            return there[0].id, _BY_NAME[entry.rank]
+        entity = self._state.add(
+            known.name,
+            known.type,
+            known.gender,
+            node_id=known.node_id,
+            description=known.description,
+        )
+        for alias in known.aliases:
+            self._state.alias(entity.id, alias)
+        for attribute in known.attributes:
+            self._state.note(
+                entity.id, attribute.name, attribute.value, attribute.confidence, attribute.private or None
+            )
+        if known.relation:
+            self._state.relate(entity.id, known.relation, USER)
+        return entity.id, _BY_NAME[entry.rank]
+
+    def _new_name(self, spot: Spot) -> int:
+        kind = self._type_of(spot)
+        gender: Gender = ""
+        name = spot.text
+        if kind == "person":
+            first, _, rest = name.partition(" ")
+            title = first.casefold().rstrip(".")
+            gender = HONORIFICS.get(title, "") if rest else ""
+            gender = gender or gender_of_name(rest if title in HONORIFICS and rest else name)
+        return self._state.add(name, kind, gender).id
+
+    def _type_of(self, spot: Spot) -> EntityType:
+        words = key_of(spot.text)
+        before = self._text[max(spot.start - 40, 0) : spot.start]
+        if len(words) > 1 and words[-1] in ENDINGS:
+            return ENDINGS[words[-1]]
+        if words[0] in HONORIFICS and len(words) > 1:
+            return "person"
+        if len(words) == 1 and words[0] in PLACES:
+            return "location"
+        if _NEAR_EMPLOYER.search(before):
+            return "organization"
+        if words[0] in GIVEN_NAMES and len(words) <= 3:
+            return "person"
+        if _GOES_TO.search(before):
+            return "location"
+        after = re.match(r"\s+(\w+)", self._text[spot.end : spot.end + 30])
+        is_actor = (
+            after is not None
+            and after[1] in PERSONAL_VERBS
+            and after[1] not in ("is", "was", "has", "had", "will")
+        )
+        return "person" if is_actor and not _NEAR_PLACE.search(before) else "unknown"
+
+    # ---- descriptions
+
+    def _by_description(self, i: int, spot: Spot) -> tuple[int, float] | None:
+        owner = self._owner(i, spot)
+        named = self._named_by(i, spot)
+        label = f"{spot.role} of"
+        if named is not None:
+            entity_id, is_surely = named
+            if owner is not None:
+                for unnamed in [one for one in self._with_role(label, owner) if not one.is_named]:
+                    if unnamed.id != entity_id:
+                        self._merge(entity_id, unnamed.id)
+                self._state.relate(entity_id, label, owner)
+            elif spot.role in ROLES:
+                self._state.note(entity_id, "title", spot.role, 0.8)
+            self._characterise(entity_id, spot.role)
+            return entity_id, 1.0 if is_surely else _BY_ROLE
+        if owner is not None:
+            candidates = self._with_role(label, owner)
+            if candidates:
+                return candidates[0].id, _BY_ROLE * (_RIVALRY if len(candidates) > 1 else 1.0)
+            return self._new_description(spot, owner), _NEW_DESCRIPTION
+        if spot.owner != "the":
+            return None
+        candidates = [one for one in self._recent() if self._has_role(one, spot.role)]
+        if candidates:
+            return candidates[0].id, _BY_ROLE_ALONE * (_RIVALRY if len(candidates) > 1 else 1.0)
+        if spot.role in KINDS:
+            candidates = [one for one in self._recent() if self._is_a(one, spot.role)]
+            if candidates:
+                return candidates[0].id, _BY_KIND * (_RIVALRY if len(candidates) > 1 else 1.0)
+            return None
+        return self._new_description(spot, None), _NEW_DESCRIPTION
+
+    def _owner(self, i: int, spot: Spot) -> int | None:
+        """Whose sister it is: USER, an entity, or None."""
+        if spot.owner in ("my", "our"):
+            return USER
+        if spot.owner == "the":
+            return None
+        if spot.owner == "":
+            before = self._spots[i - 1] if i else None
+            if before is None or not self._told or not before.is_possessive:
+                return None
+            return self._told[-1][1]
+        found = self._by_pronoun(spot)
+        for entity_id, _ in found[:1]:
+            self._take(spot, entity_id, _BY_PRONOUN)
+            self._found.pop()  # the description says more of this place
+            return entity_id
+        return None
+
+    def _named_by(self, i: int, spot: Spot) -> tuple[int, bool] | None:
+        """The entity whose name stands beside a description: my sister Anna; Anna is my sister."""
+        after = self._spots[i + 1] if i + 1 < len(self._spots) else None
+        if after is not None and after.kind == "name" and after.sentence == spot.sentence:
+            between = self._text[spot.end : after.start]
+            is_given = key_of(after.text)[:1] and key_of(after.text)[0] in GIVEN_NAMES
+            says = (
+                between == " "
+                or _IS_CALLED.fullmatch(between)
+                or (is_given and not after.is_possessive and _IS.fullmatch(between))
+                or (between == ", " and self._text[after.end : after.end + 1] in (",", ".", ""))
+            )
+            if says and not (between == " " and spot.is_possessive):
+                found = self._by_name(after)
+                if found is not None and self._may_have_role(found[0], spot.role):
+                    return found[0], True
+        if self._found and i:
+            before = self._spots[i - 1]
+            between = self._text[before.end : spot.start]
+            is_told = self._found[-1].start == before.start and before.sentence == spot.sentence
+            if before.kind != "description" and is_told and (_IS.fullmatch(between) or between == ", "):
+                entity_id = self._found[-1].entity_id
+                is_closed = between != ", " or self._text[spot.end : spot.end + 1] in (",", ".", "", "!", "?")
+                if is_closed and self._may_have_role(entity_id, spot.role):
+                    return entity_id, True
+        return None
+
+    def _may_have_role(self, entity_id: int, role: str) -> bool:
+        entity = self._state.entities[entity_id]
+        if role in ROLES:
+            return entity.type in ("person", "unknown")
+        return entity.type == "unknown" or KINDS[role] in ("unknown", entity.type) or entity.type == "person"
+
+    def _with_role(self, label: str, owner: int) -> list[Entity]:
+        """Those in that relation, the one mentioned last first."""
+        found = [
+            entity
+            for entity in self._state.entities.values()
+            if any(one.label == label and one.target == owner for one in entity.relations)
+        ]
+        return sorted(found, key=lambda entity: -entity.place)
+
+    def _new_description(self, spot: Spot, owner: int | None) -> int:
+        if owner is None:
+            name = f"the {spot.role}"
+        else:
+            whose = USER_NAME if owner == USER else self._state.entities[owner].name
+            name = f"{whose}'s {spot.role}"
+        entity = self._state.add(name, is_named=False)
+        if owner is not None:
+            self._state.relate(entity.id, f"{spot.role} of", owner)
+        self._characterise(entity.id, spot.role)
+        return entity.id
+
+    def _characterise(self, entity_id: int, role: str) -> None:
+        if role in ROLES:
+            self._state.characterise(entity_id, "person", ROLES[role])
+        elif role in KINDS:
+            self._state.characterise(entity_id, KINDS[role], PERSON_WORDS.get(role, ""))
+
+    def _merge(self, kept_id: int, gone_id: int) -> None:
+        self._state.merge(kept_id, gone_id)
+        self._told = [(n, kept_id if one == gone_id else one) for n, one in self._told]
+
+    @staticmethod
+    def _has_role(entity: Entity, role: str) -> bool:
+        title = entity.attribute("title")
+        return (
+            any(relation.label.split(" ", 1)[0] == role for relation in entity.relations)
+            or (title is not None and role in title.value.casefold().split())
+            or (not entity.is_named and entity.name.rsplit(" ", 1)[-1] == role)
+        )
+
+    @staticmethod
+    def _is_a(entity: Entity, kind: str) -> bool:
+        if kind in PERSON_WORDS:
+            return entity.type == "person" and PERSON_WORDS[kind] in (entity.gender, "")
+        return entity.type == KINDS[kind] and entity.type not in ("unknown", "object")
+
+    # ---- pronouns
+
+    def _by_pronoun(self, spot: Spot) -> list[tuple[int, float]]:
+        wanted = PRONOUNS.get(spot.owner, "")
+        if not wanted:
+            return []
+        if wanted == "p":
+            group = self._latest_group()
+            if group:
+                return [(entity_id, _BY_PRONOUN) for entity_id in group]
+        fitting = [one for one in self._by_recency(spot) if _agrees(one, wanted)]
+        if not fitting:
+            return []
+        chosen = fitting[0]
+        has_rival = any(
+            one.id != chosen.id and one.last_turn == chosen.last_turn and _agrees_as_well(one, chosen)
+            for one in fitting[1:]
+        )
+        if wanted in ("f", "m") and not has_rival:
+            self._state.characterise(
+                chosen.id, "person" if chosen.is_named else "unknown", "f" if wanted == "f" else "m"
+            )
+        return [(chosen.id, _BY_PRONOUN * (_RIVALRY if has_rival else 1.0))]
+
+    def _by_recency(self, spot: Spot) -> Iterator[Entity]:
+        """Of this text the latest sentence first and in it the first told, then what was in focus before."""
+        seen: set[int] = set()
+        sentences = sorted({n for n, _ in self._told if n <= spot.sentence}, reverse=True)
+        for sentence in sentences:
+            for n, entity_id in self._told:
+                if n == sentence and entity_id not in seen:
+                    seen.add(entity_id)
+                    yield self._state.entities[entity_id]
+        for entity in self._recent():
+            if entity.id not in seen:
+                yield entity
+
+    def _latest_group(self) -> list[int]:
+        """The people of the latest sentence that tells of more than one."""
+        for sentence in sorted({n for n, _ in self._told}, reverse=True):
+            people = dict.fromkeys(
+                entity_id
+                for n, entity_id in self._told
+                if n == sentence and self._state.entities[entity_id].type in ("person", "unknown")
+            )
+            if len(people) > 1:
+                return list(people)
+        turn = self._state.turn - 1
+        people = dict.fromkeys(
+            one.id for one in self._recent() if one.last_turn == turn and one.type == "person"
+        )
+        return list(reversed(people)) if len(people) > 1 and not self._told else []
+
+    def _recent(self) -> Iterator[Entity]:
+        """What was in focus, the one mentioned last first."""
+        for entity_id in reversed(list(self._state.recent)):
+            entity = self._state.entities[entity_id]
+            if self._state.turn - entity.last_turn > FOCUS_TURNS:
+                return
+            yield entity
+
+
+def _agrees(entity: Entity, wanted: str) -> bool:
+    if wanted == "n":
+        return entity.type != "person" and not (entity.type == "unknown" and entity.gender)
+    if wanted == "p":
+        return entity.type in ("person", "organization", "unknown")
+    return entity.type in ("person", "unknown") and entity.gender in (wanted, "")
+
+
+def _agrees_as_well(other: Entity, chosen: Entity) -> bool:
+    """Whether the pronoun fits the other as surely as the chosen one."""
+    sure, other_sure = (one.type != "unknown" and bool(one.gender) for one in (chosen, other))
+    return other_sure or not sure

@@ -1,0 +1,267 @@
+"""All that a registry knows at one moment. Entities are immutable: a copy is three copied dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from shepherd.entities.names import NameIndex
+from shepherd.entities.records import (
+    PRIVATE_ATTRIBUTES,
+    USER,
+    Attribute,
+    Entity,
+    EntityType,
+    Gender,
+    Known,
+    Mention,
+    Relation,
+)
+from shepherd.secrets import find_secrets
+
+__all__ = [
+    "DECAY",
+    "FOCUS_LEAST",
+    "FOCUS_TURNS",
+    "MENTION_GAIN",
+    "MOST_ENTITIES",
+    "State",
+    "salience_at",
+]
+
+NEW_SALIENCE = 1.0
+MENTION_GAIN = 0.5
+DECAY = 0.8
+FOCUS_LEAST = 0.1
+# Not named for so many turns, the most salient one is below FOCUS_LEAST: 0.8^10 = 0.107, 0.8^11 = 0.086.
+FOCUS_TURNS = 11
+
+MOST_ENTITIES = 2000
+_MOST_MENTIONS = 16
+_MOST_ATTRIBUTES = 24
+_MOST_RELATIONS = 16
+_MOST_ALIASES = 8
+_LONGEST_NAME, _LONGEST_VALUE = 120, 400
+
+
+def salience_at(entity: Entity, turn: int) -> float:
+    """Salience while `turn` is under way: the turns since the last mention have passed without one."""
+    passed = turn - entity.last_turn - 1
+    return entity.salience * DECAY**passed if passed > 0 else entity.salience
+
+
+@dataclass(slots=True)
+class State:
+    """Entities by id, their names, and their ids in the order of their last mention.
+
+    Whoever changes it owns it: a registry copies before a turn.
+    """
+
+    entities: dict[int, Entity] = field(default_factory=dict)
+    names: NameIndex = field(default_factory=NameIndex)
+    recent: dict[int, None] = field(default_factory=dict)
+    turn: int = 0
+    next_id: int = 1
+    next_place: int = 1
+
+    @classmethod
+    def of(cls, entities: Iterable[Entity], turn: int) -> State:
+        """The state of these entities, as they were kept."""
+        state = cls(turn=turn)
+        for entity in sorted(entities, key=lambda entity: entity.place):
+            state.entities[entity.id] = entity
+            state.recent[entity.id] = None
+            state.next_id = max(state.next_id, entity.id + 1)
+            state.next_place = max(state.next_place, entity.place + 1)
+            state._name(entity)
+        return state
+
+    @staticmethod
+    def names_of(known: Sequence[Known]) -> NameIndex:
+        """The names of what was known before; ids are places in that sequence."""
+        names = NameIndex()
+        for place, one in enumerate(known):
+            names.add(place, one.name, is_person=one.type == "person")
+            for alias in one.aliases:
+                names.add(place, alias, is_alias=True)
+        return names
+
+    def copy(self) -> State:
+        """Another one that can be changed."""
+        return State(
+            self.entities.copy(),
+            self.names.copy(),
+            self.recent.copy(),
+            self.turn,
+            self.next_id,
+            self.next_place,
+        )
+
+    # ---- changing
+
+    def add(
+        self,
+        name: str,
+        type: EntityType = "unknown",
+        gender: Gender = "",
+        *,
+        is_named: bool = True,
+        node_id: int = 0,
+        description: str = "",
+    ) -> Entity:
+        """A new entity that nothing has mentioned yet; the longest unmentioned one makes room for it."""
+        if len(self.entities) >= MOST_ENTITIES:
+            self.forget(next(iter(self.recent)))
+        entity = Entity(
+            self.next_id,
+            " ".join(name.split())[:_LONGEST_NAME],
+            type,
+            gender,
+            " ".join(description.split())[:_LONGEST_VALUE],
+            salience=0.0,
+            last_turn=self.turn,
+            place=self.next_place,
+            is_named=is_named,
+            node_id=node_id,
+        )
+        self.next_id += 1
+        self.next_place += 1
+        self.entities[entity.id] = entity
+        self.recent[entity.id] = None
+        self._name(entity)
+        return entity
+
+    def mention(self, entity_id: int, text: str) -> None:
+        """Counts a mention: full salience for a new entity, and half of it more for another."""
+        entity = self.entities[entity_id]
+        if entity.n_mentions == 0:
+            salience = NEW_SALIENCE
+        else:
+            salience = min(NEW_SALIENCE, salience_at(entity, self.turn) + MENTION_GAIN)
+        mentions = entity.mentions
+        if mentions and mentions[-1].turn == self.turn:
+            last = mentions[-1]
+            mentions = (*mentions[:-1], replace(last, n=last.n + 1))
+        else:
+            mentions = (*mentions[1 - _MOST_MENTIONS :], Mention(self.turn, text[:_LONGEST_NAME]))
+        self.entities[entity_id] = replace(
+            entity,
+            mentions=mentions,
+            n_mentions=entity.n_mentions + 1,
+            salience=salience,
+            last_turn=self.turn,
+            place=self.next_place,
+        )
+        self.next_place += 1
+        self.recent.pop(entity_id, None)
+        self.recent[entity_id] = None
+
+    def note(
+        self, entity_id: int, name: str, value: str, confidence: float = 1.0, private: bool | None = None
+    ) -> None:
+        """Notes an attribute; a secret is not noted, nor what is less sure than what is known."""
+        name, value = " ".join(name.split()).casefold(), " ".join(value.split())
+        if not name or not value or find_secrets(f"{name} is {value}"):
+            return
+        entity = self.entities[entity_id]
+        known = entity.attribute(name)
+        if known is not None and known.confidence > confidence:
+            return
+        hidden = name in PRIVATE_ATTRIBUTES if private is None else private
+        new = Attribute(name[:_LONGEST_NAME], value[:_LONGEST_VALUE], confidence, self.turn, hidden)
+        others = [attribute for attribute in entity.attributes if attribute.name != new.name]
+        self.entities[entity_id] = replace(entity, attributes=(*others, new)[-_MOST_ATTRIBUTES:])
+
+    def relate(self, entity_id: int, label: str, target: int) -> None:
+        """Notes a relation, once."""
+        entity = self.entities[entity_id]
+        if target == entity_id or (target != USER and target not in self.entities):
+            return
+        if any(known.label == label and known.target == target for known in entity.relations):
+            return
+        relations = (*entity.relations, Relation(label[:_LONGEST_NAME], target, self.turn))
+        self.entities[entity_id] = replace(entity, relations=relations[-_MOST_RELATIONS:])
+
+    def describe(self, entity_id: int, description: str) -> None:
+        """Gives an entity a description in a few words."""
+        said = " ".join(description.split())[:_LONGEST_VALUE]
+        self.entities[entity_id] = replace(self.entities[entity_id], description=said)
+
+    def rename(self, entity_id: int, name: str) -> None:
+        """Gives an entity its name, or a longer one; the old name, if it was one, becomes an alias."""
+        entity = self.entities[entity_id]
+        aliases = entity.aliases
+        if entity.is_named and entity.name != name and entity.name not in aliases:
+            aliases = (*aliases, entity.name)[-_MOST_ALIASES:]
+        self.names.remove(entity_id, (entity.name, *entity.aliases))
+        renamed = replace(entity, name=name[:_LONGEST_NAME], aliases=aliases, is_named=True)
+        self.entities[entity_id] = renamed
+        self._name(renamed)
+
+    def alias(self, entity_id: int, name: str) -> None:
+        """Makes an entity known by another name, too."""
+        entity = self.entities[entity_id]
+        if name == entity.name or name in entity.aliases:
+            return
+        self.entities[entity_id] = replace(entity, aliases=(*entity.aliases, name)[-_MOST_ALIASES:])
+        self.names.add(entity_id, name, is_alias=True)
+
+    def characterise(self, entity_id: int, type: EntityType = "unknown", gender: Gender = "") -> None:
+        """Notes type and gender where they are not known."""
+        entity = self.entities[entity_id]
+        wanted = type if entity.type == "unknown" else entity.type
+        agreed = entity.gender or gender
+        if (wanted, agreed) != (entity.type, entity.gender):
+            changed = replace(entity, type=wanted, gender=agreed)
+            self.entities[entity_id] = changed
+            if wanted == "person" and entity.type != "person":
+                self._name(changed)
+
+    def merge(self, kept_id: int, gone_id: int) -> None:
+        """Makes one of two that turned out to be the same: what is known of either is known of the first."""
+        kept, gone = self.entities[kept_id], self.entities[gone_id]
+        self.forget(gone_id, by=kept_id)
+        kept = self.entities[kept_id]
+        names = {attribute.name for attribute in kept.attributes}
+        aliases = dict.fromkeys((*kept.aliases, *((gone.name,) if gone.is_named else ()), *gone.aliases))
+        aliases.pop(kept.name, None)
+        own = [relation for relation in gone.relations if relation.target != kept_id]
+        known = {(relation.label, relation.target) for relation in kept.relations}
+        merged = replace(
+            kept,
+            type=kept.type if kept.type != "unknown" else gone.type,
+            gender=kept.gender or gone.gender,
+            description=kept.description or gone.description,
+            aliases=tuple(aliases)[-_MOST_ALIASES:],
+            attributes=(*(one for one in gone.attributes if one.name not in names), *kept.attributes)[
+                -_MOST_ATTRIBUTES:
+            ],
+            relations=(*kept.relations, *(one for one in own if (one.label, one.target) not in known))[
+                -_MOST_RELATIONS:
+            ],
+            node_id=kept.node_id or gone.node_id,
+        )
+        self.entities[kept_id] = merged
+        self._name(merged)
+
+    def forget(self, entity_id: int, *, by: int | None = None) -> None:
+        """Takes an entity out; relations to it go to `by`, or go."""
+        gone = self.entities.pop(entity_id)
+        self.recent.pop(entity_id, None)
+        self.names.remove(entity_id, (gone.name, *gone.aliases))
+        for other in list(self.entities.values()):
+            if any(relation.target == entity_id for relation in other.relations):
+                pairs = (
+                    relation if relation.target != entity_id else replace(relation, target=by or USER)
+                    for relation in other.relations
+                    if relation.target != entity_id or by is not None
+                )
+                kept = tuple(relation for relation in pairs if relation.target != other.id)
+                self.entities[other.id] = replace(other, relations=kept)
+
+    def _name(self, entity: Entity) -> None:
+        if not entity.is_named:
+            return
+        self.names.add(entity.id, entity.name, is_person=entity.type == "person")
+        for alias in entity.aliases:
+            self.names.add(entity.id, alias, is_alias=True)
