@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 import sys
@@ -290,6 +291,12 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
 @pytest.mark.parametrize(
     ("typed", "shown"),
     [
+        ("/save", "nothing has been said yet"),
+        ("/config n_ctx 8", "n_ctx does not change while a conversation runs"),
+        ("/config top_kk 8", "did you mean top_k"),
+        ("/config top_k many", "top_k: expected a whole number"),
+        ("/config", "max_tokens"),
+        ("/model", "tiny-scripted, window of 4,096 tokens"),
         ("/memroy", "there is no command /memroy.*did you mean /memory"),
         ("/etc/fstab", "there is no command /etc/fstab.*written with two"),
         ("/forget", r"usage: /forget"),
@@ -322,6 +329,53 @@ def test_a_message_may_begin_with_a_slash(terminal, model, typed, message, sheph
     chat.end()
 
     assert f"\t{message}\t" in shepherd("memory", "list").stdout
+
+
+def test_a_conversation_is_saved_once_without_what_memory_appended(terminal, model, shepherd, tmp_path):
+    shepherd("facts", "set", "name", "Steve")
+    file = tmp_path / "said.json"
+    chat = terminal("-m", model)
+    chat.type("what is my name")
+    chat.prompt()
+
+    chat.type(f"/save {file}")
+    chat.expect("2 messages saved in")
+    chat.prompt()
+    chat.type(f"/save {file}")
+    chat.expect("exists already")
+
+    said = json.loads(file.read_text(encoding="utf-8"))["messages"]
+    assert said == [
+        {"role": "user", "content": "what is my name"},
+        {"role": "assistant", "content": ANSWER},
+    ]
+
+
+def test_a_setting_holds_from_the_next_answer_on_and_for_this_conversation_alone(
+    terminal, endless_model, shepherd
+):
+    chat = terminal("-m", endless_model)
+
+    chat.type("/config max_tokens 3")
+    chat.expect("max_tokens = 3 in this conversation")
+    chat.prompt()
+    chat.type("hello")
+
+    chat.expect("wrote 3 .* cut at the longest allowed answer")
+    assert shepherd("config", "get", "max_tokens").stdout == "1024\n"
+
+
+def test_another_model_goes_on_with_the_conversation(terminal, model, endless_model):
+    chat = terminal("-m", endless_model, "--max-tokens", "8")
+    chat.type("hello")
+    chat.prompt()
+
+    chat.type(f"/model {model}")
+    chat.expect("tiny-scripted answers from here on")
+    chat.prompt()
+    chat.type("and you?")
+
+    assert ANSWER in chat.expect("wrote .*\n")
 
 
 def test_undo_and_clear_change_the_conversation(terminal, model):

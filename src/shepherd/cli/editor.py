@@ -61,11 +61,11 @@ class Editor:
             self._cleared = False
             return text
 
-    def ask(self, label: str, text: str) -> str | None:
-        """A line to edit that begins as `text`; None when the user gave up. Not kept in the history."""
+    def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
+        """The texts, one after the other, as lines to edit; None when the user gave up. In no history."""
         session: PromptSession[str] = PromptSession(history=InMemoryHistory(), multiline=False)
         try:
-            return session.prompt(label, default=text)
+            return {name: session.prompt(f"{name}: ", default=text) for name, text in texts.items()}
         except (EOFError, KeyboardInterrupt):
             return None
 

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from shepherd.cli.explain import explain_injection, explain_stats, list_facts, list_memories
 from shepherd.cli.jobs import summary as learned_in_words
 from shepherd.cli.parsing import near_miss
 from shepherd.cli.render import Screen, counted
+from shepherd.cli.slash_settings import change_model, change_setting, save_conversation
 from shepherd.errors import UsageError
 from shepherd.types import MemoryRecord
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
-    from shepherd.cli.editor import Editor
     from shepherd.memory import Memory
     from shepherd.session import Session
 
-__all__ = ["COMMANDS", "Chat", "Command"]
+__all__ = ["COMMANDS", "Chat", "Command", "Reviser"]
 
 _LISTED = 10
+
+
+class Reviser(Protocol):
+    """Whoever can let the user change texts: a prompt, a dialog."""
+
+    def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
+        """The texts under the same labels, as the user wants them; None when the user gave up."""
 
 
 class Chat:
@@ -31,7 +38,7 @@ class Chat:
         self,
         assistant: Assistant,
         screen: Screen,
-        editor: Editor | None = None,
+        editor: Reviser | None = None,
         *,
         session: Session | None = None,
     ) -> None:
@@ -180,12 +187,11 @@ def _edit(chat: Chat, argument: str) -> None:
     record = chat.record(argument, COMMANDS["edit"].usage)
     if chat.editor is None:
         raise UsageError("editing needs a terminal", hint=f"shepherd memory edit {record.id}")
-    question = chat.editor.ask("question: ", record.question)
-    answer = None if question is None else chat.editor.ask("answer: ", record.answer)
-    if question is None or answer is None:
+    revised = chat.editor.revise({"question": record.question, "answer": record.answer})
+    if revised is None:
         chat.screen.note("unchanged")
         return
-    chat.memory.edit_memory(record.id, question=question, answer=answer, user_id=chat.user)
+    chat.memory.edit_memory(record.id, **revised, user_id=chat.user)
     chat.screen.note("changed")
 
 
@@ -262,8 +268,11 @@ COMMANDS: dict[str, Command] = {
     "pin": Command("/pin NUMBER", "keep a memory for good, or no longer", _pin),
     "private": Command("/private [on|off]", "recall nothing and keep nothing until switched back", _private),
     "provider": Command("/provider [NAME [MODEL]]", "who may answer, or go on with another one", _provider),
+    "model": Command("/model [NAME]", "which model answers, or go on with another one", change_model),
+    "config": Command("/config [KEY [VALUE]]", "settings of this conversation", change_setting),
     "tools": Command("/tools", "what the model may do by itself", _tools),
     "clear": Command("/clear", "begin a new conversation", _clear),
+    "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
     "undo": Command("/undo", "take the last message and its answer back", _undo),
     "help": Command("/help", "this list", _help),
     "quit": Command("/quit", "end, as Ctrl-D does", _quit),
