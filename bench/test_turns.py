@@ -49,12 +49,10 @@ Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
 
 _TIMES = ("first_ms", "inner_first_ms", "turn_ms", "inner_turn_ms", "cpu_ms")
-# Where llama-server decodes four tokens less. It keeps a checkpoint a little before the end of the prompt; ours
-# lies behind the messages, where a template's change of what asks for an answer cannot spoil it.
+# Where llama-server decodes four tokens less. It keeps a checkpoint a little before the end of the prompt;
+# ours lies behind the messages, where a template's change of what asks for an answer cannot spoil it.
 _LOST = {
-    (kind, scenario)
-    for kind in ("hybrid", "recurrent")
-    for scenario in ("thinking dropped", "long answer")
+    (kind, scenario) for kind in ("hybrid", "recurrent") for scenario in ("thinking dropped", "long answer")
 }
 
 
