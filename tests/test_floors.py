@@ -21,6 +21,7 @@ FLOORS = [
     {"opening"},
     {"asynchronous"},
     {"assistant"},
+    {"events"},
     {"tools"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"entities"},

@@ -1,4 +1,4 @@
-"""One turn, from message to answer: recall, prompt, generate, tools, record, archive. Only here is the order
+"""One turn, from message to answer: plan, prompt, generate, tools, record, archive. Only here is the order
 known.
 
 A turn that fails or is abandoned leaves the conversation as it was before it. A memory that fails costs a
@@ -7,109 +7,65 @@ warning, never the answer.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd._native.text import STOP_WORDS, keywords, stem
 from shepherd.config import Config
 from shepherd.context import (
+    DEFAULT_TOKENS,
+    NO_ROOM_FOR_MEMORY,
+    Compaction,
+    Draft,
     Exchange,
+    Keeper,
+    OneShot,
+    Plan,
+    Planner,
+    Room,
+    Snapshot,
+    Summarizer,
+    Summary,
     SystemPrompt,
     added_stats,
-    assemble,
-    evict,
-    inject,
+    is_statement,
     messages_of,
     paired,
-    render_system,
     strip_tails,
     tails_to_strip,
+    take_snapshot,
 )
-from shepherd.errors import ContextOverflowError, ShepherdError, UsageError
-from shepherd.memory import Memory, Turn
-from shepherd.tools import Toolbox, ToolResult, memory_tools
-from shepherd.types import ANONYMOUS_USERS, Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
+from shepherd.errors import ContextOverflowError, ShepherdError, StoreError, UsageError
+from shepherd.events import Delta, Event, Finished, Recalled, Warned
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.tools import Toolbox, ToolResult, conversation_tools
+from shepherd.types import ANONYMOUS_USERS, Message, Sampling, Tool, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel, Reply
 
-__all__ = ["Assistant", "Delta", "Event", "Finished", "Recalled", "ToolResult", "Warned"]
+__all__ = [
+    "Assistant",
+    "Delta",
+    "Event",
+    "Finished",
+    "Recalled",
+    "ToolResult",
+    "Warned",
+    "is_statement",
+    "message_of",
+]
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
-_SMALL_TALK = (
-    "bye", "cheers", "fine", "good", "goodbye", "great", "hello", "hey", "hi", "morning", "evening", "night",
-    "nice", "no", "ok", "okay", "sorry", "sure", "thanks", "thank", "welcome", "yeah", "yep", "yes",
-)  # fmt: skip
-# A text of nothing but stop words has them as its keywords, stemmed.
-_FILLER = frozenset().union(*({word, stem(word)} for word in (*STOP_WORDS, *_SMALL_TALK)))
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
-# About what a template writes around a message.
-_FRAME_TOKENS = 8
-# No tokenizer has longer tokens, but for a few runs of blanks.
-_MOST_CHARS_PER_TOKEN = 256
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """What memory adds to this message; comes once, before the first piece of the answer."""
-
-    injection: Injection
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """A piece of the answer, as it is generated."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    """Something failed that the answer does not depend on."""
-
-    message: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The answer, and what the turn cost; its last event, unless it raised.
-
-    What was said before a tool was called came as Delta, and is no part of the answer.
-    """
-
-    answer: str
-    stats: TurnStats
-    injection: Injection
-
-
-Event = Recalled | Delta | Thought | ToolCall | ToolResult | Warned | Finished
-
-
-@dataclass(slots=True)
-class _Turn:
-    """A turn on its way; becomes an Exchange when it ends well. `history` is what goes before its message.
-
-    `steps`: what came after it so far, calls of tools and their results. `stats`: what that cost.
-    """
-
-    message: Message
-    history: list[Message] = field(default_factory=list)
-    steps: list[Message] = field(default_factory=list)
-    stats: TurnStats | None = None
-    evicted: list[Exchange] = field(default_factory=list)
-    injection: Injection = field(default_factory=Injection)
-    warnings: list[Warned] = field(default_factory=list)
-    private: bool = False
 
 
 class Assistant:
@@ -117,8 +73,9 @@ class Assistant:
 
     One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
     what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
-    says is queued for it, in the transaction that stores the message. `on_evicted` is told, after the turn,
-    of the messages that left the window, oldest first. `engine` may run elsewhere; see `switch`.
+    says is queued for it, in the transaction that stores the message. With a `summarizer`, turns that leave
+    the window are summed up before. `on_evicted` is told, after the turn, of the messages that left the
+    window, oldest first. `engine` may run elsewhere; see `switch`.
     With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else.
     """
 
@@ -131,26 +88,35 @@ class Assistant:
         user_id: str = "",
         writes_memory: bool = True,
         extraction: ExtractionWorker | None = None,
+        summarizer: Summarizer | None = None,
         on_evicted: Callable[[Sequence[Message]], None] | None = None,
     ) -> None:
-        self.engine = engine
-        self.memory = memory
-        self.config = config or Config()
-        self.user_id = user_id or self.config.effective_user_id
+        self._config = config or Config()
+        self.user_id = user_id or self._config.effective_user_id
         self.private = False
-        self.is_forgetful = False
-        self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
-        self.extraction = extraction if self._writes_memory else None
-        self.session_id: str | None = None
         self.last: Finished | None = None
         self._on_evicted = on_evicted
         self._exchanges: list[Exchange] = []
         self._has_evicted = False
-        self._system = self._render_system()
-        self._toolbox = self._open_toolbox()
+        self._compaction = Compaction(verbatim=self.config.history_verbatim_turns)
         self._turn_lock = threading.Lock()
         self._cancelled = threading.Event()
         self._generation: Reply | None = None
+        self._open(engine, memory, writes_memory, extraction, summarizer, forgetful=False)
+
+    # ---- what it is
+
+    @property
+    def config(self) -> Config:
+        """The settings; others hold from the next message on, those of system prompt and tools later."""
+        return self._config
+
+    @config.setter
+    def config(self, config: Config) -> None:
+        self._planner.use(config)
+        self._config = config
+        self._room.max_tokens, self._room.retention = config.max_tokens, config.injection_retention
+        self._keeper.archives = config.archive_turns
 
     @property
     def recalls(self) -> bool:
@@ -160,8 +126,18 @@ class Assistant:
 
     @property
     def system_prompt(self) -> SystemPrompt:
-        """P0 to P2, fixed until `clear()`."""
-        return self._system
+        """P0 to P2, fixed until `clear()`, `refresh_context()`, a compaction or another model."""
+        return self._snapshot.system
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the system prompt was made of."""
+        return self._snapshot
+
+    @property
+    def last_plan(self) -> Plan | None:
+        """What the last turn showed the model, with tokens by category; None before the first."""
+        return None if self.last is None else self.last.plan
 
     @property
     def history(self) -> list[Message]:
@@ -173,6 +149,23 @@ class Assistant:
         """What the model may call; fixed until `clear()` or `switch()`."""
         return () if self._toolbox is None else self._toolbox.tools
 
+    @property
+    def session_id(self) -> str | None:
+        """Where the conversation is stored, once something of it is."""
+        return self._keeper.session_id
+
+    @property
+    def extraction(self) -> ExtractionWorker | None:
+        """Who learns from what is said."""
+        return self._extraction if self._keeper.learner is not None else None
+
+    @property
+    def knowledge(self) -> Knowledge | None:
+        """What the user keeps on purpose; None where nothing of it may be read."""
+        return self._knowledge
+
+    # ---- a turn
+
     def ask(self, text: str) -> Iterator[Event]:
         """The events of one turn, as they happen: Recalled, then Deltas, then Finished; Warned at any time.
 
@@ -183,16 +176,13 @@ class Assistant:
         while another turn is under way; the conversation is then as it was. Closing the iterator early
         abandons the turn; `cancel()` ends the answer and keeps what there is of it.
         """
-        if not self._turn_lock.acquire(blocking=False):
-            raise UsageError(
-                "this conversation is busy with another answer", hint="wait for it, or cancel it"
-            )
-        try:
-            self._cancelled.clear()
-            yield from self._run(_Turn(Message("user", text), private=self.private or self.is_forgetful))
-        finally:
-            self._generation = None
-            self._turn_lock.release()
+        with self._alone("another answer", "wait for it, or cancel it"):
+            try:
+                self._cancelled.clear()
+                private = self.private or self.is_forgetful
+                yield from self._run(Draft(Message("user", text), self._snapshot, private=private))
+            finally:
+                self._generation = None
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
@@ -201,6 +191,27 @@ class Assistant:
         if generation is not None:
             generation.cancel()
 
+    def inject_context(
+        self, question: str, *, max_tokens: int = DEFAULT_TOKENS, times: bool = False
+    ) -> OneShot:
+        """One prompt for `question` with all that this conversation and the user's memory know about it.
+
+        Its `text` has the sections [SYSTEM], [CONTEXT], [KNOWLEDGE] and [USER] and at most `max_tokens` of
+        the model's tokens. Nothing is generated, kept or changed. With `times` turns are told with the clock.
+        Raises ContextOverflowError when system part and question alone are longer.
+        """
+        return self._planner.one_shot(
+            question,
+            self._exchanges,
+            summary=self._compaction.summary,
+            max_tokens=max_tokens,
+            count=self._room.count,
+            times=times,
+            private=self.private or self.is_forgetful,
+        )
+
+    # ---- between turns
+
     def switch(
         self,
         engine: ChatModel,
@@ -208,6 +219,7 @@ class Assistant:
         memory: Memory | None,
         writes_memory: bool = True,
         extraction: ExtractionWorker | None = None,
+        summarizer: Summarizer | None = None,
         forgetful: bool = False,
     ) -> None:
         """Go on with another model, between two turns, under the rules of memory that hold for it.
@@ -215,21 +227,21 @@ class Assistant:
         With `forgetful` nothing is recalled or kept while it answers, and what was appended from memory to
         earlier messages is taken off: this model does not get to see it.
         """
-        if not self._turn_lock.acquire(blocking=False):
-            raise UsageError("this conversation is busy with an answer", hint="wait for it, or cancel it")
-        try:
-            self._release_extraction()
-            self.engine, self.memory, self.is_forgetful = engine, memory, forgetful
-            self._writes_memory = writes_memory and self.user_id not in ANONYMOUS_USERS
-            self.extraction = extraction if self._writes_memory else None
+        with self._alone("an answer", "wait for it, or cancel it"):
+            self._keeper.release()
             if forgetful:
                 strip_tails(tails_to_strip(self.history, "strip", engine.window_tokens))
             for message in self.history:
                 message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
-            self._system = self._render_system()
-            self._toolbox = self._open_toolbox()
-        finally:
-            self._turn_lock.release()
+            session = self._keeper.session_id
+            self._open(engine, memory, writes_memory, extraction, summarizer, forgetful=forgetful)
+            self._keeper.session_id = session
+
+    def refresh_context(self) -> Snapshot:
+        """Take the snapshot anew: preferences and background as they are now. All is read again once."""
+        with self._alone("an answer", "wait for it, or cancel it"):
+            self._snapshot = self._take_snapshot(self._compaction.summary)
+            return self._snapshot
 
     def undo(self) -> str | None:
         """Take the last exchange back, in the stored session and in memory too; gives the user's text.
@@ -240,22 +252,21 @@ class Assistant:
             return None
         exchange = self._exchanges.pop()
         self.last = None
-        if self.memory is not None:
-            if exchange.in_session and self.session_id:
-                self.memory.delete_last_turn(self.session_id, self.user_id)
-            if exchange.memory_id is not None:
-                self.memory.delete_memory(exchange.memory_id, self.user_id)
+        self._compaction.cancel()
+        self._keeper.take_back(exchange)
         return exchange.user.raw
 
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored one stay."""
         self._exchanges.clear()
         self._has_evicted = False
-        self._release_extraction()
-        self.session_id = None
         self.last = None
-        self._system = self._render_system()
+        self._keeper.release()
+        self._keeper.session_id = None
+        self._compaction.reset()
         self._toolbox = self._open_toolbox()
+        self._room = self._open_room()
+        self._snapshot = self._take_snapshot(Summary())
 
     def resume(self) -> int:
         """Go on with this user's latest stored conversation; gives the number of its exchanges."""
@@ -266,267 +277,260 @@ class Assistant:
         self.clear()
         latest = self.memory.list_sessions(self.user_id, limit=1)
         if latest:
-            self.session_id = latest[0].id
-            self._exchanges = paired(self.memory.load_session(self.session_id, self.user_id))
+            self._keeper.session_id = latest[0].id
+            self._exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
         return len(self._exchanges)
 
-    def _run(self, turn: _Turn) -> Iterator[Event]:
-        turn.history = self.history
-        strip_tails(tails_to_strip(turn.history, self.config.injection_retention, self.engine.window_tokens))
-        self._recall(turn)
-        self._make_room(turn)
-        generation = yield from self._answer(turn)
-        exchange = self._record(turn, generation)
-        stats = _with_recall(turn.stats or generation.stats, turn.injection.recall_us / 1000)
-        stats = replace(stats, evicted_turns=len(turn.evicted))
-        self.last = Finished(generation.text, stats, turn.injection)
+    # ---- the order of a turn
+
+    def _run(self, draft: Draft) -> Iterator[Event]:
+        draft.history = self.history
+        self._room.strip_by_habit(draft)
+        session = self.session_id or ""
+        self._planner.plan(draft, self._room, self._exchanges, session=session, since=self._since())
+        if draft.injection:
+            _log.debug("[prompt+context] %s", draft.message.sent)
+        self._make_room(draft)
+        generation = yield from self._answer(draft)
+        exchange = self._record(draft, generation)
+        stats = _with_recall(draft.stats or generation.stats, draft.injection.recall_us / 1000)
+        stats = replace(stats, evicted_turns=len(draft.leaving))
+        self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
-            self._store(turn, exchange, archive=stats.finish_reason != "cancelled")
-            self._let_go(turn)
-        turn.warnings.extend(Warned(text) for text in stats.warnings)
-        yield from _drain(turn.warnings)
+            self._store(draft, exchange, archive=stats.finish_reason != "cancelled")
+            self._let_go(draft)
+            self._compaction.prepare(self._exchanges, self._room, _history_share(draft.plan))
+        draft.notes.extend((text, "") for text in stats.warnings)
+        yield from _warned(draft)
         yield self.last
 
-    def _answer(self, turn: _Turn) -> Generator[Event, None, Reply]:
+    def _since(self) -> int:
+        # What left the window is no longer in front of the model, and may be recalled.
+        return self._exchanges[0].user.created_at if self._has_evicted and self._exchanges else 0
+
+    def _make_room(self, draft: Draft, prompt_tokens: int = 0) -> None:
+        """Fold what is due into the summary, with a new snapshot; let go of more where that is not enough."""
+        folded = self._compaction.fold(draft, self._exchanges, self._room, _history_share(draft.plan))
+        if folded is not None and not draft.leaving:
+            draft.is_folded = folded.summary != self._compaction.summary
+            draft.let_leave(self._exchanges[: folded.turns])
+            self._room.strip_all(draft)
+            draft.snapshot = self._take_snapshot(folded.summary, draft)
+        self._room.make(draft, self._exchanges, prompt_tokens)
+
+    def _answer(self, draft: Draft) -> Generator[Event, None, Reply]:
         """Let the model answer, and go on with the results while it calls tools; gives its last answer."""
         while True:
-            with self._generate(turn) as generation:
+            with self._generate(draft) as generation:
                 self._generation = generation
                 if self._cancelled.is_set():
                     generation.cancel()
-                if not turn.steps:
-                    yield Recalled(turn.injection)
-                yield from _drain(turn.warnings)
+                if not draft.steps:
+                    yield Recalled(draft.injection, draft.plan)
+                yield from _warned(draft)
                 for piece in generation:
                     yield Delta(piece) if isinstance(piece, str) else piece
             stats = generation.stats
-            turn.stats = stats if turn.stats is None else added_stats(turn.stats, stats)
+            draft.stats = stats if draft.stats is None else added_stats(draft.stats, stats)
             if self._toolbox is None or not generation.tool_calls or stats.finish_reason == "cancelled":
                 return generation
-            if sum(bool(step.tool_calls) for step in turn.steps) >= self.config.tool_rounds:
+            if sum(bool(step.tool_calls) for step in draft.steps) >= self.config.tool_rounds:
                 text = f"the model has called tools {self.config.tool_rounds} times and wants to go on"
-                turn.warnings.append(Warned(text, "the setting tool_rounds allows more"))
+                draft.notes.append((text, "the setting tool_rounds allows more"))
                 return generation
-            yield from self._call_tools(turn, self._toolbox, generation)
+            yield from self._call_tools(draft, self._toolbox, generation)
 
-    def _call_tools(self, turn: _Turn, toolbox: Toolbox, generation: Reply) -> Iterator[Event]:
+    def _call_tools(self, draft: Draft, toolbox: Toolbox, generation: Reply) -> Iterator[Event]:
         """Carry out what an answer calls; both become steps of the turn."""
-        turn.steps.append(message_of(generation, calls=generation.tool_calls))
+        draft.steps.append(message_of(generation, calls=generation.tool_calls))
         for call in generation.tool_calls:
             if self._cancelled.is_set():
                 result = ToolResult(call.id, call.name, '{"error": "the user has stopped it"}', failed=True)
             else:
                 result = toolbox.call(call)
             if result.error is not None:
-                turn.warnings.append(Warned(f"{call.name} failed: {result.error}", result.error.hint))
-            turn.steps.append(Message("tool", result.text, tool_call_id=call.id))
+                draft.notes.append((f"{call.name} failed: {result.error}", result.error.hint))
+            draft.steps.append(Message("tool", result.text, tool_call_id=call.id))
             yield result
 
-    def _recall(self, turn: _Turn) -> None:
-        # What left the window is no longer in front of the model, and may be recalled.
-        since = self._exchanges[0].user.created_at if self._has_evicted and self._exchanges else 0
-        injection = self._attempt(
-            turn,
-            "recall",
-            lambda: inject(
-                [*turn.history, turn.message],
-                memory=self.memory,
-                user_id=self.user_id,
-                session_id=self.session_id or "",
-                session_since=since,
-                enabled=self.config.injection_enabled and not turn.private,
-            ),
-        )
-        turn.injection = Injection() if injection is None else injection
-        if turn.injection:
-            _log.debug("[prompt+context] %s", turn.message.sent)
-
-    def _make_room(self, turn: _Turn, prompt_tokens: int = 0) -> None:
-        """Let the oldest turns go when the window is full; old tails first, since the prefix moves anyway.
-
-        `prompt_tokens`: what the engine found, where our counts were less.
-        """
-        if self.config.injection_retention != "keep" and self._leaving(turn, prompt_tokens):
-            strip_tails(tails_to_strip(turn.history, "strip", self.engine.window_tokens))
-        leaving = self._leaving(turn, prompt_tokens)
-        gone = {id(turn.history[i - 1]) for i in leaving}  # the first is the system prompt
-        turn.history = [message for message in turn.history if id(message) not in gone]
-        turn.evicted += [exchange for exchange in self._exchanges if id(exchange.user) in gone]
-
-    def _leaving(self, turn: _Turn, prompt_tokens: int) -> list[int]:
-        messages = [*assemble(self._system, turn.history, turn.message), *turn.steps]
-        tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in self.tools])
-
-        def leaving(counts: list[int]) -> list[int]:
-            window, longest = self.engine.window_tokens, self.config.max_tokens
-            return evict(messages, counts, window_tokens=window, max_tokens=longest)
-
-        # No token is empty: most turns need no counting.
-        at_most = [m.tokens or len(_told(m).encode("utf-8", "replace")) + _FRAME_TOKENS for m in messages]
-        at_most[0] += len(tools)
-        if not prompt_tokens and not leaving(at_most):
-            return []
-        counts = [message.tokens or self._count(_told(message)) for message in messages]
-        counts[0] += self._count(tools) if self.tools else 0
-        total = sum(counts)
-        if 0 < total < prompt_tokens:
-            counts = [-(-count * prompt_tokens // total) for count in counts]
-        return leaving(counts)
-
-    def _count(self, text: str) -> int:
-        """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""
-        window = self.engine.window_tokens
-        if len(text) >= window * _MOST_CHARS_PER_TOKEN:
-            return window
-        return self.engine.count_tokens(text) + _FRAME_TOKENS
-
-    def _generate(self, turn: _Turn) -> Reply:
+    def _generate(self, draft: Draft) -> Reply:
         """Start the answer; where the window is too small, much gives way before the turn is refused."""
-        ways: tuple[Callable[[_Turn, ContextOverflowError], None], ...]
+        ways: tuple[Callable[[Draft, ContextOverflowError], None], ...]
         ways = (self._strip_old_tails, self._evict_more, self._evict_more, self._drop_tail)
         for give_way in ways:
             try:
-                return self._begin(turn)
+                return self._begin(draft)
             except ContextOverflowError as error:
-                give_way(turn, error)
-        return self._begin(turn)
+                give_way(draft, error)
+        return self._begin(draft)
 
-    def _strip_old_tails(self, turn: _Turn, _: ContextOverflowError) -> None:
-        if self.config.injection_retention != "keep":
-            strip_tails(tails_to_strip(turn.history, "strip", self.engine.window_tokens))
+    def _strip_old_tails(self, draft: Draft, _: ContextOverflowError) -> None:
+        self._room.strip_all(draft)
 
-    def _evict_more(self, turn: _Turn, error: ContextOverflowError) -> None:
-        self._make_room(turn, error.prompt_tokens)
+    def _evict_more(self, draft: Draft, error: ContextOverflowError) -> None:
+        self._room.make(draft, self._exchanges, error.prompt_tokens)
 
-    def _drop_tail(self, turn: _Turn, _: ContextOverflowError) -> None:
-        if turn.injection:
-            turn.message.sent, turn.message.injected, turn.injection = turn.message.raw, None, Injection()
-            turn.warnings.append(
-                Warned("the window has no room for memory in this turn", "/clear starts afresh")
-            )
+    def _drop_tail(self, draft: Draft, _: ContextOverflowError) -> None:
+        if draft.injection:
+            draft.drop_tail()
+            draft.notes.append(NO_ROOM_FOR_MEMORY)
 
-    def _begin(self, turn: _Turn) -> Reply:
+    def _begin(self, draft: Draft) -> Reply:
         return self.engine.generate(
-            [*assemble(self._system, turn.history, turn.message), *turn.steps],
+            draft.prompt,
             sampling=_sampling(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
             tools=self.tools,
         )
 
-    def _record(self, turn: _Turn, generation: Reply) -> Exchange | None:
+    def _record(self, draft: Draft, generation: Reply) -> Exchange | None:
         """Make the turn part of the conversation, unless it was cancelled before the answer's first piece."""
-        if not generation.text and generation.stats.finish_reason == "cancelled" and not turn.steps:
+        if not generation.text and generation.stats.finish_reason == "cancelled" and not draft.steps:
             return None
         counts = generation.prompt_tokens_per_message[1:]  # the first is the system prompt
-        for message, tokens in zip([*turn.history, turn.message, *turn.steps], counts, strict=True):
+        for message, tokens in zip([*draft.history, draft.message, *draft.steps], counts, strict=True):
             message.tokens = tokens
-        if turn.evicted:
-            gone = {id(exchange) for exchange in turn.evicted}
+        if draft.leaving:
+            gone = {id(exchange) for exchange in draft.leaving}
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
-        turn.message.created_at = int(time.time())
-        exchange = Exchange(turn.message, message_of(generation), steps=turn.steps)
+        self._snapshot = draft.snapshot
+        self._compaction.kept(draft.snapshot.summary, self._exchanges)
+        self._planner.shown(draft)
+        draft.message.created_at = int(time.time())
+        exchange = Exchange(draft.message, message_of(generation), steps=draft.steps)
         self._exchanges.append(exchange)
         return exchange
 
-    def _store(self, turn: _Turn, exchange: Exchange, *, archive: bool) -> None:
+    def _store(self, draft: Draft, exchange: Exchange, *, archive: bool) -> None:
         """Write the exchange down; the first failure ends it: a locked database is waited for once."""
-        if self.memory is None or turn.private or not self._writes_memory:
+        if draft.private or not self._keeper.writes:
             return
-        self._attempt(turn, "keeping this turn", lambda: self._write(exchange, archive=archive))
+        model, now = self.engine.info.name, int(time.time())
+        self._attempt(
+            draft,
+            "keeping this turn",
+            lambda: self._keeper.write(exchange, model=model, archive=archive, now=now),
+        )
 
-    def _let_go(self, turn: _Turn) -> None:
+    def _let_go(self, draft: Draft) -> None:
         """What left the window is kept in memory, whatever it said, and may be recalled from now on."""
-        if not turn.evicted:
+        leaving = draft.leaving
+        if not leaving:
             return
-        kept = [exchange for exchange in turn.evicted if self._may_archive(exchange)]
-        self._attempt(turn, "keeping what left the window", lambda: self._archive_all(kept))
-        what = "exchange" if len(turn.evicted) == 1 else f"{len(turn.evicted)} exchanges"
-        where = "kept in memory" if len(kept) == len(turn.evicted) else "no longer part of this conversation"
-        turn.warnings.append(Warned(f"the window was full: the oldest {what} left it, {where}"))
+        kept = [exchange for exchange in leaving if self._keeper.may_archive(exchange)]
+        now = int(time.time())
+        self._attempt(draft, "keeping what left the window", lambda: self._keeper.archive_all(kept, now))
+        what = "exchange" if len(leaving) == 1 else f"{len(leaving)} exchanges"
+        where = "kept in memory" if len(kept) == len(leaving) else "no longer part of this conversation"
+        how = "left it with a summary" if draft.is_folded else "left it"
+        draft.notes.append((f"the window was full: the oldest {what} {how}, {where}", ""))
         on_evicted = self._on_evicted
         if on_evicted is not None:
-            left = messages_of(turn.evicted)
-            self._attempt(turn, "summing up what left the window", lambda: on_evicted(left))
+            left = messages_of(leaving)
+            self._attempt(draft, "summing up what left the window", lambda: on_evicted(left))
 
-    def _may_archive(self, exchange: Exchange) -> bool:
-        # A private exchange, or one that could not be written, is in no session.
-        return self._writes_memory and exchange.in_session and self.config.archive_turns
-
-    def _archive_all(self, exchanges: Sequence[Exchange]) -> None:
-        for exchange in exchanges:
-            self._archive(exchange, exchange.user.created_at or int(time.time()))
-
-    def _write(self, exchange: Exchange, *, archive: bool) -> None:
-        self._store_in_session(exchange)
-        if self.extraction is not None and self.session_id:
-            self.extraction.told(self.session_id)
-        if archive and self.config.archive_turns and is_statement(exchange.user.raw):
-            exchange.memory_id = self._archive(exchange, int(time.time()))
-
-    def _store_in_session(self, exchange: Exchange) -> None:
-        assert self.memory is not None
-        if self.session_id is None:
-            self.session_id = self.memory.start_session(self.user_id, self.engine.info.name)
-        job = self.extraction.open_job if self.extraction is not None else None
-        self.memory.append_message(self.session_id, exchange.user, self.user_id, job=job)
-        for message in (*exchange.steps, exchange.answer):
-            self.memory.append_message(self.session_id, message, self.user_id)
-        exchange.in_session = True
-
-    def _release_extraction(self) -> None:
-        """What was said in a conversation that ends need not wait for its next message."""
-        if self.extraction is not None and self.session_id:
-            try:
-                self.extraction.release(self.session_id)
-            except ShepherdError as error:  # it stays in the database, and is released at the next occasion
-                _log.info("extraction: %s", error)
-
-    def _archive(self, exchange: Exchange, told_at: int) -> int | None:
-        """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
-        assert self.memory is not None
-        told = Turn(exchange.user.raw, exchange.answer.raw.strip(), told_at, self.session_id or "")
-        memory_id = self.memory.archive_turn(told, self.user_id)
-        record = None if memory_id is None else self.memory.get_memory(memory_id, self.user_id)
-        return memory_id if record is not None and record.timestamp == told_at else None
-
-    def _attempt(self, turn: _Turn, what: str, action: Callable[[], _T]) -> _T | None:
+    def _attempt(self, draft: Draft, what: str, action: Callable[[], _T]) -> _T | None:
         """The result of something that the answer does not depend on; a failure becomes a warning."""
         try:
             return action()
         except ShepherdError as error:
-            turn.warnings.append(Warned(f"{what} failed: {error}", error.hint))
+            draft.notes.append((f"{what} failed: {error}", error.hint))
         return None
 
+    # ---- its parts
+
+    def _open(
+        self,
+        engine: ChatModel,
+        memory: Memory | None,
+        writes_memory: bool,
+        extraction: ExtractionWorker | None,
+        summarizer: Summarizer | None,
+        *,
+        forgetful: bool,
+    ) -> None:
+        """Everything that depends on the model and on what it may know."""
+        self.engine, self.memory, self.is_forgetful = engine, memory, forgetful
+        known = self.user_id not in ANONYMOUS_USERS
+        self._extraction = extraction
+        self._keeper = Keeper(
+            memory,
+            self.user_id,
+            writes=writes_memory and known,
+            archives=self.config.archive_turns,
+            learner=extraction,
+        )
+        self._knowledge = None
+        if memory is not None and known and not forgetful:
+            self._knowledge = Knowledge(memory.transactions, self.user_id, count_tokens=engine.count_tokens)
+        self._planner = Planner(self.config, memory, self._knowledge, self.user_id)
+        self._toolbox = self._open_toolbox()
+        self._room = self._open_room()
+        self._compaction.use(summarizer)
+        self._snapshot = self._take_snapshot(self._compaction.summary)
+
+    def _open_room(self) -> Room:
+        return Room(
+            self.engine,
+            max_tokens=self.config.max_tokens,
+            retention=self.config.injection_retention,
+            tools=self.tools,
+        )
+
     def _open_toolbox(self) -> Toolbox | None:
-        if not self.config.memory_tools or self.memory is None or self.is_forgetful:
+        if self.memory is None or self.is_forgetful or self.user_id in ANONYMOUS_USERS:
             return None
-        if self.user_id in ANONYMOUS_USERS:
-            return None
-        tools = memory_tools(
+        return conversation_tools(
+            self.config,
             self.memory,
+            self._knowledge,
             self.user_id,
             refusal=lambda: "the user has switched the memory off for now" if self.private else "",
-            writes=self._writes_memory,
-            keeps_secrets=self.config.memory_extraction_secrets,
-        )
-        return Toolbox(tools)
-
-    def _render_system(self) -> SystemPrompt:
-        return render_system(
-            self.config.system_prompt,
-            memory=self.memory is not None and self.config.injection_enabled and not self.is_forgetful,
+            writes=self._keeper.writes,
         )
 
+    def _take_snapshot(self, summary: Summary, draft: Draft | None = None) -> Snapshot:
+        """P0 to P2 as of now; a database that cannot be read costs the background, not the conversation."""
+        explains = self.memory is not None and self.config.injection_enabled and not self.is_forgetful
+        self._planner.forget_told()
 
-def is_statement(text: str) -> bool:
-    """Whether a message tells something: it is no question, and has more than filler and greetings."""
-    return not text.rstrip().endswith(_QUESTION_MARKS) and any(word not in _FILLER for word in keywords(text))
+        def take(knowledge: Knowledge | None) -> Snapshot:
+            return take_snapshot(
+                self.config,
+                memory=explains,
+                knowledge=knowledge,
+                summary=summary,
+                window_tokens=self.engine.window_tokens,
+                count=self._room.count,
+            )
+
+        try:
+            return take(self._knowledge)
+        except StoreError as error:
+            if draft is not None:
+                draft.notes.append((f"background failed: {error}", error.hint))
+            _log.info("snapshot: %s", error)
+            return take(None)
+
+    @contextmanager
+    def _alone(self, with_what: str, hint: str) -> Iterator[None]:
+        if not self._turn_lock.acquire(blocking=False):
+            raise UsageError(f"this conversation is busy with {with_what}", hint=hint)
+        try:
+            yield
+        finally:
+            self._turn_lock.release()
 
 
-def _drain(warnings: list[Warned]) -> Iterator[Warned]:
-    while warnings:
-        yield warnings.pop(0)
+def _history_share(plan: Plan) -> int:
+    """Tokens that the history may have."""
+    return next((share.granted for share in plan.shares if share.category == "history"), 0)
+
+
+def _warned(draft: Draft) -> Iterator[Warned]:
+    for message, hint in draft.take_notes():
+        yield Warned(message, hint)
 
 
 def _sampling(config: Config, recommended: Sampling) -> Sampling:
@@ -557,9 +561,3 @@ def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Messag
         tool_calls=calls,
         thought=generation.thought,
     )
-
-
-def _told(message: Message) -> str:
-    """All that a message says to the model, about as it is written there."""
-    calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
-    return f"{message.sent}{calls}{message.thought}"

@@ -111,6 +111,37 @@ class Config:
         True, "switch", "load a model file that is new here in a process of its own first, which it may crash"
     )
     system_prompt: str = _setting("", "text", "base instructions; empty takes the built-in ones")
+    personality: str = _setting(
+        "", "text", "helpful, conversational, expert in SOMETHING, or a description in your own words"
+    )
+    answer_style: str = _setting(
+        "default",
+        "text",
+        "how answers are worded",
+        choices=("default", "formal", "professional", "casual", "friendly"),
+    )
+    answer_verbosity: str = _setting(
+        "default", "text", "how long answers are", choices=("default", "concise", "moderate", "detailed")
+    )
+    answer_level: str = _setting(
+        "default",
+        "text",
+        "how technical answers are",
+        choices=("default", "beginner", "intermediate", "expert"),
+    )
+    answer_formatting: str = _setting(
+        "", "text", "of bullets, numbered lists, code blocks, links: those that you like, with commas"
+    )
+    answer_instructions: str = _setting(
+        "", "text", "what else answers are to heed, in your own words; semicolons between"
+    )
+    system_max_tokens: int = _setting(
+        0,
+        "whole number",
+        "longest system prompt: above it preferences go first, then background; 0 is an eighth of the window",
+        least=0,
+        most=1 << 24,
+    )
     memory_tools: bool = _setting(
         False, "switch", "the model may look into the memory, and change it, by tools (--memtools)"
     )
@@ -208,7 +239,72 @@ class Config:
         choices=("auto", "strip", "keep"),
     )
 
+    # How the window is shared.
+    context_strategy: Literal["dynamic", "fixed", "prioritized"] = _setting(
+        "dynamic",
+        "text",
+        "who gets the window: by the length of the talk, by context_shares, or by context_order",
+        choices=("dynamic", "fixed", "prioritized"),
+    )
+    context_shares: str = _setting(
+        "history=40,entities=15,knowledge=30,memory=10,focus=5",
+        "text",
+        "for fixed: percentages of what system prompt and message leave; they make 100",
+    )
+    context_order: str = _setting(
+        "memory,history,focus,knowledge,entities", "text", "for prioritized: who is served first"
+    )
+    history_verbatim_turns: int = _setting(
+        4, "whole number", "newest turns that are never summed up", least=1, most=1000
+    )
+    history_summary: bool | str = _setting(
+        "auto",
+        "switch",
+        "sum up turns that leave the window; auto is on with a model here that did not come with Shepherd",
+        choices=("auto",),
+    )
+    history_summary_tokens: int = _setting(
+        200, "whole number", "longest summary of the turns that leave together", least=16, most=4096
+    )
+    context_entities: bool | str = _setting(
+        "auto",
+        "switch",
+        "append what is known of people and things that a message speaks of; auto as history_summary",
+        choices=("auto",),
+    )
+
     # What a user keeps on purpose.
+    knowledge_injection: bool = _setting(
+        True, "switch", "append passages of your documents that fit a message, and what you have open"
+    )
+    knowledge_max_chunks: int = _setting(
+        3, "whole number", "most passages appended to a message", least=0, most=100
+    )
+    knowledge_relevance_threshold: float = _setting(
+        0.3, "number", "least relevance of an appended passage", least=0, most=1
+    )
+    knowledge_recency_weight: float = _setting(
+        0.0, "number", "how much newer documents are preferred", least=0, most=1
+    )
+    knowledge_entity_weight: float = _setting(
+        0.5, "number", "how much passages that name what the talk is about are preferred", least=0, most=1
+    )
+    knowledge_tools: bool | str = _setting(
+        "auto",
+        "switch",
+        "the model may look into the knowledge, and change it, by tools; auto with auto_context_enabled",
+        choices=("auto",),
+    )
+    auto_context_enabled: bool = _setting(
+        False, "switch", "tell the model at the start of a session which nodes have the most connections"
+    )
+    auto_context_limit: int = _setting(10, "whole number", "how many of them", least=1, most=1000)
+    role: Literal["orchestrator", "executor", "planner"] = _setting(
+        "orchestrator",
+        "text",
+        "which tools over the knowledge the model has, and whether it is told of the background",
+        choices=("orchestrator", "executor", "planner"),
+    )
     knowledge_max_mb: int = _setting(
         32, "whole number", "largest document that is imported, in MiB", least=1, most=1024
     )
@@ -331,6 +427,11 @@ class Config:
     def injection_enabled(self) -> bool:
         """Whether recall is on; `auto` means on: a provider whose memory is off is given none at all."""
         return self.rag_context_injection is not False
+
+    @property
+    def has_knowledge_tools(self) -> bool:
+        """Whether the model has tools over the knowledge."""
+        return self.knowledge_tools is True or (self.knowledge_tools == "auto" and self.auto_context_enabled)
 
     @property
     def effective_user_id(self) -> str:

@@ -22,13 +22,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["escape_fact_key", "escape_fact_value", "escape_text", "shorten", "storable"]
+__all__ = ["escape_fact_key", "escape_fact_value", "escape_lines", "escape_text", "shorten", "storable"]
 
 ELLIPSIS = "…"
 
 _TWIN = {ord(c): chr(ord(c) + 0xFEE0) for c in "[]|:<>=,"}
 _BRACKETS = {ord(c): _TWIN[ord(c)] for c in "[]"}
 _EQUALS = {0x3D: _TWIN[0x3D]}
+# What opens a block where it begins a line: [facts: …], [USER], === FOCUSED NODES ===.
+_BLOCK_LINE = re.compile(r"[\[\uff3b]|={3,}")
+_BLOCK_TWINS = {**_BRACKETS, **_EQUALS}
 _KEY_TWINS = {ord(c): _TWIN[ord(c)] for c in "=,"}
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(0x20)},
@@ -77,6 +80,15 @@ def escape_text(text: str, limit: int) -> str:
     return shorten(_structure(_visible(_beginning(text, limit))), limit)
 
 
+def escape_lines(text: str, limit: int) -> str:
+    """What a person or a model said, with its lines, where turns are told one below the other.
+
+    No line of it begins a block or speaks for somebody else; brackets inside a line stay, as code has them.
+    """
+    lines = [_spoken(line) for line in _beginning(text, limit).splitlines()]
+    return shorten("\n".join(lines).strip("\n"), limit)
+
+
 def escape_fact_value(text: str, limit: int) -> str:
     """A fact's value. `Austin, Texas` stays; `Austin, admin=yes` cannot pass for two facts."""
     escaped = escape_text(text, limit)
@@ -99,6 +111,18 @@ def shorten(text: str, limit: int) -> str:
     while end > 0 and _joins(text, end):
         end -= 1
     return text[:end].rstrip() + ELLIPSIS if limit > 0 else ""
+
+
+def _spoken(line: str) -> str:
+    clean = _visible(line)
+    indent = line[: len(line) - len(line.lstrip(" "))] if clean else ""
+    if ":" in clean:
+        clean = _ROLE_COLON.sub("\\1" + _TWIN[0x3A], clean)
+    if "<" in clean or ">" in clean:
+        clean = _SPECIAL_TOKEN.sub(lambda match: _TWIN[ord(match[0])], clean)
+    if _BLOCK_LINE.match(clean):
+        clean = clean.translate(_BLOCK_TWINS)
+    return indent + clean
 
 
 def _beginning(text: str, limit: int) -> str:

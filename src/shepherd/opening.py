@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config, load
+from shepherd.context import Summarizer
 from shepherd.errors import (
     ConfigError,
     SessionCacheError,
@@ -32,6 +33,7 @@ from shepherd.types import ANONYMOUS_USERS
 if TYPE_CHECKING:
     from shepherd.inference.embedding import Embedder
     from shepherd.memory.vectors import VectorSettings
+    from shepherd.providers import ChatModel
 
 __all__ = [
     "extracts",
@@ -42,12 +44,16 @@ __all__ = [
     "open_engine",
     "open_memory",
     "open_memory_to_read",
+    "summarizer_of",
+    "sums_up",
     "vector_settings",
     "worked",
 ]
 
 # At the end of a conversation: how long it may take to learn from what was said last.
 _FLUSH_S = 1.5
+# Of the model that sums up: a fold of an 8k window, in at most two parts.
+SUMMARY_WINDOW_TOKENS = 4096
 # What may pass by itself, or concerns writing alone. A wrong path or a foreign file is a mistake to correct.
 _WEATHER = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
@@ -131,6 +137,28 @@ def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = Fa
     is_free = by_default if chat_model is None else is_built_in(chat_model)
     on = is_free if wanted == "auto" else wanted is True
     return on and (for_everyone or config.effective_user_id not in ANONYMOUS_USERS)
+
+
+def sums_up(config: Config, chat_model: Path | None) -> bool:
+    """Whether turns that leave the window are summed up; `auto`: by a model here that is up to it.
+
+    The model that comes with Shepherd is too small for it, and one elsewhere may cost money.
+    """
+    wanted = config.history_summary
+    return chat_model is not None and not is_built_in(chat_model) if wanted == "auto" else wanted is True
+
+
+@contextmanager
+def summarizer_of(
+    config: Config, open_model: Callable[[int], ChatModel], chat_model: ChatModel
+) -> Iterator[Summarizer]:
+    """A summarizer whose model `open_model` opens with that window, when it is first needed."""
+    window = min(chat_model.window_tokens, SUMMARY_WINDOW_TOKENS)
+    summarizer = Summarizer(lambda: open_model(window), max_tokens=config.history_summary_tokens)
+    try:
+        yield summarizer
+    finally:
+        summarizer.close()
 
 
 @contextmanager

@@ -14,10 +14,20 @@ from pathlib import Path
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
+from shepherd.context import Summarizer
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference.hub import Report
 from shepherd.memory import Memory
-from shepherd.opening import extracts, kept_cache, memory_in_any_weather, model_path, open_engine, worked
+from shepherd.opening import (
+    extracts,
+    kept_cache,
+    memory_in_any_weather,
+    model_path,
+    open_engine,
+    summarizer_of,
+    sums_up,
+    worked,
+)
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable, open_remote
 
 __all__ = ["Session", "opened_session"]
@@ -34,6 +44,7 @@ class _Parts:
     memory: Memory | None
     is_writable: bool
     extraction: ExtractionWorker | None
+    summarizer: Summarizer | None
     stack: ExitStack
 
 
@@ -64,6 +75,7 @@ class Session:
             config=config,
             writes_memory=parts.is_writable,
             extraction=parts.extraction,
+            summarizer=parts.summarizer,
         )
         self._assistant.is_forgetful = not parts.provider.uses_memory
 
@@ -87,6 +99,7 @@ class Session:
                 memory=parts.memory,
                 writes_memory=parts.is_writable,
                 extraction=parts.extraction,
+                summarizer=parts.summarizer,
                 forgetful=not parts.provider.uses_memory,
             )
         except BaseException:
@@ -124,7 +137,10 @@ class Session:
         if self._learns(provider, memory, is_writable, path):
             assert memory is not None
             worker = stack.enter_context(worked(memory, config, path, engine))
-        return _Parts(provider, engine, memory, is_writable, worker, stack)
+        summarizer = None
+        if sums_up(config, path):
+            summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
+        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack)
 
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
         sends = {name for name in _SAMPLING if not isinstance(getattr(self.config, name), str)}
@@ -136,7 +152,13 @@ class Session:
         if self._learns(provider, memory, is_writable, None):
             assert memory is not None
             worker = stack.enter_context(worked(memory, self.config, None, None))
-        return _Parts(provider, model, memory, is_writable, worker, stack)
+        summarizer = None
+        if sums_up(self.config, None) and provider.kind != "shepherd":
+            # A client of its own: the conversation's may be answering meanwhile.
+            summarizer = stack.enter_context(
+                summarizer_of(self.config, lambda _: open_remote(provider, sends=set()), model)
+            )
+        return _Parts(provider, model, memory, is_writable, worker, summarizer, stack)
 
     def _learns(
         self, provider: ProviderSettings, memory: Memory | None, is_writable: bool, path: Path | None

@@ -73,13 +73,17 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What recall adds to one message. `tail` is the exact text, empty when there is nothing to add."""
+    """What is added to one message. `tail` is the exact text, empty when there is nothing to add.
+
+    `parts` are the ids of what it has beside facts and memories: entities, passages, focused nodes.
+    """
 
     tail: str = ""
     facts: tuple[Fact, ...] = ()
     results: tuple[SearchResult, ...] = ()
     keywords: tuple[str, ...] = ()
     recall_us: float = 0.0
+    parts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.tail)

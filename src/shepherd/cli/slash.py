@@ -10,6 +10,7 @@ from shepherd.cli.explain import explain_injection, explain_stats, list_facts, l
 from shepherd.cli.jobs import summary as learned_in_words
 from shepherd.cli.parsing import near_miss
 from shepherd.cli.render import Screen, counted
+from shepherd.cli.slash_context import change_focus, show_context
 from shepherd.cli.slash_settings import change_model, change_setting, save_conversation
 from shepherd.errors import UsageError
 from shepherd.types import MemoryRecord
@@ -262,6 +263,8 @@ COMMANDS: dict[str, Command] = {
     "memory": Command("/memory [WORDS]", "list the newest memories, or search them", _memory),
     "facts": Command("/facts [KEY [VALUE]]", "list facts, show one, or set one", _facts),
     "why": Command("/why", "what was appended to the last message, and why", _why),
+    "context": Command("/context [refresh]", "tokens by part; take the background anew", show_context),
+    "focus": Command("/focus [NUMBERS|none]", "which nodes of the knowledge are open", change_focus),
     "stats": Command("/stats", "tokens and times of the last turn", _stats),
     "forget": Command("/forget NUMBER|KEY", "forget a memory (number or id) or a fact", _forget),
     "edit": Command("/edit NUMBER", "change a memory", _edit),

@@ -1,39 +1,64 @@
-"""What the model sees, and in which order: the prompt's parts, the injected tail, what becomes of old tails.
+"""What the model sees, and in which order: the plan of each turn, the prompt's parts, the tail, the history.
 
-It knows messages and token counts; it knows neither SQL nor token ids.
+It knows messages, parts and token counts; it knows neither SQL nor token ids.
 """
 
 from __future__ import annotations
 
+from shepherd.context.compaction import Compaction
+from shepherd.context.counting import TokenCounts
+from shepherd.context.draft import Draft
 from shepherd.context.eviction import evict
 from shepherd.context.exchanges import Exchange, added_stats, messages_of, paired
 from shepherd.context.injection import inject
+from shepherd.context.keeping import Keeper
 from shepherd.context.ledger import Ledger, Restored, conversation_hashes
+from shepherd.context.oneshot import DEFAULT_TOKENS, OneShot
 from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Share
+from shepherd.context.planner import NO_ROOM_FOR_MEMORY, Planner
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
+from shepherd.context.room import Room
+from shepherd.context.snapshot import Snapshot, take_snapshot
+from shepherd.context.statements import is_statement
+from shepherd.context.summarizing import Summarizer
+from shepherd.context.summary import Summary
 
 __all__ = [
     "CATEGORIES",
+    "DEFAULT_TOKENS",
+    "NO_ROOM_FOR_MEMORY",
     "Category",
+    "Compaction",
+    "Draft",
     "Exchange",
+    "Keeper",
     "Ledger",
     "LeftOut",
+    "OneShot",
     "Part",
     "Plan",
+    "Planner",
     "Restored",
     "Retention",
+    "Room",
     "Share",
+    "Snapshot",
+    "Summarizer",
+    "Summary",
     "SystemPrompt",
+    "TokenCounts",
     "added_stats",
     "assemble",
     "conversation_hashes",
     "evict",
     "inject",
+    "is_statement",
     "messages_of",
     "paired",
     "render_system",
     "strip_tails",
     "tail_tokens",
     "tails_to_strip",
+    "take_snapshot",
 ]

@@ -68,11 +68,12 @@ def allocate(
     strategy: Strategy = "dynamic",
     weights: Mapping[Category, int],
     order: Sequence[Category] = ORDER,
+    first: Sequence[Category] = (),
 ) -> dict[Category, int]:
     """Tokens for each category of SHARED, together at most `room`, each at most what it wanted.
 
     `weights` are percentages for `fixed`, of any sum for `dynamic`, and not read for `prioritized`, which
-    follows `order`.
+    follows `order`. Under `dynamic`, those of `first` are served before the rest shares.
     """
     room = max(room, 0)
     wants = {category: max(wanted.get(category, 0), 0) for category in SHARED}
@@ -80,7 +81,10 @@ def allocate(
         return _in_order(wants, room, order)
     if strategy == "fixed":
         return {c: min(wants[c], room * weights.get(c, 0) // 100) for c in SHARED}
-    return _shared(wants, room, weights)
+    served = _in_order(wants, room, first)
+    rest = {c: wants[c] - served[c] for c in SHARED}
+    shared = _shared(rest, room - sum(served.values()), weights)
+    return {c: served[c] + shared[c] for c in SHARED}
 
 
 def _in_order(wants: Mapping[Category, int], room: int, order: Sequence[Category]) -> dict[Category, int]:

@@ -10,7 +10,7 @@ from shepherd.types import ANONYMOUS_USERS, Injection, Message
 if TYPE_CHECKING:
     from shepherd.memory import Memory
 
-__all__ = ["inject"]
+__all__ = ["inject", "recalled"]
 
 _NOTHING = Injection()
 
@@ -32,13 +32,20 @@ def inject(
     history holds it already.
     Raises StoreError when the memory fails; the message is untouched then, too.
     """
-    if not enabled or memory is None or user_id in ANONYMOUS_USERS:
-        return _NOTHING
-    if not messages or messages[-1].role != "user":
+    if not enabled or not messages or messages[-1].role != "user":
         return _NOTHING
     message = messages[-1]
-    injection = memory.recall(message.raw, user_id, except_session=session_id, except_since=session_since)
+    injection = recalled(message.raw, memory, user_id, session_id=session_id, session_since=session_since)
     if injection:
         message.sent = message.raw + injection.tail
         message.injected = injection
     return injection
+
+
+def recalled(
+    text: str, memory: Memory | None, user_id: str, *, session_id: str = "", session_since: int = 0
+) -> Injection:
+    """What memory has for a text; nothing without a memory, or for nobody in particular."""
+    if memory is None or user_id in ANONYMOUS_USERS:
+        return _NOTHING
+    return memory.recall(text, user_id, except_session=session_id, except_since=session_since)

@@ -172,4 +172,5 @@ def _load(injected: str | None) -> Injection | None:
         results=tuple(SearchResult(**result) for result in parts["results"]),
         keywords=tuple(parts["keywords"]),
         recall_us=parts["recall_us"],
+        parts=tuple(parts.get("parts", ())),
     )

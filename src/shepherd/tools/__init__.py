@@ -5,8 +5,17 @@ It knows memory and knowledge; nothing of models, templates or screens. Whose me
 
 from __future__ import annotations
 
+from shepherd.tools.conversation import conversation_tools
 from shepherd.tools.knowledge import knowledge_tools
 from shepherd.tools.memory import MEMORY_TOOLS, memory_tools
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
-__all__ = ["MEMORY_TOOLS", "AssistantTool", "ToolResult", "Toolbox", "knowledge_tools", "memory_tools"]
+__all__ = [
+    "MEMORY_TOOLS",
+    "AssistantTool",
+    "ToolResult",
+    "Toolbox",
+    "conversation_tools",
+    "knowledge_tools",
+    "memory_tools",
+]

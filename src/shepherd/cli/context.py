@@ -1,0 +1,103 @@
+"""`shepherd context build`: one prompt with all that is known, for pipes, tests and other programs."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from shepherd.cli.parsing import (
+    Parser,
+    add_action,
+    add_common_options,
+    add_memory_options,
+    add_setting_option,
+    loaded_settings,
+)
+from shepherd.cli.render import Screen, counted
+from shepherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from shepherd.config import Config
+    from shepherd.context import Exchange, OneShot
+    from shepherd.memory import Memory
+
+__all__ = ["build_parser", "execute"]
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd context`."""
+    parser = Parser(
+        prog="shepherd context",
+        description="What a model would be shown. Tokens are counted by the tokenizer of the model.",
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    build = add_action(actions, "build", "print one prompt: [SYSTEM] [CONTEXT] [KNOWLEDGE] [USER]")
+    build.add_argument("question", nargs="*", metavar="QUESTION", help="what is asked; without it, stdin")
+    build.add_argument("--max-tokens", type=int, metavar="N", help="longest prompt (4096)")
+    build.add_argument(
+        "--continue", dest="resume", action="store_true", help="with the turns of the last conversation"
+    )
+    build.add_argument("--times", action="store_true", help="turns with the clock, [HH:MM]")
+    add_setting_option(build, "--model", "model", "NAME", short="-m")
+    add_memory_options(build)
+    add_common_options(build)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run one action; gives its exit code."""
+    from shepherd.opening import open_memory_to_read
+
+    question = " ".join(arguments.question) if arguments.question else _from_stdin()
+    if not question.strip():
+        raise UsageError("there is no question", hint='shepherd context build "a question"')
+    if arguments.max_tokens is not None and arguments.max_tokens < 1:
+        raise UsageError(f"--max-tokens is {arguments.max_tokens}", hint="use 1 or more")
+    config = loaded_settings(arguments).config
+    with open_memory_to_read(config) as memory:
+        made = _build(question, config, memory, arguments)
+    for warning in made.plan.warnings:
+        screen.warn(warning)
+    if arguments.json:
+        screen.json(made.as_dict())
+    else:
+        screen.print(made.text)
+        screen.note(_summary(made))
+    return 0
+
+
+def _build(question: str, config: Config, memory: Memory, arguments: Namespace) -> OneShot:
+    from shepherd.context import DEFAULT_TOKENS, Planner, TokenCounts
+    from shepherd.inference.tokenizer import open_tokenizer
+    from shepherd.knowledge import Knowledge
+    from shepherd.opening import model_path
+
+    user = config.effective_user_id
+    with open_tokenizer(model_path(config)) as vocabulary:
+        planner = Planner(config, memory, Knowledge(memory.transactions, user), user)
+        return planner.one_shot(
+            question,
+            _turns(memory, user) if arguments.resume else [],
+            max_tokens=DEFAULT_TOKENS if arguments.max_tokens is None else arguments.max_tokens,
+            count=TokenCounts(lambda text: len(vocabulary.tokenize(text))),
+            times=arguments.times,
+        )
+
+
+def _turns(memory: Memory, user: str) -> list[Exchange]:
+    from shepherd.context import paired
+
+    latest = memory.list_sessions(user, limit=1)
+    return paired(memory.load_session(latest[0].id, user)) if latest else []
+
+
+def _from_stdin() -> str:
+    return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+
+
+def _summary(made: OneShot) -> str:
+    used = [f"{category} {tokens:,}" for category, tokens in made.plan.budget.items() if tokens]
+    left = sum(part.reason == "no room" for part in made.plan.left_out)
+    rest = f"; {counted(left, 'part')} had no room" if left else ""
+    return f"{counted(made.tokens, 'token')} of {made.max_tokens:,}: {', '.join(used)}{rest}"

@@ -1,0 +1,102 @@
+"""What of a conversation is written down: its exchanges in a session, what they told as memories."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from shepherd.context.exchanges import Exchange
+from shepherd.context.statements import is_statement
+from shepherd.errors import ShepherdError
+from shepherd.memory import Memory, Turn
+
+if TYPE_CHECKING:
+    from shepherd.memory import OpenJob
+
+__all__ = ["Keeper", "Learner"]
+
+_log = logging.getLogger(__name__)
+
+
+class Learner(Protocol):
+    """Who learns from what is said: shepherd.extraction.ExtractionWorker."""
+
+    @property
+    def open_job(self) -> OpenJob:
+        """Where the next message goes."""
+
+    def told(self, session_id: str, user_id: str | None = None) -> None:
+        """A message was stored with `open_job`."""
+
+    def release(self, session_id: str = "", user_id: str | None = None) -> None:
+        """What was collected may be worked off."""
+
+
+class Keeper:
+    """Writes one user's conversation into a memory; without `writes` it keeps nothing.
+
+    `session_id` is None until the first exchange is written.
+    """
+
+    def __init__(
+        self, memory: Memory | None, user_id: str, *, writes: bool, archives: bool, learner: Learner | None
+    ) -> None:
+        self.writes = writes and memory is not None
+        self.learner = learner if self.writes else None
+        self.session_id: str | None = None
+        self._memory = memory
+        self._user_id = user_id
+        self.archives = archives
+
+    def write(self, exchange: Exchange, *, model: str, archive: bool, now: int) -> None:
+        """Put an exchange into the session, and what it tells into memory. Raises StoreError."""
+        self._store(exchange, model)
+        if self.learner is not None and self.session_id:
+            self.learner.told(self.session_id)
+        if archive and self.archives and is_statement(exchange.user.raw):
+            exchange.memory_id = self._archive(exchange, now)
+
+    def may_archive(self, exchange: Exchange) -> bool:
+        """Whether an exchange that leaves the window is remembered; a private one is in no session."""
+        return self.writes and exchange.in_session and self.archives
+
+    def archive_all(self, exchanges: Sequence[Exchange], now: int) -> None:
+        """Remember exchanges, whatever they say. Raises StoreError."""
+        for exchange in exchanges:
+            self._archive(exchange, exchange.user.created_at or now)
+
+    def take_back(self, exchange: Exchange) -> None:
+        """Undo what was written of the last exchange. Raises StoreError."""
+        if self._memory is None:
+            return
+        if exchange.in_session and self.session_id:
+            self._memory.delete_last_turn(self.session_id, self._user_id)
+        if exchange.memory_id is not None:
+            self._memory.delete_memory(exchange.memory_id, self._user_id)
+
+    def release(self) -> None:
+        """What was said in a conversation that ends need not wait for its next message."""
+        if self.learner is not None and self.session_id:
+            try:
+                self.learner.release(self.session_id)
+            except ShepherdError as error:  # it stays in the database, and is released at the next occasion
+                _log.info("extraction: %s", error)
+
+    def _store(self, exchange: Exchange, model: str) -> None:
+        assert self._memory is not None
+        if self.session_id is None:
+            self.session_id = self._memory.start_session(self._user_id, model)
+        job = self.learner.open_job if self.learner is not None else None
+        self._memory.append_message(self.session_id, exchange.user, self._user_id, job=job)
+        for message in (*exchange.steps, exchange.answer):
+            self._memory.append_message(self.session_id, message, self._user_id)
+        exchange.in_session = True
+
+    def _archive(self, exchange: Exchange, told_at: int) -> int | None:
+        """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""
+        assert self._memory is not None
+        told = Turn(exchange.user.raw, exchange.answer.raw.strip(), told_at, self.session_id or "")
+        memory_id = self._memory.archive_turn(told, self._user_id)
+        record = None if memory_id is None else self._memory.get_memory(memory_id, self._user_id)
+        return memory_id if record is not None and record.timestamp == told_at else None

@@ -1,0 +1,136 @@
+"""One prompt in four sections for a question: what another program, a pipe or a test hands to any model.
+
+The same candidates and the same plan as a chat's tail, but everything is made once: the system part, the
+history and the knowledge share the room, and the question is the end of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shepherd.context.allocation import ONE_SHOT_WEIGHTS
+from shepherd.context.exchanges import Exchange
+from shepherd.context.parts import Part, Plan
+from shepherd.context.planning import Request, Sharing, make_plan, without_one
+from shepherd.context.rendering import render_one_shot
+from shepherd.context.summary import Summary, told
+from shepherd.errors import ContextOverflowError
+
+__all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]
+
+DEFAULT_TOKENS = 4096
+# What the labels of the sections cost, with the breaks around them.
+_LABELS = "[SYSTEM]\n\n\n[CONTEXT]\n\n\n[KNOWLEDGE]\n\n\n[USER]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class OneShot:
+    """A prompt made once. `text` is the whole, `tokens` its length, `plan` what is in it and why."""
+
+    text: str
+    tokens: int
+    max_tokens: int
+    plan: Plan
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the text, the tokens of each category and part."""
+        return {
+            "text": self.text,
+            "tokens": self.tokens,
+            "max_tokens": self.max_tokens,
+            "strategy": self.plan.strategy,
+            "budget": self.plan.budget,
+            "compression": self.plan.compression,
+            "parts": [_as_dict(part) for part in self.plan.chosen],
+            "left_out": [
+                {"category": left.part.category, "id": left.part.id, "reason": left.reason}
+                for left in self.plan.left_out
+            ],
+            "warnings": list(self.plan.warnings),
+        }
+
+
+def build_one_shot(
+    question: str,
+    system: str,
+    candidates: Sequence[Part],
+    *,
+    max_tokens: int,
+    count: Callable[[str], int],
+    sharing: Sharing | None = None,
+    entities: int = 0,
+    warnings: Sequence[str] = (),
+) -> OneShot:
+    """The prompt for `question`, at most `max_tokens` long by `count`.
+
+    `system` and the question are whole; raises ContextOverflowError where they alone are too long. Without a
+    `sharing` the rest is shared as 1,000 history to 500 entities to 1,500 knowledge.
+    """
+    sharing = sharing or Sharing(weights=ONE_SHOT_WEIGHTS)
+    if sharing.strategy == "dynamic" and sharing.weights is None:
+        sharing = replace(sharing, weights=ONE_SHOT_WEIGHTS)
+    fixed = [
+        Part("system", "system", system, count(system)),
+        Part("query", "query", question, count(question)),
+    ]
+    needed = count(render_one_shot(fixed))
+    if needed > max_tokens:
+        raise _overflow(needed, max_tokens)
+    request = Request(
+        window_tokens=max_tokens,
+        reserve_tokens=count(_LABELS),
+        fixed=fixed,
+        candidates=candidates,
+        sharing=sharing,
+        turns=sum(part.category == "history" for part in candidates),
+        entities=entities,
+    )
+    plan = make_plan(request, count)
+    text = render_one_shot(plan.chosen)
+    tokens = count(text)
+    while tokens > max_tokens:
+        # Parts count a little less one by one than together. What is fixed fits, so this ends.
+        less = without_one(plan)
+        if less is None:
+            raise _overflow(tokens, max_tokens)
+        plan = less
+        text = render_one_shot(plan.chosen)
+        tokens = count(text)
+    return OneShot(text, tokens, max_tokens, replace(plan, warnings=tuple(warnings)))
+
+
+def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: bool = False) -> list[Part]:
+    """The summary and the turns of a conversation, oldest first, `times` with the clock of each."""
+    parts = []
+    if summary.text:
+        parts.append(Part("history", "summary", summary.text, about={"turns": summary.n_turns}))
+    first = summary.n_turns
+    for place, exchange in enumerate(exchanges):
+        for message in (exchange.user, exchange.answer):
+            about = {"speaker": message.role, "turn_id": first + place}
+            text = told(message, times=times)
+            parts.append(Part("history", f"turn:{first + place}:{message.role}", text, about=about))
+    return parts
+
+
+def _as_dict(part: Part) -> dict[str, Any]:
+    about = {name: value for name, value in part.about.items() if isinstance(value, (str, int, float))}
+    return {
+        "category": part.category,
+        "id": part.id,
+        "tokens": part.tokens,
+        "score": part.score,
+        "text": part.text,
+        **about,
+    }
+
+
+def _overflow(needed: int, max_tokens: int) -> ContextOverflowError:
+    return ContextOverflowError(
+        f"system part and question have {needed} tokens, {needed - max_tokens} more than {max_tokens}",
+        prompt_tokens=needed,
+        window_tokens=max_tokens,
+        hint="allow more with --max-tokens, or shorten system_prompt or the question",
+    )

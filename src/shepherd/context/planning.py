@@ -1,0 +1,210 @@
+"""From candidates to a plan: measure, allocate, fit. Pure: the same request gives the same plan.
+
+Knows parts and a function that counts tokens; nothing of messages, stores or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from shepherd.context.allocation import ORDER, SHARED, allocate, dynamic_weights
+from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Reason, Share, Strategy
+from shepherd.context.rendering import opening, separated, separator
+
+__all__ = ["Request", "Sharing", "make_plan", "measured", "without_one"]
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How the room is shared. `weights`: percentages for `fixed`; for `dynamic` none takes those by turns.
+
+    `first`: whom `dynamic` serves before the rest shares.
+    """
+
+    strategy: Strategy = "dynamic"
+    weights: Mapping[Category, int] | None = None
+    order: Sequence[Category] = ORDER
+    first: Sequence[Category] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a plan is made of. `fixed` is shown whatever it costs: the system part, the user's text.
+
+    `history_tokens`: turns that the prompt holds anyway, as a chat's does; they want room and are not chosen
+    here. `shown`: ids of parts that the model still has in front of it. `turns` and `entities`, those that
+    are active, decide about the weights.
+    """
+
+    window_tokens: int
+    reserve_tokens: int
+    fixed: Sequence[Part]
+    candidates: Sequence[Part]
+    sharing: Sharing = field(default_factory=Sharing)
+    history_tokens: int = 0
+    shown: Collection[str] = ()
+    turns: int = 0
+    entities: int = 0
+
+    @property
+    def room(self) -> int:
+        """What is left beside what is fixed; below zero when that alone is too much."""
+        return self.window_tokens - self.reserve_tokens - sum(part.tokens for part in self.fixed)
+
+
+def measured(part: Part, count: Count) -> Part:
+    """The part with its tokens, separator included."""
+    return part if part.tokens else replace(part, tokens=count(separated(part)))
+
+
+def make_plan(request: Request, count: Count) -> Plan:
+    """What is shown of the candidates, within the room; `count` gives the tokens of a text.
+
+    What does not fit is left out, and what comes after it is still tried. Together the parts never have more
+    tokens than the room, as `count` measures them one by one.
+    """
+    candidates, left_out = _distinct(request.candidates, request.shown)
+    by_category: dict[Category, list[Part]] = {category: [] for category in SHARED}
+    for part in candidates:
+        by_category[part.category].append(measured(part, count))
+    openings = {c: count(opening(c)) if opening(c) and by_category[c] else 0 for c in SHARED}
+    wanted = {c: sum(p.tokens for p in parts) + openings[c] for c, parts in by_category.items()}
+    wanted["history"] += request.history_tokens
+    granted = _granted(request, wanted)
+    chosen: list[Part] = list(request.fixed)
+    used: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
+    for part in request.fixed:
+        used[part.category] += part.tokens
+    used["history"] += request.history_tokens
+    for category in SHARED:
+        budget = granted[category] - openings[category]
+        if category == "history":
+            taken, missed = _newest(by_category[category], budget - request.history_tokens)
+        else:
+            taken, missed = _fitting(by_category[category], budget, count)
+        chosen += taken
+        left_out += [LeftOut(part, "no room") for part in missed]
+        used[category] += sum(part.tokens for part in taken) + (openings[category] if taken else 0)
+    if request.history_tokens:
+        # What the tail does not use is the history's.
+        others = sum(used[c] for c in SHARED if c != "history")
+        granted["history"] = max(request.room - others, 0)
+    wanted |= {c: used[c] for c in CATEGORIES if c not in SHARED}
+    shares = [Share(c, wanted[c], granted.get(c, used[c]), used[c]) for c in CATEGORIES]
+    place = {category: i for i, category in enumerate(CATEGORIES)}
+    return Plan(
+        request.sharing.strategy,
+        request.window_tokens,
+        request.reserve_tokens,
+        tuple(shares),
+        tuple(sorted(chosen, key=lambda part: place[part.category])),
+        tuple(left_out),
+    )
+
+
+def without_one(plan: Plan) -> Plan | None:
+    """The plan without the part that is missed least; None when only what is fixed is left.
+
+    For a text whose tokens turned out to be more together than one by one.
+    """
+    for category in reversed(SHARED):
+        parts = [part for part in plan.chosen if part.category == category]
+        if parts:
+            # Of turns the oldest, of everything else what was ranked last.
+            turns = [part for part in parts if part.id != "summary"]
+            gone = (turns or parts)[0] if category == "history" else parts[-1]
+            shares = [
+                replace(s, used=max(s.used - gone.tokens, 0)) if s.category == category else s
+                for s in plan.shares
+            ]
+            return replace(
+                plan,
+                chosen=tuple(part for part in plan.chosen if part is not gone),
+                left_out=(*plan.left_out, LeftOut(gone, "no room")),
+                shares=tuple(shares),
+            )
+    return None
+
+
+def _granted(request: Request, wanted: Mapping[Category, int]) -> dict[Category, int]:
+    sharing = request.sharing
+    weights = sharing.weights
+    if weights is None:
+        weights = dynamic_weights(turns=request.turns, entities=request.entities)
+    return allocate(
+        wanted,
+        request.room,
+        strategy=sharing.strategy,
+        weights=weights,
+        order=sharing.order,
+        first=sharing.first,
+    )
+
+
+def _distinct(candidates: Sequence[Part], shown: Collection[str]) -> tuple[list[Part], list[LeftOut]]:
+    """Each part once, by its id and by what it says; without those that are in front of the model."""
+    kept: list[Part] = []
+    left_out: list[LeftOut] = []
+    ids: set[str] = set()
+    texts: set[tuple[Category, str]] = set()
+    for part in candidates:
+        # Turns may well say the same twice; that is not a repetition of ours.
+        said = (part.category, part.id if part.category == "history" else " ".join(part.text.split()))
+        reason: Reason | None = None
+        if part.id in ids or said in texts:
+            reason = "duplicate"
+        elif part.id in shown:
+            reason = "shown before"
+        if reason is None:
+            ids.add(part.id)
+            texts.add(said)
+            kept.append(part)
+        else:
+            left_out.append(LeftOut(part, reason))
+    return kept, left_out
+
+
+def _fitting(parts: Sequence[Part], budget: int, count: Count) -> tuple[list[Part], list[Part]]:
+    """The best parts that fit, in order of score; one too big is tried with less detail before it is left."""
+    taken: list[Part] = []
+    missed: list[Part] = []
+    for part in sorted(parts, key=lambda part: -part.score):
+        form = _form(part, budget, count)
+        if form is None:
+            missed.append(part)
+        else:
+            taken.append(form)
+            budget -= form.tokens
+    return taken, missed
+
+
+def _form(part: Part, budget: int, count: Count) -> Part | None:
+    """The longest form of a part that fits."""
+    if part.tokens <= budget:
+        return part
+    for text in part.shorter:
+        tokens = count(separator(part) + text)
+        if tokens <= budget:
+            return replace(part, text=text, tokens=tokens)
+    return None
+
+
+def _newest(parts: Sequence[Part], budget: int) -> tuple[list[Part], list[Part]]:
+    """The newest turn, the summary, then older turns without a gap; given oldest first."""
+    turns = [part for part in parts if part.id != "summary"]
+    n, taken = 0, []
+    if turns and turns[-1].tokens <= budget:
+        n, budget = 1, budget - turns[-1].tokens
+    for part in parts:
+        if part.id == "summary" and part.tokens <= budget:
+            taken.append(part)
+            budget -= part.tokens
+    while 0 < n < len(turns) and turns[-n - 1].tokens <= budget:
+        n += 1
+        budget -= turns[-n].tokens
+    taken += turns[len(turns) - n :]
+    ids = {part.id for part in taken}
+    return taken, [part for part in parts if part.id not in ids]

@@ -1,0 +1,108 @@
+"""The window of one model: what a prompt takes of it, and which old turns leave when it is full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shepherd.context.counting import TokenCounts
+from shepherd.context.draft import Draft
+from shepherd.context.eviction import evict, output_reserve
+from shepherd.context.exchanges import Exchange
+from shepherd.context.parts import Part
+from shepherd.context.retention import Retention, strip_tails, tails_to_strip
+from shepherd.types import Message, Tool
+
+if TYPE_CHECKING:
+    from shepherd.providers import ChatModel
+
+__all__ = ["Room"]
+
+# About what a template writes around a message.
+_FRAME_TOKENS = 8
+# No tokenizer has longer tokens, but for a few runs of blanks.
+_MOST_CHARS_PER_TOKEN = 256
+
+
+class Room:
+    """Measures and makes room, for one model with these tools. `count` knows texts that come again."""
+
+    def __init__(
+        self, model: ChatModel, *, max_tokens: int, retention: Retention, tools: Sequence[Tool]
+    ) -> None:
+        self.window_tokens = model.window_tokens
+        self.count = TokenCounts(model.count_tokens)
+        self.max_tokens = max_tokens
+        self.retention = retention
+        self._tools = (
+            json.dumps([[t.name, t.description, dict(t.parameters)] for t in tools]) if tools else ""
+        )
+
+    def tokens_of(self, message: Message) -> int:
+        """Tokens of a message in a prompt, counted by the engine where it has seen it."""
+        return message.tokens or self._count(_told(message))
+
+    def turn_tokens(self, exchange: Exchange) -> int:
+        """Tokens of all messages of an exchange."""
+        return sum(self.tokens_of(m) for m in (exchange.user, *exchange.steps, exchange.answer))
+
+    def fixed_parts(self, draft: Draft) -> tuple[list[Part], int]:
+        """The system part and the user's text, which are shown whatever they cost; what the answer keeps."""
+        system = self._count(draft.snapshot.system.text) + (self.count(self._tools) if self._tools else 0)
+        query = self._count(draft.message.raw)
+        parts = [
+            Part("system", "system", draft.snapshot.system.text, system),
+            Part("query", "query", draft.message.raw, query),
+        ]
+        return parts, output_reserve(self.window_tokens, self.max_tokens, system + query)
+
+    def strip_by_habit(self, draft: Draft) -> None:
+        """Take off the tails of earlier messages that are not to stay."""
+        strip_tails(tails_to_strip(draft.history, self.retention, self.window_tokens))
+
+    def strip_all(self, draft: Draft) -> None:
+        """Take off all tails of earlier messages, unless they are to be kept at any price."""
+        if self.retention != "keep":
+            strip_tails(tails_to_strip(draft.history, "strip", self.window_tokens))
+
+    def make(self, draft: Draft, exchanges: Sequence[Exchange], prompt_tokens: int = 0) -> None:
+        """Let the oldest turns go when the window is full; old tails first, since the prefix moves anyway.
+
+        `prompt_tokens`: what the engine found, where our counts were less.
+        """
+        if self.retention != "keep" and self._leaving(draft, prompt_tokens):
+            self.strip_all(draft)
+        prompt = draft.prompt
+        gone = {id(prompt[i]) for i in self._leaving(draft, prompt_tokens)}
+        draft.let_leave([exchange for exchange in exchanges if id(exchange.user) in gone])
+
+    def _leaving(self, draft: Draft, prompt_tokens: int) -> list[int]:
+        messages = draft.prompt
+
+        def leaving(counts: list[int]) -> list[int]:
+            return evict(messages, counts, window_tokens=self.window_tokens, max_tokens=self.max_tokens)
+
+        # No token is empty: most turns need no counting.
+        at_most = [m.tokens or len(_told(m).encode("utf-8", "replace")) + _FRAME_TOKENS for m in messages]
+        at_most[0] += len(self._tools)
+        if not prompt_tokens and not leaving(at_most):
+            return []
+        counts = [self.tokens_of(message) for message in messages]
+        counts[0] += self.count(self._tools) if self._tools else 0
+        total = sum(counts)
+        if 0 < total < prompt_tokens:
+            counts = [-(-count * prompt_tokens // total) for count in counts]
+        return leaving(counts)
+
+    def _count(self, text: str) -> int:
+        """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""
+        if len(text) >= self.window_tokens * _MOST_CHARS_PER_TOKEN:
+            return self.window_tokens
+        return self.count(text) + _FRAME_TOKENS
+
+
+def _told(message: Message) -> str:
+    """All that a message says to the model, about as it is written there."""
+    calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
+    return f"{message.sent}{calls}{message.thought}"

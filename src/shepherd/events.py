@@ -1,0 +1,54 @@
+"""What a turn tells while it runs; every frontend shows these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shepherd.context import Plan
+from shepherd.tools import ToolResult
+from shepherd.types import Injection, Thought, ToolCall, TurnStats
+
+__all__ = ["Delta", "Event", "Finished", "Recalled", "ToolResult", "Warned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What memory adds to this message; comes once, before the first piece of the answer.
+
+    `plan` has everything that the model is shown, with tokens.
+    """
+
+    injection: Injection
+    plan: Plan = field(default_factory=Plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the answer, as it is generated."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something failed that the answer does not depend on."""
+
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer, and what the turn cost; its last event, unless it raised.
+
+    What was said before a tool was called came as Delta, and is no part of the answer. `plan.budget` has the
+    prompt's tokens by category, `plan.chosen` and `plan.left_out` what was shown and what was not.
+    """
+
+    answer: str
+    stats: TurnStats
+    injection: Injection
+    plan: Plan = field(default_factory=Plan)
+
+
+Event = Recalled | Delta | Thought | ToolCall | ToolResult | Warned | Finished

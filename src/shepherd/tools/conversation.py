@@ -1,0 +1,38 @@
+"""The tools of one conversation, by its settings: over the memory, over the knowledge, both, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shepherd.config import Config
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.tools.knowledge import knowledge_tools
+from shepherd.tools.memory import memory_tools
+from shepherd.tools.toolbox import AssistantTool, Toolbox
+
+__all__ = ["conversation_tools"]
+
+
+def conversation_tools(
+    config: Config,
+    memory: Memory,
+    knowledge: Knowledge | None,
+    user_id: str,
+    *,
+    refusal: Callable[[], str],
+    writes: bool,
+) -> Toolbox | None:
+    """The toolbox, or None where the settings ask for no tools.
+
+    `refusal` is asked before each call: why memory and knowledge are off just now, "" when they are on.
+    Without `writes` the tools that change something refuse.
+    """
+    tools: list[AssistantTool] = []
+    if config.memory_tools:
+        tools += memory_tools(
+            memory, user_id, refusal=refusal, writes=writes, keeps_secrets=config.memory_extraction_secrets
+        )
+    if config.has_knowledge_tools and knowledge is not None:
+        tools += knowledge_tools(knowledge, role=config.role, refusal=refusal, writes=writes)
+    return Toolbox(tools) if tools else None
