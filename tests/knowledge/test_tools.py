@@ -91,7 +91,7 @@ def test_dimensions_are_made_renamed_and_removed(tools):
         ("sqlite_query", {"sql": "SELECT 1"}, "no tool"),
         ("create_node", {}, "needs title"),
         ("create_node", {"title": "x", "colour": "red"}, "no argument 'colour'"),
-        ("create_node", {"title": 7}, "title is not of type string"),
+        ("create_node", {"title": [7]}, "title is not of type string"),
         ("get_nodes_by_id", {"ids": ["one"]}, "ids is not of type integer"),
         ("get_nodes_by_id", {"ids": [True]}, "ids is not of type integer"),
         ("query_edges", {"type": "likes"}, "none of its values"),
@@ -139,3 +139,42 @@ def test_knowledge_that_is_off_or_only_read_refuses(knowledge):
     assert "only be read" in read.call(ToolCall("1", "create_node", json.dumps(node))).text
     assert not read.call(ToolCall("1", "query_nodes", "{}")).failed
     assert knowledge.count_nodes() == 0
+
+
+def test_the_loop_of_tools_takes_the_spellings_of_the_original(knowledge):
+    box = Toolbox(knowledge_tools(knowledge, refusal=lambda: "", writes=True))
+
+    made = box.call(ToolCall("1", "createNode", '{"title": "Walrus", "chunk": "The walrus has tusks."}'))
+    node_id = json.loads(made.text)["node"]["id"]
+    wanted = {"query": "tusks", "nodeIds": [node_id]}
+    found = box.call(ToolCall("2", "searchContentEmbeddings", json.dumps(wanted)))
+    wanted = {"nodeIds": [node_id], "includeText": True}
+    read = box.call(ToolCall("3", "getNodesById", json.dumps(wanted)))
+
+    assert [made.failed, found.failed, read.failed] == [False, False, False]
+    assert json.loads(found.text)["chunks"][0]["node_id"] == node_id
+    assert json.loads(read.text)["nodes"][0]["text"] == "The walrus has tusks."
+    assert {tool.name for tool in box.tools} == set(KnowledgeTools(knowledge).names)
+
+
+def test_the_loop_of_tools_refuses_what_no_spelling_means(knowledge):
+    box = Toolbox(knowledge_tools(knowledge, refusal=lambda: "", writes=True))
+
+    for name, arguments in [
+        ("createNodes", "{}"),
+        ("createNode", "{}"),
+        ("createNode", '{"title": "Walrus", "colour": "grey"}'),
+        ("createNode", '{"title": ["Walrus"]}'),
+        ("createNode", "no json"),
+    ]:
+        assert box.call(ToolCall("1", name, arguments)).failed
+
+    assert knowledge.count_nodes() == 0
+
+
+def test_every_tool_has_both_spellings(tools):
+    for name in tools.names:
+        for other in tools.other_names(name):
+            assert tools.knows(other)
+        if "_" in name:
+            assert any(other[0].islower() and "_" not in other for other in tools.other_names(name))

@@ -27,6 +27,7 @@ from shepherd.entities.records import (
     Resolved,
 )
 from shepherd.entities.registry import EntityRegistry
+from shepherd.entities.storage import SessionEntities
 
 __all__ = [
     "ENTITY_TYPES",
@@ -43,6 +44,7 @@ __all__ = [
     "Ranked",
     "Relation",
     "Resolved",
+    "SessionEntities",
     "entity_text",
     "fit_entities",
     "known_from_facts",

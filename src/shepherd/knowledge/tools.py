@@ -6,6 +6,7 @@ Results are plain data with the words that people wrote: whoever puts them into 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from shepherd.knowledge.records import EDGE_TYPES, Edge, Node
 from shepherd.knowledge.roles import role_of
 from shepherd.types import Tool
 
-__all__ = ["KnowledgeTools", "snake_case"]
+__all__ = ["KnowledgeTools", "camel_case", "snake_case"]
 
 # Of a whole text so much comes at a time; the next part is asked for with `offset`. The loop of tools gives a
 # model 8,000 characters of a result.
@@ -81,6 +82,12 @@ class KnowledgeTools:
             for name, tool in self._tools.items()
         )
 
+    def other_names(self, name: str) -> tuple[str, ...]:
+        """What else a tool is called by: `getNodesById`, and the original's own names in both spellings."""
+        originals = [original for original, plain in _OTHER_NAMES.items() if plain == name]
+        spelled = [camel_case(name), *(spelling for one in originals for spelling in (one, camel_case(one)))]
+        return tuple(dict.fromkeys(one for one in spelled if one != name))
+
     def knows(self, name: str) -> bool:
         """Whether a call of this name, in either spelling, is one of these."""
         return _plain_name(name) in self._tools
@@ -97,6 +104,12 @@ class KnowledgeTools:
 def snake_case(name: str) -> str:
     """`getNodesById` as `get_nodes_by_id`."""
     return _UPPER.sub(lambda match: "_" + match[1], name).lower()
+
+
+def camel_case(name: str) -> str:
+    """`get_nodes_by_id` as `getNodesById`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _plain_name(name: str) -> str:
@@ -139,6 +152,8 @@ def _typed(where: str, schema: _Schema, value: Any) -> Any:
         pass
     if kind == "boolean" and (isinstance(value, bool) or value in ("true", "false")):
         return value in (True, "true")
+    if kind == "string" and isinstance(value, (int, float)):
+        value = json.dumps(value)
     if kind == "string" and isinstance(value, str):
         if "enum" in schema and value not in schema["enum"]:
             raise UsageError(f"{where} is none of its values", hint="values: " + ", ".join(schema["enum"]))

@@ -101,6 +101,13 @@ _TABLES = (
         tool_call_id TEXT NOT NULL DEFAULT '',
         thought TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
+    # Whom a conversation is about, see the room entities; record is JSON, that of id 0 has the turn.
+    """CREATE TABLE session_entities(
+        session_id TEXT NOT NULL,
+        id INTEGER NOT NULL,
+        record TEXT NOT NULL,
+        PRIMARY KEY(session_id, id),
+        FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
     # What was done to messages of clients that keep no state, see context/ledger.py; used_at: milliseconds.
     """CREATE TABLE ledger(
         user_id TEXT NOT NULL,

@@ -100,8 +100,9 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> l
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
-    """Removes all messages of a conversation; how many that were."""
+    """Removes all messages of a conversation, and whom it was about; how many messages that were."""
     _require(connection, user_id, session_id)
+    connection.execute("DELETE FROM session_entities WHERE session_id = ?", (session_id,))
     return len(_delete(connection, user_id, "session_id = ?1", session_id))
 
 

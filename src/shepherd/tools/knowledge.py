@@ -20,7 +20,7 @@ def knowledge_tools(
     """The tools of a role for this user alone.
 
     `refusal` is asked before each call: why knowledge is off just now, "" when it is on. Without `writes`
-    those that change something refuse.
+    those that change something refuse. Names and arguments may be spelled as the original does.
     """
     tools = KnowledgeTools(knowledge, role)
 
@@ -31,4 +31,7 @@ def knowledge_tools(
             raise UsageError("this knowledge can only be read")
         return tools.call(name, arguments)
 
-    return [AssistantTool(tool, partial(run, tool.name)) for tool in tools.tools]
+    return [
+        AssistantTool(tool, partial(run, tool.name), tools.other_names(tool.name), checks_itself=True)
+        for tool in tools.tools
+    ]

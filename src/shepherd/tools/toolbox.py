@@ -35,10 +35,14 @@ class AssistantTool:
     """A tool and what it does. `run` gets checked arguments and gives something that JSON can say.
 
     A UsageError of it is told to the model. Other errors are the user's to know: they may name files.
+    `other_names` are called the same. A tool that `checks_itself` takes arguments that its schema does not
+    tell of, other spellings of them, and refuses the rest.
     """
 
     tool: Tool
     run: Callable[[Arguments], object]
+    other_names: tuple[str, ...] = ()
+    checks_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[AssistantTool]) -> None:
         self._tools = {entry.tool.name: entry for entry in tools}
+        self._others = {name: entry for entry in self._tools.values() for name in entry.other_names}
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -68,11 +73,11 @@ class Toolbox:
 
     def call(self, call: ToolCall) -> ToolResult:
         """Carry a call out; never raises for what the call says, or for what the tool finds."""
-        entry = self._tools.get(call.name)
+        entry = self._tools.get(call.name) or self._others.get(call.name)
         try:
             if entry is None:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
-            text = _dumped(entry.run(_checked(entry.tool, call.arguments)))
+            text = _dumped(entry.run(_arguments(entry, call.arguments)))
         except UsageError as error:
             told = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
             return ToolResult(call.id, call.name, _dumped(told), failed=True)
@@ -88,14 +93,24 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _checked(tool: Tool, text: str) -> Arguments:
-    """The arguments, if the schema knows them all and none is missing; a number for a text becomes one."""
+def _arguments(entry: AssistantTool, text: str) -> Arguments:
+    """The arguments of a call, checked unless the tool does that."""
+    arguments = _parsed(text)
+    return arguments if entry.checks_itself else _checked(entry.tool, arguments)
+
+
+def _parsed(text: str) -> Arguments:
     try:
         arguments = json.loads(text or "{}") if len(text) <= _MOST_ARGUMENT_CHARS else None
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         raise UsageError("the arguments are not a JSON object")
+    return arguments
+
+
+def _checked(tool: Tool, arguments: Arguments) -> Arguments:
+    """The arguments, if the schema knows them all and none is missing; a number for a text becomes one."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     for name in arguments:
         if name not in properties:

@@ -24,6 +24,7 @@ TABLES = (
     "fact_history",
     "sessions",
     "messages",
+    "session_entities",
     "extraction_jobs",
     "recalls",
     "ledger",
@@ -117,6 +118,12 @@ _STATEMENTS = (
         tool_call_id TEXT NOT NULL DEFAULT '',
         thought TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
+    """CREATE TABLE session_entities(
+        session_id TEXT COLLATE "C" NOT NULL,
+        id BIGINT NOT NULL,
+        record TEXT NOT NULL,
+        PRIMARY KEY(session_id, id),
+        FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE)""",
     """CREATE TABLE ledger(
         user_id TEXT COLLATE "C" NOT NULL,
         hash TEXT COLLATE "C" NOT NULL,
