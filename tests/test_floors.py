@@ -22,7 +22,7 @@ FLOORS = [
     {"asynchronous"},
     {"assistant"},
     {"events"},
-    {"tools"},
+    {"tools", "trace"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"entities"},
     {"memory", "knowledge", "inference", "providers"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from shepherd.memory import facts, jobs, ledger, memories, tenants
+from shepherd.memory import facts, jobs, ledger, memories, tenants, traces
 from shepherd.memory.connection import Connection
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import ClaimCounts, NewMemory
@@ -42,6 +42,7 @@ def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
     def move_small(connection: Connection) -> tuple[int, int, int]:
         jobs.move(connection, from_user, user_id)
         ledger.clear(connection, from_user)  # lost without harm
+        traces.move(connection, from_user, user_id)
         n_facts = _move_facts(connection, from_user, user_id)
         n_sessions = _move_sessions(connection, from_user, user_id)
         return n_facts, n_sessions, _last_id(connection, from_user)

@@ -14,7 +14,7 @@ import logging
 from typing import NamedTuple
 
 from shepherd._native import store as native
-from shepherd.memory import ledger, memories, sessions
+from shepherd.memory import ledger, memories, sessions, traces
 from shepherd.memory.connection import Connection
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS
@@ -89,7 +89,7 @@ def is_in_vain(connection: Connection, excess: int) -> bool:
         "SELECT (SELECT count(*) FROM sessions) - (SELECT count(DISTINCT user_id) FROM sessions), sum(bytes)"
         " FROM tenants"
     )
-    return bool(old_sessions == 0 and excess > 2 * memory_bytes)
+    return bool(old_sessions == 0 and excess > 2 * memory_bytes) and not traces.are_any(connection)
 
 
 def remove_some(
@@ -100,7 +100,7 @@ def remove_some(
 ) -> int | None:
     """Takes a little from the first holder; how many memories, None when there is nothing to take."""
     first = largest[0]
-    if ledger.clear(connection, first.user_id):
+    if ledger.clear(connection, first.user_id) or traces.clear_some(connection, first.user_id):
         return 0
     if sessions.drop_oldest(connection, first.user_id):
         return 0

@@ -139,6 +139,14 @@ _TABLES = (
         given TEXT NOT NULL DEFAULT '',
         UNIQUE(user_id, message_ids))""",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
+    # What each turn showed the model, see shepherd/trace: /context/{session}/{turn}/…. kind: 0 text, 1 whole
+    # number, 2 number, 3 truth. Read by ranges: a turn is one stretch of the table.
+    """CREATE TABLE trace(
+        user_id TEXT NOT NULL,
+        path TEXT NOT NULL,
+        value TEXT NOT NULL,
+        kind INTEGER NOT NULL,
+        PRIMARY KEY(user_id, path)) WITHOUT ROWID""",
     # Who may use a server, see api_keys.py; revoked_at 0: still good. Rows are never deleted.
     """CREATE TABLE api_keys(
         hash TEXT PRIMARY KEY,

@@ -14,7 +14,7 @@ from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.memory import tenants
+from shepherd.memory import tenants, traces
 from shepherd.memory.connection import Connection
 from shepherd.memory.records import SessionSummary
 from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
@@ -100,9 +100,10 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> l
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
-    """Removes all messages of a conversation, and whom it was about; how many messages that were."""
+    """Removes all messages of a conversation, whom it was about and its traces; how many messages."""
     _require(connection, user_id, session_id)
     connection.execute("DELETE FROM session_entities WHERE session_id = ?", (session_id,))
+    traces.forget_session(connection, user_id, session_id)
     return len(_delete(connection, user_id, "session_id = ?1", session_id))
 
 
@@ -114,6 +115,7 @@ def drop_oldest(connection: Connection, user_id: str) -> bool:
     if len(ids) < 2:
         return False
     _delete(connection, user_id, "session_id = ?1", ids[0][0])
+    traces.forget_session(connection, user_id, ids[0][0])
     connection.execute("DELETE FROM sessions WHERE id = ?", ids[0])
     return True
 

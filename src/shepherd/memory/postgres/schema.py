@@ -28,6 +28,7 @@ TABLES = (
     "extraction_jobs",
     "recalls",
     "ledger",
+    "trace",
     "api_keys",
     "knowledge_sums",
     "nodes",
@@ -151,6 +152,12 @@ _STATEMENTS = (
     # The digest: an entry of an index has 2,704 bytes at most, which a few hundred numbers are.
     "CREATE UNIQUE INDEX extraction_jobs_messages ON extraction_jobs(user_id, md5(message_ids))",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(user_id, state, next_try)",
+    """CREATE TABLE trace(
+        user_id TEXT COLLATE "C" NOT NULL,
+        path TEXT COLLATE "C" NOT NULL,
+        value TEXT NOT NULL,
+        kind SMALLINT NOT NULL,
+        PRIMARY KEY(user_id, path))""",
     """CREATE TABLE api_keys(
         hash TEXT COLLATE "C" PRIMARY KEY,
         id TEXT COLLATE "C" NOT NULL UNIQUE,

@@ -1,0 +1,146 @@
+"""Paths of traces: /context/{session}/{turn}/…, segments that anything may stand in, patterns.
+
+A segment is text whose `/`, `%`, `*` and control characters are percent-encoded, so that a path can be split,
+matched and written on one line. Numbers are zero-padded: the order of the bytes is the order of the turns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from shepherd.errors import UsageError
+from shepherd.escaping import storable
+
+__all__ = [
+    "LAST_TURN",
+    "ROOT",
+    "Value",
+    "after",
+    "checked_path",
+    "decode_segment",
+    "encode_segment",
+    "index_segment",
+    "session_path",
+    "shown_path",
+    "split",
+    "turn_path",
+]
+
+Value: TypeAlias = str | int | float | bool
+
+ROOT = "/context"
+_TURN_DIGITS = 6
+LAST_TURN = 10**_TURN_DIGITS - 1
+_INDEX_DIGITS = 4
+# An entry of PostgreSQL's index has 2,704 bytes at most. Longer names are cut and told apart by a hash.
+_MOST_SEGMENT_BYTES = 256
+_MOST_PATH_BYTES = 2048
+_HASH_CHARS = 16
+
+_ENCODED = re.compile("[/%*\x00-\x1f\x7f]")
+_ESCAPE = re.compile("%([0-9A-F]{2})")
+_TURN = re.compile(rf"\d{{{_TURN_DIGITS}}}", re.ASCII)
+# Of an empty name; no encoded one looks like it.
+_EMPTY = "%"
+
+
+def encode_segment(text: str) -> str:
+    """`text` as one segment of a path. Texts above 256 bytes are cut, and end in `~` and a hash."""
+    text = storable(text)
+    if len(text) * 4 > _MOST_SEGMENT_BYTES:
+        text = _cut(text)
+    return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", text) or _EMPTY
+
+
+def decode_segment(segment: str) -> str:
+    """The text that a segment stands for."""
+    return "" if segment == _EMPTY else _ESCAPE.sub(lambda match: chr(int(match[1], 16)), segment)
+
+
+def index_segment(index: int) -> str:
+    """The segment of a place in a list."""
+    return f"{index:0{_INDEX_DIGITS}d}"
+
+
+def session_path(session: str) -> str:
+    """Where the turns of a session are."""
+    return f"{ROOT}/{encode_segment(session)}"
+
+
+def turn_path(session: str, turn: int) -> str:
+    """Where a turn is, counted from 0 within its session."""
+    if not 0 <= turn <= LAST_TURN:
+        raise UsageError(f"there is no turn {turn}: they are numbered from 0 to {LAST_TURN}")
+    return f"{session_path(session)}/{turn:0{_TURN_DIGITS}d}"
+
+
+def after(path: str) -> str:
+    """The first path that is behind everything below `path`: `0` follows `/` in every order of bytes."""
+    return f"{path}0"
+
+
+def split(path: str) -> list[str]:
+    """The segments of a path, as they are written in it."""
+    return path.strip("/").split("/")
+
+
+def checked_path(path: str) -> str:
+    """`path` if a value may be stored there; UsageError otherwise. What is accepted is written back as it is.
+
+    For what comes from outside: a session, a turn of six digits, something below it, every segment encoded.
+    """
+    segments = path.split("/")
+    wrong = ""
+    if not path.startswith(f"{ROOT}/") or len(segments) < 5:
+        wrong = f"expected {ROOT}/SESSION/TURN/NAME"
+    elif not _TURN.fullmatch(segments[3]):
+        wrong = f"the turn has to be {_TURN_DIGITS} digits"
+    elif len(path.encode("utf-8", "surrogatepass")) > _MOST_PATH_BYTES:
+        wrong = f"more than {_MOST_PATH_BYTES:,} bytes"
+    elif any(encode_segment(decode_segment(segment)) != segment for segment in segments[1:]):
+        wrong = "a segment is empty, too long, or not percent-encoded as it should be"
+    if wrong:
+        raise UsageError(f"not a path of a trace: {wrong}")
+    return path
+
+
+def shown_path(path: str, *, last_session: str = "", last_turn: int | None = None) -> str:
+    """The whole path that a person means by `path`, which may be a pattern.
+
+    `SESSION/3/budget` is short for `/context/SESSION/000003/budget`; `last` stands for the latest session or
+    the last turn, where they are given.
+    """
+    text = path.strip().strip("/")
+    segments = text.split("/") if text else []
+    if not path.strip().startswith("/"):
+        segments = [ROOT[1:], *segments]
+    if segments and segments[0] != ROOT[1:]:
+        raise UsageError(f"no path of a trace begins with /{segments[0]}", hint=f"{ROOT}/SESSION/TURN/…")
+    if len(segments) > 1 and segments[1] == "last" and last_session:
+        segments[1] = encode_segment(last_session)
+    if len(segments) > 2:
+        segments[2] = _shown_turn(segments[2], last_turn)
+    return "/" + "/".join(segments or [ROOT[1:]])
+
+
+def _shown_turn(segment: str, last_turn: int | None) -> str:
+    if segment == "last" and last_turn is not None:
+        return f"{last_turn:0{_TURN_DIGITS}d}"
+    return segment.zfill(_TURN_DIGITS) if segment.isdecimal() and segment.isascii() else segment
+
+
+def _cut(text: str) -> str:
+    data = text.encode()
+    if len(data) <= _MOST_SEGMENT_BYTES:
+        return text
+    digest = hashlib.sha256(data).hexdigest()[:_HASH_CHARS]
+    beginning = data[: _MOST_SEGMENT_BYTES - _HASH_CHARS - 1].decode("utf-8", "ignore")
+    return f"{beginning}~{digest}"
+
+
+def has_wildcard(segments: Sequence[str]) -> bool:
+    """Whether a pattern leaves a segment open."""
+    return "*" in segments

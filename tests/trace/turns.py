@@ -1,0 +1,91 @@
+"""A turn with something in every part, and any turn at all."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from shepherd.trace import (
+    AssembledTrace,
+    BudgetTrace,
+    ChunkTrace,
+    EntitiesTrace,
+    EntityTrace,
+    HistoryTrace,
+    HistoryTurnTrace,
+    RagTrace,
+    RecalledTrace,
+    SystemTrace,
+    TailTrace,
+    TurnTrace,
+)
+
+FULL = TurnTrace(
+    model="mini",
+    budget=BudgetTrace(
+        total=4096, system=500, history=1000, entities=500, rag=1500, query=596, strategy="dynamic"
+    ),
+    system=SystemTrace(
+        base_instructions="Be brief.", personality="helpful", user_preferences="concise", total_tokens=12
+    ),
+    history=HistoryTrace(
+        summary="They met.",
+        summary_tokens=4,
+        verbatim_count=1,
+        total_tokens=11,
+        compressed=True,
+        compression_level="light",
+        turns=[HistoryTurnTrace(turn_id=7, speaker="User", tokens=7, content="Where do I live?")],
+    ),
+    tail=TailTrace(
+        facts={"location": "Texas", "a/b*c": "odd"},
+        context=[RecalledTrace(id=3, score=1.25, age_days=0.5, source="turn")],
+    ),
+    entities=EntitiesTrace(
+        count=1,
+        total_tokens=9,
+        items=[
+            EntityTrace(
+                entity_id="e1",
+                name="Ann",
+                type="person",
+                relevance=0.7,
+                tokens=9,
+                attributes={"email": "a@b"},
+            )
+        ],
+    ),
+    rag=RagTrace(
+        query_used="live",
+        chunks_retrieved=9,
+        chunks_selected=1,
+        reranking_used=False,
+        total_tokens=40,
+        chunks=[ChunkTrace(chunk_id=1, doc_title="Notes", relevance=0.83, tokens=40)],
+    ),
+    assembled=AssembledTrace(full_prompt="All of it.", total_tokens=76, under_budget=True),
+    warnings=["no vectors"],
+    timings={"plan_ms": 0.7},
+)
+
+texts = st.text(max_size=20)
+# Names of all kinds, and those that have a meaning in paths, lines and atoms.
+names = st.one_of(
+    texts,
+    st.sampled_from(["", ".", "a/b", "%", "%2F", "*", "a b", "007", "True", "x(y)", '"', ";", "\n", "é"]),
+    st.text(min_size=200, max_size=400),
+)
+values = st.one_of(
+    texts,
+    st.sampled_from(["", "1", "True", "1.5", '"', "\\", "\n;(", "\x00", "\u2028", "\ud800"]),
+    st.integers(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(),
+    st.booleans(),
+)
+turns = st.builds(
+    TurnTrace,
+    model=st.none() | texts,
+    tail=st.builds(TailTrace, facts=st.dictionaries(names, texts, max_size=4)),
+    warnings=st.lists(texts, max_size=2),
+    timings=st.dictionaries(names, st.floats(), max_size=3),
+)
