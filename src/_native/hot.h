@@ -13,6 +13,7 @@ typedef enum {
     SHP_HOT_OK = 0,
     SHP_HOT_STALE = 1,      /* not of the version asked for, or being changed: ask the tables */
     SHP_HOT_LONG = 2,       /* more postings than the query allows: nothing was done */
+    SHP_HOT_BUSY = 3,       /* a question is inside, and the caller would not wait: nothing was done */
     SHP_HOT_NO_MEMORY = -1, /* after this and what follows the index is of no more use */
     SHP_HOT_FULL = -2,      /* more than its 32-bit numbers can count */
     SHP_HOT_BAD_ROW = -3,   /* rows out of order, or of another length than their texts */
@@ -54,7 +55,7 @@ void shp_hot_free(shp_hot *index);
 /* ---- changes: one thread at a time.  Each makes the index stale until shp_hot_publish. */
 
 /* Rows of rising sequence, all above those already there. */
-shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows);
+shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows, int waits);
 
 /* Takes memories out; sequences (rising) that are not there are passed over. */
 shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n);
@@ -63,7 +64,7 @@ shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n
 shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row);
 
 /* Says which version of tenants it now is; SHP_HOT_BAD_ROW when its sums are others than the table's. */
-shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memories, int64_t total_length);
+shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memories, int64_t total_length, int waits);
 
 /* ---- questions: any number of threads at a time; none of them waits */
 

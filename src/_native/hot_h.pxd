@@ -8,6 +8,7 @@ cdef extern from "hot.h" nogil:
         SHP_HOT_OK
         SHP_HOT_STALE
         SHP_HOT_LONG
+        SHP_HOT_BUSY
         SHP_HOT_NO_MEMORY
         SHP_HOT_FULL
         SHP_HOT_BAD_ROW
@@ -43,11 +44,11 @@ cdef extern from "hot.h" nogil:
 
     shp_hot* shp_hot_new() noexcept     # NULL when memory is out; freed by shp_hot_free
     void shp_hot_free(shp_hot* index) noexcept
-    shp_hot_status shp_hot_add(shp_hot* index, const shp_hot_row* rows, size_t n_rows) noexcept
+    shp_hot_status shp_hot_add(shp_hot* index, const shp_hot_row* rows, size_t n_rows, bint waits) noexcept
     shp_hot_status shp_hot_remove(shp_hot* index, const int64_t* sequences, size_t n) noexcept
     shp_hot_status shp_hot_replace(shp_hot* index, const shp_hot_row* row) noexcept
     shp_hot_status shp_hot_publish(shp_hot* index, int64_t version, int64_t n_memories,
-                                   int64_t total_length) noexcept
+                                   int64_t total_length, bint waits) noexcept
     shp_hot_status shp_hot_find(shp_hot* index, shp_hot_query* query, const shp_hot_word* words, int n_words,
                                 shp_hot_hit** hits, int64_t* n_hits) noexcept     # *hits is the caller's: free()
     shp_hot_status shp_hot_count(shp_hot* index, shp_hot_counts* out) noexcept

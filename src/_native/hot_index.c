@@ -204,13 +204,25 @@ static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const toke
     return index_tokens(index, document, buffer, first, first + (size_t)row->doc_len, offset);
 }
 
-shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows)
+/* Takes the lock for a change; 0 when it would have to wait and must not. */
+static int own(shp_hot *index, int waits)
+{
+    if (!waits)
+        return shp_rwlock_try_own(&index->lock);
+    shp_rwlock_own(&index->lock);
+    return 1;
+}
+
+shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows, int waits)
 {
     token_buffer buffer = {0};
     shp_hot_status status = SHP_HOT_OK;
     for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++)
         status = hot_row_is_sound(&rows[i]) ? read_row(&buffer, &rows[i]) : SHP_HOT_BAD_ROW;
-    shp_rwlock_own(&index->lock);
+    if (!own(index, waits)) {
+        buffer_free(&buffer);
+        return SHP_HOT_BUSY;
+    }
     index->version = -1;
     size_t first = 0, offset = 0;
     for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++) {
@@ -264,9 +276,10 @@ shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
     return status;
 }
 
-shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memories, int64_t total_length)
+shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memories, int64_t total_length, int waits)
 {
-    shp_rwlock_own(&index->lock);
+    if (!own(index, waits))
+        return SHP_HOT_BUSY;
     int agrees = index->n_memories == n_memories && index->total_length == total_length;
     index->version = agrees ? version : -1;
     shp_rwlock_disown(&index->lock);

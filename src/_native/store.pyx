@@ -87,6 +87,10 @@ cdef enum:
     MAX_STATEMENTS = 128      # prepared statements kept per connection
     MAX_PARAMETERS = 64       # of one statement
     MAX_TOGETHER = 4          # statements of execute_together
+    MAX_DEFERRED = 64         # statements that wait for the next one
+    MAX_RUNS = MAX_TOGETHER + MAX_DEFERRED
+    MAX_DEFERRED_CELLS = 256  # parameters of all of those
+    MAX_RUN_CELLS = MAX_TOGETHER * MAX_PARAMETERS + MAX_DEFERRED_CELLS
     BATCH_CELLS = 65536       # results are turned into Python objects in batches of at most this
     BATCH_BYTES = 1 << 20     # ... or this many bytes of text, so that a big result is not held twice
     BATCH_ROWS = 256          # rows of execute_many bound and stepped in one stretch without the GIL
@@ -206,6 +210,7 @@ cdef int _append_tuples(list result, const shp_rows* rows) except -1:
 @cython.freelist(16)
 cdef class _Statement:
     cdef sqlite3_stmt* handle     # owned
+    cdef str sql
     cdef int n_parameters
     cdef bint is_running          # in a call further up this thread's stack: must not be stepped again
     cdef uint64_t last_use        # tick of the connection's statement clock
@@ -255,6 +260,8 @@ cdef class Connection:
     cdef bint close_on_leave
     cdef dict statements          # SQL -> _Statement
     cdef uint64_t clock           # ticks once per use of a statement
+    cdef list deferred            # (SQL, parameters) that run before the next statement
+    cdef Py_ssize_t n_deferred_cells   # parameters of these
     cdef shp_rows[MAX_TOGETHER] spares   # buffers of the last results, used again by the next
     cdef shp_recall_reader* readers[SHP_RECALL_CORPORA]  # owned; by corpus, NULL until the first recall
     cdef object database          # what Recall compares: the path, or of a database in memory the lock's address
@@ -273,6 +280,7 @@ cdef class Connection:
         if cache_kib < 0 or busy_timeout_ms < 0:
             raise ValueError("cache_kib and busy_timeout_ms cannot be negative")
         self.statements = {}
+        self.deferred = []
         self.path = os.fsdecode(path)
         self.database = self.path if self.path not in ("", ":memory:") else <size_t>self.lock
         self.read_only = read_only
@@ -317,6 +325,17 @@ cdef class Connection:
         if self.db == NULL:
             self._leave()
             raise _closed()
+        return 0
+
+    cdef int _enter_settled(self) except -1:
+        """The same, and runs what was deferred."""
+        self._enter()
+        if self.deferred:
+            try:
+                self._run_together(())
+            except BaseException:
+                self._leave()
+                raise
         return 0
 
     cdef void _leave(self) noexcept:
@@ -376,6 +395,7 @@ cdef class Connection:
         if second != NULL or statement.handle == NULL:
             sqlite3_finalize(second)
             raise ValueError("execute() takes exactly one statement; use script() for several")
+        statement.sql = sql
         statement.n_parameters = sqlite3_bind_parameter_count(statement.handle)
         if statement.n_parameters > MAX_PARAMETERS:
             raise ValueError(f"at most {MAX_PARAMETERS} parameters, the statement has {statement.n_parameters}")
@@ -402,6 +422,8 @@ cdef class Connection:
         cdef tuple row = tuple(parameters)
         self._enter()
         try:
+            if self.deferred:
+                return self._run_together(((sql, row),))[0]
             return self._execute(sql, row)
         finally:
             self._leave()
@@ -453,7 +475,7 @@ cdef class Connection:
     cdef int _step_briefly(self, str sql) except -1:
         cdef _Statement statement
         cdef int code
-        self._enter()
+        self._enter_settled()
         try:
             statement = self._statement(sql)
             code = sqlite3_step(statement.handle)
@@ -474,13 +496,44 @@ cdef class Connection:
         """
         if len(statements) > MAX_TOGETHER:
             raise ValueError(f"at most {MAX_TOGETHER} statements together, not {len(statements)}")
-        cdef list taken = []
         self._enter()
         try:
-            return self._execute_together(tuple(statements), taken)
+            return self._run_together(tuple(statements))
+        finally:
+            self._leave()
+
+    def defer(self, str sql not None, parameters=()):
+        """Leaves a statement to the next call, which runs it first, in the same stretch without the GIL.
+
+        For statements whose rows nobody wants.  If it fails, that call raises and does nothing else.  All are
+        prepared before the first one runs: a table that one makes is not there for the next.
+        """
+        cdef tuple row = tuple(parameters)
+        if len(row) > MAX_PARAMETERS:
+            raise ValueError(f"at most {MAX_PARAMETERS} parameters, not {len(row)}")
+        self._enter()
+        try:
+            if len(self.deferred) == MAX_DEFERRED or self.n_deferred_cells + len(row) > MAX_DEFERRED_CELLS:
+                self._run_together(())
+            self.deferred.append((sql, row))
+            self.n_deferred_cells += len(row)
+        finally:
+            self._leave()
+
+    def forget_deferred(self):
+        """Drops what `defer` was given and no call has run yet."""
+        self._enter()
+        self.deferred = []
+        self.n_deferred_cells = 0
+        self._leave()
+
+    cdef list _run_together(self, tuple statements):
+        """The rows of each, after what was deferred; inside the lock."""
+        cdef list taken = []
+        try:
+            return self._execute_together(statements, taken)
         finally:
             self._let_go(taken)
-            self._leave()
 
     cdef void _let_go(self, list statements) noexcept:
         cdef _Statement statement
@@ -491,39 +544,50 @@ cdef class Connection:
 
     cdef list _execute_together(self, tuple statements, list taken):
         """Adds the statements to `taken`: they are the caller's to reset."""
-        cdef shp_cell cells[MAX_TOGETHER][MAX_PARAMETERS]
-        cdef shp_run runs[MAX_TOGETHER]
-        cdef _Statement statement
-        cdef tuple row
-        cdef list kept = [], results = []     # kept: the parameters, alive until all has run
-        cdef int i, code, n = 0
+        cdef shp_cell cells[MAX_RUN_CELLS]
+        cdef shp_run runs[MAX_RUNS]
+        cdef list waiting = self.deferred, kept = [], results = []   # kept: the parameters, alive until all has run
+        cdef int i, code, n = 0, n_cells = 0, first = <int>len(waiting)
         cdef bint with_values = False
-        for sql, parameters in statements:
+        if first:
+            self.deferred, self.n_deferred_cells = [], 0
+        for sql, parameters in (*waiting, *statements) if first else statements:
             row = tuple(parameters)
             kept.append(row)
-            statement = self._statement(sql)
-            statement.is_running = True
-            taken.append(statement)
-            _cells_from_row(row, statement.n_parameters, cells[n])
-            runs[n].statement, runs[n].cells = statement.handle, cells[n]
-            runs[n].n_parameters = statement.n_parameters
-            with_values = with_values or statement.n_parameters > 0
+            self._fill_run(&runs[n], sql, row, &cells[n_cells], taken)
+            n_cells += runs[n].n_parameters
             n += 1
+        with_values = n_cells > 0
         for i in range(n):     # as in _execute: what runs below on this connection finds none
-            runs[i].rows = self.spares[i]
-            memset(&self.spares[i], 0, sizeof(shp_rows))
+            memset(&runs[i].rows, 0, sizeof(shp_rows))
+            if i >= first:
+                runs[i].rows = self.spares[i - first]
+                memset(&self.spares[i - first], 0, sizeof(shp_rows))
         try:
             with nogil:
                 code = shp_rows_run_together(runs, n)
             if code != SQLITE_DONE:
                 raise _error(self.db, code, with_values)
-            for i in range(n):
+            for i in range(first, n):
                 results.append([])
-                _append_tuples(results[i], &runs[i].rows)
+                _append_tuples(results[i - first], &runs[i].rows)
         finally:
-            for i in range(n):
-                self._keep(&self.spares[i], &runs[i].rows)
+            for i in range(first):
+                shp_rows_free(&runs[i].rows)
+            for i in range(first, n):
+                self._keep(&self.spares[i - first], &runs[i].rows)
         return results
+
+    cdef int _fill_run(self, shp_run* run, str sql, tuple row, shp_cell* cells, list taken) except -1:
+        cdef _Statement statement = <_Statement>taken[-1] if taken else None
+        # One statement serves several rows in a row: each run ends before the next one binds.
+        if statement is None or statement.sql is not sql:
+            statement = self._statement(sql)
+            statement.is_running = True
+            taken.append(statement)
+        _cells_from_row(row, statement.n_parameters, cells)
+        run.statement, run.cells, run.n_parameters = statement.handle, cells, statement.n_parameters
+        return 0
 
     cdef void _keep(self, shp_rows* spare, shp_rows* rows) noexcept:
         """Keeps buffers for the next result, unless they are large."""
@@ -561,7 +625,7 @@ cdef class Connection:
 
     cdef int64_t _run_chunk(self, str sql, list chunk) except -1:
         cdef int64_t n_changed
-        self._enter()
+        self._enter_settled()
         try:
             n_changed = self._run_rows(self._statement(sql), chunk)
         finally:
@@ -584,9 +648,9 @@ cdef class Connection:
             if code != SQLITE_OK:
                 raise _error(self.db, code, width > 0)
         finally:
-            with nogil:
-                sqlite3_reset(statement.handle)
-                sqlite3_clear_bindings(statement.handle)
+            # After SQLITE_OK it is reset already: no crossing for that.
+            sqlite3_reset(statement.handle)
+            sqlite3_clear_bindings(statement.handle)
             statement.is_running = False
             free(cells)
         return n_changed
@@ -595,7 +659,7 @@ cdef class Connection:
         """Runs any number of statements without parameters; rows are dropped."""
         cdef int code, size = 0
         cdef const char* text = _sql_bytes(sql, &size)
-        self._enter()
+        self._enter_settled()
         try:
             with nogil:
                 code = sqlite3_exec(self.db, text, NULL, NULL, NULL)
@@ -607,7 +671,7 @@ cdef class Connection:
     @property
     def changes(self):
         """Rows that the last INSERT, UPDATE or DELETE changed."""
-        self._enter()
+        self._enter_settled()
         cdef int64_t n = sqlite3_changes64(self.db)
         self._leave()
         return n
@@ -615,7 +679,7 @@ cdef class Connection:
     @property
     def last_insert_rowid(self):
         """Row id of the last successful INSERT of this connection, 0 before the first."""
-        self._enter()
+        self._enter_settled()
         cdef int64_t rowid = sqlite3_last_insert_rowid(self.db)
         self._leave()
         return rowid
@@ -623,7 +687,7 @@ cdef class Connection:
     @property
     def in_transaction(self):
         """Whether BEGIN has run and neither COMMIT nor ROLLBACK ended it."""
-        self._enter()
+        self._enter_settled()
         cdef bint inside = not sqlite3_get_autocommit(self.db)
         self._leave()
         return inside
@@ -636,7 +700,7 @@ cdef class Connection:
         """
         cdef unsigned int version = 0
         cdef int code
-        self._enter()
+        self._enter_settled()
         try:
             with nogil:
                 code = sqlite3_file_control(self.db, b"main", SQLITE_FCNTL_DATA_VERSION, &version)
@@ -658,7 +722,7 @@ cdef class Connection:
         if self.db == NULL:
             raise _closed()
         if self.path in ("", ":memory:"):
-            self._enter()             # nobody else can reach these pages
+            self._enter_settled()             # nobody else can reach these pages
             try:
                 _copy_pages(self.db, os.fsdecode(path), pages_per_step, progress)
             finally:
@@ -795,7 +859,7 @@ cdef class Recall:
         for i, word in enumerate(words):
             encoded = (<str>word).encode("utf-8", "surrogatepass")
             query.rescore.labels[i] = shp_rescore_key(encoded, <size_t>len(encoded))
-        connection._enter()
+        connection._enter_settled()
         try:
             return self._search(connection, &query)
         finally:

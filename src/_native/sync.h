@@ -18,6 +18,7 @@ static inline void shp_rwlock_destroy(shp_rwlock *l) { (void)l; }
 static inline int shp_rwlock_try_share(shp_rwlock *l) { return TryAcquireSRWLockShared(l) != 0; }
 static inline void shp_rwlock_share(shp_rwlock *l) { AcquireSRWLockShared(l); }
 static inline void shp_rwlock_unshare(shp_rwlock *l) { ReleaseSRWLockShared(l); }
+static inline int shp_rwlock_try_own(shp_rwlock *l) { return TryAcquireSRWLockExclusive(l) != 0; }
 static inline void shp_rwlock_own(shp_rwlock *l) { AcquireSRWLockExclusive(l); }
 static inline void shp_rwlock_disown(shp_rwlock *l) { ReleaseSRWLockExclusive(l); }
 
@@ -54,6 +55,7 @@ static inline void shp_rwlock_destroy(shp_rwlock *l) { pthread_rwlock_destroy(l)
 static inline int shp_rwlock_try_share(shp_rwlock *l) { return pthread_rwlock_tryrdlock(l) == 0; }
 static inline void shp_rwlock_share(shp_rwlock *l) { pthread_rwlock_rdlock(l); }
 static inline void shp_rwlock_unshare(shp_rwlock *l) { pthread_rwlock_unlock(l); }
+static inline int shp_rwlock_try_own(shp_rwlock *l) { return pthread_rwlock_trywrlock(l) == 0; }
 static inline void shp_rwlock_own(shp_rwlock *l) { pthread_rwlock_wrlock(l); }
 static inline void shp_rwlock_disown(shp_rwlock *l) { pthread_rwlock_unlock(l); }
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd._native.store import SQLITE_KIND, SQLITE_VERSION, Connection, SQLiteError
+from shepherd._native.store import SQLITE_KIND, SQLITE_VERSION, Connection, Recall, SQLiteError
+from shepherd.memory.schema import create_schema
 
 BUSY, INTERRUPTED, CORRUPT_OR_FOREIGN, CANNOT_OPEN, MISUSE = 5, 9, 26, 14, 21
 READONLY, CONSTRAINT_UNIQUE, CONSTRAINT_FOREIGN_KEY = 8, 2067, 787
@@ -242,6 +244,69 @@ def test_statements_together_are_refused_before_any_runs(connection: Connection,
     with pytest.raises(ValueError, match="statement"):
         connection.execute_together([*statements])  # type: ignore[misc]
     assert connection.execute_together([("SELECT 1", ()), ("SELECT 2", ())]) == [[(1,)], [(2,)]]
+
+
+def test_deferred_statements_run_in_order_before_the_next(connection: Connection) -> None:
+    connection.defer("BEGIN")
+    connection.defer("INSERT INTO t VALUES (1, 'x')")
+    connection.defer("UPDATE t SET b = ? WHERE a = 1", ("y",))
+
+    found = connection.execute_together([("SELECT b FROM t", ()), ("COMMIT", ())])
+
+    assert found == [[("y",)], []]
+    assert not connection.in_transaction
+
+
+def test_any_number_of_statements_may_be_deferred(connection: Connection) -> None:
+    for i in range(300):
+        connection.defer("INSERT INTO t VALUES (?, ?)", (i, "x"))
+
+    assert connection.execute("SELECT count(*), max(a) FROM t") == [(300, 299)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.execute("SELECT 1"),
+        lambda c: c.execute_many("INSERT INTO t VALUES (?, 1)", [(5,)]),
+        lambda c: c.script("SELECT 1"),
+        lambda c: c.in_transaction,
+        lambda c: c.data_version(),
+        lambda c: c.begin(),
+        lambda c: Recall().search(c, 1, ["word"], 3, 0.0),
+    ],
+)
+def test_every_call_runs_what_was_deferred(connection: Connection, call: Callable[[Any], Any]) -> None:
+    with connection:
+        create_schema(connection)
+        connection.defer("INSERT INTO t VALUES (1, 'x')")
+        call(connection)
+        connection.forget_deferred()
+
+        assert connection.execute("SELECT b FROM t WHERE a = 1") == [("x",)]
+
+
+def test_deferred_statement_that_fails_keeps_the_next_from_running(connection: Connection) -> None:
+    connection.execute("INSERT INTO t VALUES (1, 'x')")
+    connection.defer("INSERT INTO t VALUES (?, 'secret')", (1,))
+
+    with pytest.raises(SQLiteError) as caught:
+        connection.execute("DELETE FROM t")
+
+    assert "secret" not in str(caught.value)
+    assert connection.execute("SELECT b FROM t") == [("x",)]
+
+
+def test_forgotten_statements_do_not_run(connection: Connection) -> None:
+    connection.defer("BEGIN")
+    connection.forget_deferred()
+
+    assert not connection.in_transaction
+
+
+def test_deferred_statement_takes_no_more_parameters_than_any(connection: Connection) -> None:
+    with pytest.raises(ValueError, match="at most 64 parameters"):
+        connection.defer("SELECT 1", (1,) * 65)
 
 
 def test_reading_begins_and_ends(connection: Connection) -> None:

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from types import TracebackType
 
 from shepherd._native.store import Connection, Recall, SQLiteError
@@ -21,12 +22,20 @@ from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.schema import APPLICATION_ID, create_schema
 
-__all__ = ["Database", "is_open"]
+__all__ = ["PAGE_COUNTS", "Database", "is_open", "pages_in_use"]
 
 _log = logging.getLogger(__name__)
 
 # SQLITE_BUSY does not wait by itself when the journal mode changes.
 _RETRY_S = 0.02
+
+# What pages_in_use takes.
+PAGE_COUNTS: tuple[tuple[str, tuple[()]], ...] = (
+    ("PRAGMA page_size", ()),
+    ("PRAGMA page_count", ()),
+    ("PRAGMA freelist_count", ()),
+)
+_COMMIT_AND_MEASURE = (("COMMIT", ()), *PAGE_COUNTS)
 
 # Files that this process has open, by device and inode, and how often. Closing a descriptor of our own on one
 # of them would drop SQLite's locks (see identify). The lock covers looking at a file and opening it.
@@ -60,7 +69,10 @@ class Database:
         return _Read(self)
 
     def write(self) -> _Write:
-        """One write transaction, committed at the end of the block, rolled back when it raises."""
+        """One write transaction, committed at the end of the block, rolled back when it raises.
+
+        It begins with the first statement; what is deferred runs with the commit.
+        """
         return _Write(self)
 
     def failure(self, error: SQLiteError) -> ShepherdError:
@@ -237,8 +249,15 @@ class Database:
         """Takes back what the writing connection has not committed."""
         # A full disk has rolled back already; what failed first is what matters.
         with contextlib.suppress(SQLiteError):
+            self._writer.forget_deferred()
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
+
+
+def pages_in_use(counts: Sequence[Sequence[tuple[int]]]) -> int:
+    """Bytes of them, of the results of PAGE_COUNTS."""
+    [(page_size,)], [(n_pages,)], [(n_free,)] = counts
+    return (n_pages - n_free) * page_size
 
 
 def is_open(path: str) -> bool:
@@ -299,15 +318,18 @@ class _Read:
 
 
 class _Write:
-    __slots__ = ("_connection", "_database")
+    __slots__ = ("_connection", "_database", "used_bytes")
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # Of the pages in use, once it is committed: before, the full-text index has not written its own.
+        self.used_bytes = 0
 
     def __enter__(self) -> Connection:
         self._connection = self._database.acquire_writer()
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            # With the first statement: beside a busy thread every call may be a wait.
+            self._connection.defer("BEGIN IMMEDIATE")
         except BaseException as error:
             self._database.release_writer()
             if isinstance(error, SQLiteError):
@@ -330,7 +352,8 @@ class _Write:
 
     def _commit(self) -> None:
         try:
-            self._connection.execute("COMMIT")
+            _, *sizes = self._connection.execute_together(_COMMIT_AND_MEASURE)
+            self.used_bytes = pages_in_use(sizes)
         except SQLiteError as error:
             self._database.roll_back()
             raise self._database.failure(error) from error

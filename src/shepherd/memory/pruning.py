@@ -16,7 +16,7 @@ from typing import NamedTuple
 from shepherd._native import store as native
 from shepherd.memory import ledger, memories, sessions, traces
 from shepherd.memory.connection import Connection
-from shepherd.memory.database import Database
+from shepherd.memory.database import PAGE_COUNTS, Database, pages_in_use
 from shepherd.memory.schema import SEQUENCE_BITS
 
 __all__ = ["Holder", "holders", "is_in_vain", "prune", "remove_some", "used_bytes"]
@@ -31,10 +31,7 @@ _MERGED_PAGES = 64
 
 def used_bytes(connection: native.Connection) -> int:
     """Bytes of the pages in use, as this connection's transaction sees them."""
-    [[(page_size,)], [(n_pages,)], [(n_free,)]] = connection.execute_together(
-        [("PRAGMA page_size", ()), ("PRAGMA page_count", ()), ("PRAGMA freelist_count", ())]
-    )
-    return int((n_pages - n_free) * page_size)
+    return pages_in_use(connection.execute_together(PAGE_COUNTS))
 
 
 def prune(database: Database, limit: int) -> int:

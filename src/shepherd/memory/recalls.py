@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from shepherd.memory.connection import Connection
 from shepherd.memory.schema import memory_range
 
-__all__ = ["RecallCounts", "Waiting", "never_recalled", "write"]
+__all__ = ["COUNT", "RecallCounts", "Waiting", "never_recalled", "rows", "write"]
 
 # Memory id: how often, and when last.
 Waiting = dict[int, tuple[int, int]]
 
-_COUNT = (
+COUNT = (
     "INSERT INTO recalls(id, n, last) SELECT id, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM context"
     " WHERE id = ? ON CONFLICT(id) DO UPDATE SET n = recalls.n + excluded.n, last = excluded.last"
 )
@@ -52,20 +52,23 @@ class RecallCounts:
 
 def write(connection: Connection, waiting: Waiting) -> None:
     """Adds to the table, inside the caller's transaction. Memories that are deleted by now are left out."""
-    # In order of id: two transactions that hold each other's rows would wait for ever.
     if waiting:
-        connection.execute_many(
-            _COUNT, [(n, last, memory_id) for memory_id, (n, last) in sorted(waiting.items())]
-        )
+        connection.execute_many(COUNT, rows(waiting))
+
+
+def rows(waiting: Waiting) -> list[tuple[int, int, int]]:
+    """The parameters of COUNT, once for each memory."""
+    # In order of id: two transactions that hold each other's rows would wait for ever.
+    return [(n, last, memory_id) for memory_id, (n, last) in sorted(waiting.items())]
 
 
 def never_recalled(connection: Connection, tenant: int, before: int) -> list[int]:
     """Unpinned memories from before then that were never put into a message."""
     # None while it has not been counted for so long: nobody could have recalled them.
-    rows = connection.execute(
+    found = connection.execute(
         "SELECT id FROM context WHERE id BETWEEN ? AND ? AND timestamp < ? AND pinned = 0"
         " AND id NOT IN (SELECT id FROM recalls)"
         " AND (SELECT value FROM meta WHERE key = 'recalls_counted_since') < ?",
         (*memory_range(tenant), before, before),
     )
-    return [memory_id for (memory_id,) in rows]
+    return [memory_id for (memory_id,) in found]

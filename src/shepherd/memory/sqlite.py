@@ -37,6 +37,9 @@ __all__ = ["SQLiteStore"]
 
 _Result = TypeVar("_Result")
 
+# Counts of recalls that go with the commit itself; more are written in one stretch of their own.
+_MOST_DEFERRED = 48
+
 
 class _Engine:
     """What claim.py needs of SQLite: its one writer locks all users."""
@@ -217,17 +220,23 @@ class SQLiteStore(MemoryStore):
             return work(connection)
 
     def _grow(self, user_id: str, work: Callable[[Connection], _Result], size: int) -> _Result:
-        with self._database.write() as connection:
+        writing = self._database.write()
+        with writing as connection:
             result = work(connection)
-            recalls.write(connection, self._recalls.take())
-        # Not before the commit: that is when the full-text index writes its pages.
-        with self._database.read() as connection:
-            is_over = pruning.used_bytes(connection) > self._limit_bytes
-        if is_over:
+            self._count_recalls(connection)
+        if writing.used_bytes > self._limit_bytes:
             # The write itself is stored; what is in the way of pruning now is not its failure.
             with contextlib.suppress(StoreLockedError, StoreFullError):
                 pruning.prune(self._database, self._limit_bytes)
         return result
+
+    def _count_recalls(self, connection: Connection) -> None:
+        waiting = self._recalls.take()
+        if len(waiting) > _MOST_DEFERRED:
+            recalls.write(connection, waiting)
+            return
+        for row in recalls.rows(waiting):
+            connection.defer(recalls.COUNT, row)
 
     def _add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
         return adding.add_all(connection, user_id, new)
