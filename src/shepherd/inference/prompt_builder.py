@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shepherd.inference.vocabulary import Vocabulary
 
-__all__ = ["Prompt", "PromptBuilder"]
+__all__ = ["Mark", "Prompt", "PromptBuilder"]
 
 _Tokenize = Callable[[str, bool], "array[int]"]
 
@@ -29,6 +29,19 @@ class Prompt:
     head: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a prompt was: `n_ids` of its ids, and what was collected behind them."""
+
+    n_ids: int
+    counts: tuple[int, ...]
+    run: tuple[str, ...]
+    run_owner: int | None
+    after_ids: bool
+    strip_next: bool
+    head: int
+
+
 class PromptBuilder:
     """One prompt being made; `owner` is the message that what comes next belongs to."""
 
@@ -43,6 +56,25 @@ class PromptBuilder:
         self._strip_next = False
         self._boundaries: list[int] = []
         self._head = 0
+        self.marked: Mark | None = None
+
+    def mark(self) -> None:
+        """Note the place, for another prompt to go on from with `resume`."""
+        self.marked = Mark(
+            len(self.ids), tuple(self.counts), tuple(self._run), self._run_owner, self._after_ids,
+            self._strip_next, self._head,
+        )  # fmt: skip
+
+    def resume(self, mark: Mark, ids: array[int]) -> None:
+        """Begin at that place: `ids` are those of the prompt that was marked."""
+        self.ids = ids[: mark.n_ids]
+        n = min(len(self.counts), len(mark.counts))
+        self.counts[:n] = mark.counts[:n]
+        self._run, self._run_owner = list(mark.run), mark.run_owner
+        self._after_ids, self._strip_next = mark.after_ids, mark.strip_next
+        self._head = mark.head
+        if mark.head:
+            self._boundaries.append(mark.head)
 
     def bound(self, *, is_head: bool = False) -> None:
         """A boundary behind the ids that nothing to come can change."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from shepherd.types import Message
 
-__all__ = ["Part", "Place", "Shape", "Skeleton", "Slot", "match", "render_form"]
+__all__ = ["Part", "Place", "Shape", "Skeleton", "Slot", "match", "render_form", "shape_of"]
 
 # Of each part: its role, whether it has a content and a thought, and the rest of it as JSON.
 Shape = tuple[tuple[str, bool, bool, str], ...]
@@ -80,12 +80,24 @@ def render_form(
     }
 
 
-def match(text: str, skeleton: Skeleton, parts: Sequence[Part]) -> list[str] | None:
-    """What stands in each slot of the rendered text; None when text and skeleton do not add up exactly."""
-    if not text.startswith(skeleton.texts[0]):
-        return None
-    at, contents = len(skeleton.texts[0]), []
-    for slot, after in zip(skeleton.slots, skeleton.texts[1:], strict=True):
+def shape_of(parts: Sequence[Part]) -> Shape:
+    """What of the parts the template's own text depends on."""
+    return tuple((part.role, bool(part.text), bool(part.thought), part.more) for part in parts)
+
+
+def match(
+    text: str, skeleton: Skeleton, parts: Sequence[Part], *, since: int = 0, at: int = 0
+) -> list[str] | None:
+    """What stands in each slot of the rendered text; None when text and skeleton do not add up exactly.
+
+    With `since`, that many slots are passed over, and the next one's content begins at `at`.
+    """
+    if since == 0:
+        if not text.startswith(skeleton.texts[0]):
+            return None
+        at = len(skeleton.texts[0])
+    contents = [""] * since
+    for slot, after in zip(skeleton.slots[since:], skeleton.texts[since + 1 :], strict=True):
         for content in _as_templates_write(parts[slot.part], is_thought=slot.is_thought):
             if text.startswith(content, at) and text.startswith(after, at + len(content)):
                 contents.append(content)

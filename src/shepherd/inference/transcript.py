@@ -23,42 +23,49 @@ import re
 import secrets
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from shepherd.errors import TemplateError
 from shepherd.inference.forcing import call_grammar
+from shepherd.inference.own_answers import THOUGHT_KEYS, OwnAnswers
+from shepherd.inference.past import Key, Past, Pasts, keys_of
 from shepherd.inference.prompt_builder import Prompt, PromptBuilder
-from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, match, render_form
+from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, match, render_form, shape_of
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import ToolPrompt, one_call_each
 from shepherd.inference.vocabulary import Vocabulary
-from shepherd.replies import Family, ReplyParser, ends_in_thought, marks_of, thinking_marks
-from shepherd.types import Message, Tool, ToolCall
+from shepherd.replies import Family, ends_in_thought, marks_of, thinking_marks
+from shepherd.types import Message, Tool
 
 __all__ = ["Prompt", "Transcript"]
 
 _ZERO_WIDTH_SPACE = "\u200b"
 _CACHED_RUNS = 4096
 _CACHED_SKELETONS = 256
-_THOUGHT_KEYS = ("reasoning_content", "thinking")
-# Where an answer ends in harmony's manner: between its messages stands <|end|> as well.
-_HARMONY_END = re.compile(r"<\|(?:call|return)\|>|<\|end\|>(?!<\|start\|>assistant)")
+_BEGIN = Place(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """An answer that enters as its ids, in place of what the template writes from `begin` to `end`.
+class _Laid:
+    """A conversation and what the template wrote of it: `contents` of the skeleton's slots.
 
-    `gap`: the blanks that stood behind the generation prompt.
+    What stands before part `since` is there for the skeleton alone; `forms` are those of all messages.
     """
 
-    part: int
-    begin: Place
-    end: Place
-    gap: str
-    token_ids: tuple[int, ...]
+    parts: list[Part]
+    tools: str
+    text: str
+    forms: list[dict[str, Any]] = field(default_factory=list)
+    skeleton: Skeleton | None = None
+    contents: list[str] = field(default_factory=list)
+    since: int = 0
+
+    @property
+    def newest(self) -> int:
+        """The newest part of the user; -1 without one."""
+        return next((i for i in range(len(self.parts) - 1, -1, -1) if self.parts[i].role == "user"), -1)
 
 
 class Transcript:
@@ -68,17 +75,14 @@ class Transcript:
         self._vocabulary = vocabulary
         self._template = template
         self._tools = ToolPrompt(template)
-        self._thought_keys = tuple(key for key in _THOUGHT_KEYS if key in template.source)
-        # One that says nothing of thoughts leaves them where they are.
-        marks = (*thinking_marks(template.source), *_THOUGHT_KEYS, "<|channel|>")
-        self._forgets_thoughts = any(mark in template.source for mark in marks)
+        self._thought_keys = tuple(key for key in THOUGHT_KEYS if key in template.source)
         # Cannot occur in a template that was written before it was drawn.
         self._nonce = secrets.token_hex(8)
+        self._marks = re.compile(f"zq{self._nonce}[xt][0-9]+zq")
         self._tokenize = lru_cache(_CACHED_RUNS)(self._tokenize_run)
         self._skeleton = lru_cache(_CACHED_SKELETONS)(self._make_skeleton)
-        self._says = lru_cache(_CACHED_RUNS)(self._detokenizes_to)
-        self._tells = lru_cache(_CACHED_RUNS)(self._is_told_by)
-        self._asked_texts: dict[tuple[Shape, bool, str], str | None] = {}
+        self._own = OwnAnswers(vocabulary, template, self._tools, self._skeleton)
+        self._pasts = Pasts()
         self._folds_system: bool | None = None
 
     def family(self, tools: Sequence[Tool]) -> Family | None:
@@ -92,7 +96,7 @@ class Transcript:
     def shown(self, tools: Sequence[Tool]) -> tuple[int, ...]:
         """The control tokens that a parser of answers must see."""
         marks = marks_of(self._template.source, family=self.family(tools), has_tools=bool(tools))
-        return self._controls(marks)
+        return self._vocabulary.ids_of(marks)
 
     def prompt(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, ends_thought: bool = False
@@ -103,18 +107,19 @@ class Transcript:
         """
         if not messages:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
-        parts, shown_tools, text = self._rendered(messages, tools)
-        skeleton = self._skeleton(_shape(parts), shown_tools)
-        contents = None if skeleton is None else match(text, skeleton, parts)
+        keys = keys_of(messages)
         builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages))
-        if skeleton is None or contents is None:
-            text = self._render(self._neutral(parts), shown_tools)
-            builder.template(text)
-            counts = None
-        else:
-            kept = self._kept(skeleton, contents, parts, shown_tools)
-            self._assemble(builder, skeleton, contents, parts, kept)
-            counts = builder.counts
+        text = self._continue(builder, messages, tools, keys)
+        counts: list[int] | None = builder.counts
+        if text is None:
+            laid = self._lay(messages, tools)
+            text = laid.text
+            if laid.skeleton is None:
+                builder.template(text)
+                counts = None
+            else:
+                self._assemble(builder, laid)
+                self._remember(builder, laid, messages, keys, None)
         if ends_thought and ends_in_thought(self._template.source, text):
             ending = f"\n\n{thinking_marks(self._template.source)[1]}\n\n"
             builder.template(ending)
@@ -124,13 +129,105 @@ class Transcript:
             counts = _by_length(len(builder.ids), [message.sent for message in messages])
         return builder.prompt(counts, text)
 
+    def _lay(self, messages: Sequence[Message], tools: Sequence[Tool]) -> _Laid:
+        """The whole conversation, laid on its skeleton; without one where it does not fit any."""
+        parts, shown_tools, text, is_plain = self._rendered(messages, tools)
+        skeleton = self._skeleton(shape_of(parts), shown_tools)
+        contents = None if skeleton is None else match(text, skeleton, parts)
+        if skeleton is None or contents is None:
+            return _Laid(parts, shown_tools, self._render(self._neutral(parts), shown_tools))
+        forms = self._forms(parts) if is_plain else []
+        return _Laid(parts, shown_tools, text, forms, skeleton, contents)
+
+    # ---- going on from what was made before
+
+    def _continue(
+        self, builder: PromptBuilder, messages: Sequence[Message], tools: Sequence[Tool], keys: list[Key]
+    ) -> str | None:
+        """Go on where the last turn's newest message began; None when that cannot be, and nothing is done.
+
+        The text is the template's own rendering of the whole conversation, and begins as it did. What
+        follows is laid on the skeleton of a short conversation, which it must fit exactly: the turn before
+        and what is new.
+        """
+        past = self._pasts.find(keys)
+        if past is None or not past.is_clear(messages[len(past.keys) :]):
+            return None
+        window = self._window(messages, tools, past)
+        if window is None or not window.text.startswith(past.text) or window.skeleton is None:
+            return None
+        since = window.since
+        at = window.skeleton.after(Slot(since, False))
+        if at is None:
+            return None
+        contents = match(window.text, window.skeleton, window.parts, since=at - 1, at=len(past.text))
+        if contents is None:
+            return None
+        laid = replace(window, contents=contents)
+        builder.resume(past.mark, past.ids)
+        self._assemble(builder, laid, Place(at - 1, len(window.skeleton.texts[at - 1])))
+        self._remember(builder, laid, messages, keys, past)
+        return laid.text
+
+    def _window(self, messages: Sequence[Message], tools: Sequence[Tool], past: Past) -> _Laid | None:
+        """A short conversation that ends as this one: its system message, a turn, and all behind `past`."""
+        n = len(past.keys)
+        n_head = int(messages[0].role == "system")
+        begin = next((i for i in range(n - 1, n_head - 1, -1) if messages[i].role == "user"), -1)
+        if begin < 0:
+            return None
+        parts, shown = self._parts([*messages[:n_head], *messages[begin:]], tools)
+        skipped = begin - n_head
+        since = next((i for i, part in enumerate(parts) if part.owners == (n - skipped,)), 0)
+        is_folded = bool(n_head) and parts[0].role != "system"
+        if since < 2 or (is_folded and tools) or parts[0].role != past.forms[0]["role"]:
+            return None
+        new = self._forms(parts[since:])
+        head = self._forms(parts[:1]) if parts[0].role == "system" else past.forms[:1]
+        forms = [*head, *past.forms[1:], *new]
+        try:
+            text = self._template.render(forms, add_generation_prompt=True, tools=_loads(shown) or None)
+        except TemplateError:
+            return None
+        parts[since:] = [_moved(part, skipped) for part in parts[since:]]
+        return _Laid(parts, shown, text, forms, self._skeleton(shape_of(parts), shown), [], since)
+
+    def _remember(
+        self,
+        builder: PromptBuilder,
+        laid: _Laid,
+        messages: Sequence[Message],
+        keys: list[Key],
+        past: Past | None,
+    ) -> None:
+        """Keep what the next turn can go on from: all before the newest message of the user."""
+        newest, mark = laid.newest, builder.marked
+        n_forms = len(laid.forms) - len(laid.parts) + newest
+        if mark is None or laid.skeleton is None or n_forms < 2 or len(laid.parts[newest].owners) != 1:
+            return
+        begin, at = 0, len(laid.skeleton.texts[0])
+        if past is not None:
+            begin, at = (laid.skeleton.after(Slot(laid.since, False)) or 1) - 1, len(past.text)
+        end = (laid.skeleton.after(Slot(newest, False)) or 1) - 1
+        for i in range(begin, end):
+            at += len(laid.contents[i]) + len(laid.skeleton.texts[i + 1])
+        n = laid.parts[newest].owners[0]
+        known = 0 if past is None else len(past.keys)
+        calls = {call.id: call.name for message in messages[known:n] for call in message.tool_calls}
+        if past is not None:
+            calls = {**past.calls, **calls}
+        kept = Past(keys[:n], laid.forms[:n_forms], laid.text[:at], builder.ids[: mark.n_ids], mark, calls)
+        self._pasts.keep(kept, instead_of=past)
+
     # ---- parts
 
-    def _rendered(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Part], str, str]:
-        """Parts, tools and text; a template that refuses gets less of what only some take."""
+    def _rendered(
+        self, messages: Sequence[Message], tools: Sequence[Tool]
+    ) -> tuple[list[Part], str, str, bool]:
+        """Parts, tools, text, and whether all was said: a template that refuses gets less."""
         parts, shown_tools = self._parts(messages, tools)
         try:
-            return parts, shown_tools, self._render(parts, shown_tools)
+            return parts, shown_tools, self._render(parts, shown_tools), True
         except TemplateError:
             has_several = any(len(message.tool_calls) > 1 for message in messages)
             if not has_several and not any(part.thought for part in parts):
@@ -138,7 +235,7 @@ class Transcript:
         # Some take thoughts in certain places only, some one call at a time.
         parts = [replace(part, thought="") for part in parts]
         try:
-            return parts, shown_tools, self._render(parts, shown_tools)
+            return parts, shown_tools, self._render(parts, shown_tools), False
         except TemplateError:
             if not has_several:
                 raise
@@ -148,7 +245,7 @@ class Transcript:
             replace(part, thought="", answer=None, owners=tuple(owners[i] for i in part.owners))
             for part in parts
         ]
-        return parts, shown_tools, self._render(parts, shown_tools)
+        return parts, shown_tools, self._render(parts, shown_tools), False
 
     def _parts(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Part], str]:
         prepared = self._tools.prepare(messages, tools)
@@ -185,12 +282,16 @@ class Transcript:
                 self._folds_system = True
         return self._folds_system
 
-    def _render(self, parts: Sequence[Part], tools: str) -> str:
-        forms = [
+    def _forms(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
+        return [
             render_form(part.role, part.text, part.thought, _loads(part.more), self._thought_keys)
             for part in parts
         ]
-        return self._template.render(forms, add_generation_prompt=True, tools=_loads(tools) or None)
+
+    def _render(self, parts: Sequence[Part], tools: str) -> str:
+        return self._template.render(
+            self._forms(parts), add_generation_prompt=True, tools=_loads(tools) or None
+        )
 
     def _neutral_json(self, value: object) -> str:
         return self._vocabulary.control_pattern.sub(_broken, json.dumps(value, ensure_ascii=False))
@@ -220,16 +321,16 @@ class Transcript:
             text = self._template.render(forms, add_generation_prompt=True, tools=shown_tools)
         except TemplateError:
             return None
-        counts = {mark: text.count(mark) for mark in marks}
-        if any(n != 1 and not (n == 0 and mark in may_lack) for mark, n in counts.items()):
+        texts, slots, start = [], [], 0
+        for mark in self._marks.finditer(text):
+            slots.append(marks.pop(mark[0], None))
+            texts.append(text[start : mark.start()])
+            start = mark.end()
+        # Each once, but for those that a template may leave out.
+        if None in slots or not may_lack.issuperset(marks):
             return None
-        found = sorted((text.index(mark), mark) for mark, n in counts.items() if n)
-        texts, start = [], 0
-        for at, mark in found:
-            texts.append(text[start:at])
-            start = at + len(mark)
         closing = self._closing(forms, shown_tools, text, start)
-        return Skeleton((*texts, text[start:]), tuple(marks[mark] for _, mark in found), closing)
+        return Skeleton((*texts, text[start:]), tuple(slot for slot in slots if slot), closing)
 
     def _closing(self, forms: list[dict[str, Any]], tools: Any, text: str, start: int) -> int:
         try:
@@ -238,151 +339,29 @@ class Transcript:
             return -1
         return len(uninvited) - start if start <= len(uninvited) and text.startswith(uninvited) else -1
 
-    # ---- answers of our own
-
-    def _kept(
-        self, skeleton: Skeleton, contents: Sequence[str], parts: Sequence[Part], tools: str
-    ) -> list[_Kept]:
-        """The answers that enter as their ids, in order."""
-        kept: list[_Kept] = []
-        shape = _shape(parts)
-        last: Slot | None = None  # before this part
-        for i, part in enumerate(parts):
-            before, last = last, Slot(i, not part.text) if part.text or part.thought else last
-            if part.answer is None or i == 0:
-                continue
-            piece = 0 if before is None else skeleton.after(before)
-            asked = self._asked(shape, i, 0 if before is None else before.part, tools)
-            if asked is None or piece is None:
-                continue
-            begin = Place(piece, len(asked.rstrip()))
-            if not skeleton.texts[piece].startswith(asked.rstrip()):
-                continue
-            end = self._plain_end(skeleton, contents, part, i, begin)
-            if end is None and self._shows_all(skeleton, part, part.answer, i):
-                end = self._marked_end(skeleton, part.answer, i, begin, asked)
-            if end is not None:
-                kept.append(_Kept(i, begin, end, asked[begin.offset :], part.answer.token_ids))
-        return kept
-
-    def _asked(self, shape: Shape, i: int, since: int, tools: str) -> str | None:
-        """What stood behind the last content before part `i` when that was asked for; None if not known.
-
-        It is found out once for all conversations that are alike since part `since`, which has that content.
-        Were another one unlike, its answers would not be kept, or be kept behind other blanks.
-        """
-        key = (shape[since:i], since < 2, tools)
-        if key not in self._asked_texts:
-            if len(self._asked_texts) >= _CACHED_RUNS:
-                self._asked_texts.clear()
-            earlier = self._skeleton(shape[:i], tools)
-            self._asked_texts[key] = None if earlier is None else earlier.texts[-1]
-        return self._asked_texts[key]
-
-    def _plain_end(
-        self, skeleton: Skeleton, contents: Sequence[str], part: Part, i: int, begin: Place
-    ) -> Place | None:
-        """Where an answer ends that is text alone, whole, and said by its ids; None when it is not that."""
-        answer, at = part.answer, begin.piece
-        if answer is None or part.more or at >= len(skeleton.slots) or skeleton.slots[at] != Slot(i, False):
-            return None
-        if skeleton.texts[at][begin.offset :].strip() or part.text != answer.sent:
-            return None
-        if contents[at] not in (answer.sent, answer.sent.strip()):
-            return None
-        return Place(at + 1, 0) if self._says(answer.token_ids, answer.sent) else None
-
-    def _shows_all(self, skeleton: Skeleton, part: Part, answer: Message, i: int) -> bool:
-        """Whether the template still shows the text and the thought of this answer."""
-        if part.text.strip() and skeleton.after(Slot(i, False)) is None:
-            return False
-        if not answer.thought.strip() or not self._forgets_thoughts:
-            return True
-        return skeleton.after(Slot(i, True)) is not None
-
-    def _marked_end(
-        self, skeleton: Skeleton, answer: Message, i: int, begin: Place, asked: str
-    ) -> Place | None:
-        """Where an answer ends that has thoughts, calls or heads, if its ids tell just what it is."""
-        own = max(skeleton.after(Slot(i, False)) or 0, skeleton.after(Slot(i, True)) or 0)
-        place = Place(own, 0) if own else begin
-        text = skeleton.texts[place.piece]
-        at = self._end_of_turn(text, place.offset)
-        if at is None and answer.tool_calls:
-            return None
-        end = place if at is None else Place(place.piece, at)
-        shown = "".join(skeleton.texts[begin.piece : end.piece + 1])
-        if self._tools.takes_calls and not all(call.name in shown for call in answer.tool_calls):
-            return None
-        is_told = self._tells(answer.token_ids, answer.sent, answer.tool_calls, asked)
-        return end if is_told else None
-
-    def _end_of_turn(self, text: str, start: int) -> int | None:
-        if "<|channel|>" in self._template.source:
-            found = _HARMONY_END.search(text, start)
-            return None if found is None else found.start()
-        for token in self._vocabulary.control_pattern.finditer(text, start):
-            if self._vocabulary.is_end(self._vocabulary.controls[token[0]]):
-                return token.start()
-        return None
-
-    def _detokenizes_to(self, token_ids: tuple[int, ...], text: str) -> bool:
-        if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
-            return False
-        return self._vocabulary.detokenize(token_ids).decode("utf-8", "replace") == text
-
-    def _is_told_by(
-        self, token_ids: tuple[int, ...], text: str, calls: tuple[ToolCall, ...], asked: str
-    ) -> bool:
-        """Whether these ids, parsed again, are this answer."""
-        if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
-            return False
-        source, family = self._template.source, self._tools.family if calls else None
-        shown = self._controls(marks_of(source, family=family, has_tools=bool(calls)))
-        spoken = self._vocabulary.detokenize(token_ids, shown=shown).decode("utf-8", "replace")
-        parser = ReplyParser(source, family=family, prompt=asked, tools=[call.name for call in calls])
-        pieces = [event.piece for event in (*parser.feed(spoken), *parser.end())]
-        told = [(piece.name, piece.arguments) for piece in pieces if isinstance(piece, ToolCall)]
-        said = "".join(piece for piece in pieces if isinstance(piece, str))
-        return said == text and told == [(call.name, call.arguments) for call in calls]
-
-    def _controls(self, marks: Sequence[str]) -> tuple[int, ...]:
-        controls = self._vocabulary.controls
-        return tuple(sorted({controls[mark] for mark in marks if mark in controls}))
-
     # ---- ids
 
-    def _assemble(
-        self,
-        builder: PromptBuilder,
-        skeleton: Skeleton,
-        contents: Sequence[str],
-        parts: Sequence[Part],
-        kept: Sequence[_Kept],
-    ) -> None:
-        place = Place(0, 0)
-        newest = next((i for i in range(len(parts) - 1, -1, -1) if parts[i].role == "user"), -1)
+    def _assemble(self, builder: PromptBuilder, laid: _Laid, begin: Place = _BEGIN) -> None:
+        """Write the conversation from `begin` on into the builder."""
+        if laid.skeleton is None:
+            return
+        place = begin
+        kept = self._own.keep(laid.skeleton, laid.contents, laid.parts, laid.tools, since=laid.since)
         for answer in kept:
             if (answer.begin.piece, answer.begin.offset) < (place.piece, place.offset):
                 continue
-            self._write(builder, skeleton, contents, parts, place, answer.begin, newest)
-            builder.owner = parts[answer.part].owners[-1]
+            self._write(builder, laid, laid.skeleton, place, answer.begin)
+            builder.owner = laid.parts[answer.part].owners[-1]
             builder.template(answer.gap)
             builder.answer(answer.token_ids)
             place = answer.end
-        self._write(builder, skeleton, contents, parts, place, None, newest)
+        self._write(builder, laid, laid.skeleton, place, None)
 
     def _write(
-        self,
-        builder: PromptBuilder,
-        skeleton: Skeleton,
-        contents: Sequence[str],
-        parts: Sequence[Part],
-        begin: Place,
-        end: Place | None,
-        newest: int,
+        self, builder: PromptBuilder, laid: _Laid, skeleton: Skeleton, begin: Place, end: Place | None
     ) -> None:
-        """Texts and contents from one place to another, or to the end. `newest`: the user's newest part."""
+        """Texts and contents from one place to another, or to the end."""
+        parts, newest = laid.parts, laid.newest
         last = len(skeleton.slots) if end is None else end.piece
         for piece in range(begin.piece, last + 1):
             start = begin.offset if piece == begin.piece else 0
@@ -395,18 +374,20 @@ class Transcript:
                 builder.template(skeleton.texts[piece][start:stop], bound_at=bound_at)
             elif slot is not None:
                 builder.template(skeleton.texts[piece][start:])
-                if slot.part > 0 and parts[slot.part - 1].role == "system":
-                    builder.bound(is_head=True)
-                elif slot.part == newest:
-                    builder.bound()
-                builder.content(contents[piece])
+                is_newest = slot.part == newest
+                if is_newest:
+                    builder.mark()
+                is_head = slot.part > 0 and parts[slot.part - 1].role == "system"
+                if is_head or is_newest:
+                    builder.bound(is_head=is_head)
+                builder.content(laid.contents[piece])
 
     def _tokenize_run(self, text: str, after_ids: bool) -> array[int]:
         return self._vocabulary.tokenize_after(text) if after_ids else self._vocabulary.tokenize(text)
 
 
-def _shape(parts: Sequence[Part]) -> Shape:
-    return tuple((part.role, bool(part.text), bool(part.thought), part.more) for part in parts)
+def _moved(part: Part, by: int) -> Part:
+    return replace(part, owners=tuple(owner + by for owner in part.owners))
 
 
 def _loads(text: str) -> Any:

@@ -84,6 +84,10 @@ class Vocabulary:
         """Whether a control token swallows the blanks before and after it."""
         return self._strips.get(token, (False, False))
 
+    def ids_of(self, marks: Iterable[str]) -> tuple[int, ...]:
+        """Those of these texts that are control tokens, as ids, ascending."""
+        return tuple(sorted({self.controls[mark] for mark in marks if mark in self.controls}))
+
     def is_end(self, token: int) -> bool:
         """Whether the model ends its turn with this token."""
         with self._open() as handle:
