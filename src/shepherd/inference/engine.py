@@ -122,6 +122,11 @@ class Engine:
         return self._thread.native_id or 0
 
     @property
+    def is_making_prompt(self) -> bool:
+        """Whether another thread makes a prompt now, which the next one waits for."""
+        return self._lock.locked()
+
+    @property
     def is_closed(self) -> bool:
         """Whether close() was called."""
         return not self._close.alive

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import ClassVar, TypeVar
+from weakref import WeakKeyDictionary
 
 from starlette.types import Receive
 
@@ -39,11 +40,15 @@ class Reading:
     """A reply under way. Iterate it for its pieces, then `await end()`, whatever happened.
 
     `finish` ends what still runs and keeps what is to be kept, told whether the reply failed; it may block.
+    One that `is_quick` does not where nothing runs any more.
     """
 
-    def __init__(self, reply: Reply | Generation, finish: Callable[[bool], TurnStats]) -> None:
+    def __init__(
+        self, reply: Reply | Generation, finish: Callable[[bool], TurnStats], *, is_quick: bool = False
+    ) -> None:
         self._reply = reply
         self._finish = finish
+        self._is_quick = is_quick
         self._failed = False
         self._peeked: list[Piece | None] = []
         self._source = _EngineSource.of(reply) or _ThreadSource(reply)
@@ -78,7 +83,7 @@ class Reading:
         if following is None:
             return None
         self._source.close()
-        return Reading(following, self._finish)
+        return Reading(following, self._finish, is_quick=self._is_quick)
 
     def cancel(self) -> None:
         """End it soon; what was said stays said."""
@@ -99,6 +104,9 @@ class Reading:
     async def _settle(self) -> TurnStats:
         # A reply has one reader: the thread that reads a remote one is to be done before others look at it.
         await self._source.settle()
+        reply = self._reply
+        if self._is_quick and isinstance(reply, (Answer, Generation)) and not reply.is_running:
+            return self._finish(self._failed)
         return await blocking(lambda: self._finish(self._failed))
 
 
@@ -119,16 +127,47 @@ async def ended_with_its_client(receive: Receive, cancel: Callable[[], None]) ->
 
 
 class _Bell:
-    """A pipe that the engine writes to; waiting for it takes no thread."""
+    """A pipe that the engine writes to, one for all answers of an event loop; waiting for it takes no thread.
 
-    def __init__(self) -> None:
-        self.reader, self.writer = os.pipe()
-        os.set_blocking(self.reader, False)
+    When it rings, every source that waits looks for itself: one wake-up for all answers that got a token in
+    the same step. It is drained at once: a pipe that stays full would ring without end.
+    """
+
+    _of_loops: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell]] = WeakKeyDictionary()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
         os.set_blocking(self.writer, False)
+        self._n_users = 0
+        self.waiting: dict[_EngineSource, None] = {}
+        loop.add_reader(self._reader, self._rung)
 
-    def close(self) -> None:
-        os.close(self.reader)
-        os.close(self.writer)
+    @classmethod
+    def borrowed(cls) -> _Bell:
+        """That of the running loop, to be given back."""
+        loop = asyncio.get_running_loop()
+        bell = cls._of_loops.get(loop)
+        if bell is None:
+            bell = cls._of_loops[loop] = cls(loop)
+        bell._n_users += 1
+        return bell
+
+    def give_back(self) -> None:
+        """Only after the answer's end: until then the engine writes."""
+        self._n_users -= 1
+        if self._n_users == 0:
+            del self._of_loops[self._loop]
+            self._loop.remove_reader(self._reader)
+            os.close(self._reader)
+            os.close(self.writer)
+
+    def _rung(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._reader, 65536)
+        for source in list(self.waiting):
+            source.look()
 
 
 class _EngineSource:
@@ -137,42 +176,62 @@ class _EngineSource:
     def __init__(self, reply: Answer | Generation, bell: _Bell) -> None:
         self._reply, self._bell = reply, bell
         self._ready: deque[Piece] = deque()
-        self._rung = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(bell.reader, self._rung.set)
+        self._waiter: asyncio.Future[bool] | None = None
 
     @classmethod
     def of(cls, reply: Reply | Generation) -> _EngineSource | None:
         """The source for an answer that is made here; None where nothing can ring."""
         if not isinstance(reply, (Answer, Generation)) or os.name != "posix":
             return None
-        bell = _Bell()
+        bell = _Bell.borrowed()
         if reply.notify(bell.writer):
             return cls(reply, bell)
-        bell.close()
+        bell.give_back()
         return None
 
     async def next(self) -> Piece | None:
         while not self._ready:
-            found = self._reply.poll()
-            if found is None:
+            if not self._take():
                 return None
-            if found:
-                self._ready.extend([found] if isinstance(found, str) else found)
-            else:
-                await self._rung.wait()
-                self._rung.clear()
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._bell.reader, 4096)
+            if not self._ready and not await self._rung():
+                return None
         return self._ready.popleft()
+
+    def look(self) -> None:
+        """Wake the reader if there is something for it."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        try:
+            goes_on = self._take()
+        except Exception as error:
+            waiter.set_exception(error)
+        else:
+            if self._ready or not goes_on:
+                waiter.set_result(goes_on)
+
+    def _take(self) -> bool:
+        """Fetch what is there; False at the end."""
+        found = self._reply.poll()
+        if found:
+            self._ready.extend([found] if isinstance(found, str) else found)
+        return found is not None
+
+    async def _rung(self) -> bool:
+        """Wait until there is something; False at the end."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._bell.waiting[self] = None
+        try:
+            return await self._waiter
+        finally:
+            del self._bell.waiting[self]
 
     async def settle(self) -> None:
         """Nobody else reads."""
 
     def close(self) -> None:
-        """Only after the reply's end: until then the engine writes."""
-        self._loop.remove_reader(self._bell.reader)
-        self._bell.close()
+        """Only after the reply's end."""
+        self._bell.give_back()
 
 
 class _ThreadSource:

@@ -17,12 +17,13 @@ from shepherd.serving.chat import Chat
 from shepherd.serving.errors import anthropic_error, problem_of
 from shepherd.serving.event_stream import EventStream, event
 from shepherd.serving.identity import caller_of
+from shepherd.serving.json_route import JsonRoute
 from shepherd.serving.openai_api import require_model
 from shepherd.serving.scopes import MEMORY
 from shepherd.serving.state import ServerState
 from shepherd.types import FinishReason, Piece, Thought, ToolCall, TurnStats
 
-__all__ = ["router"]
+__all__ = ["route", "router"]
 
 router = APIRouter(prefix="/v1/messages")
 
@@ -36,7 +37,6 @@ _REASONS: dict[FinishReason, str] = {
 }
 
 
-@router.post("")
 async def messages(request: Request, body: MessagesBody) -> Response:
     """The answer to a conversation."""
     state: ServerState = request.app.state.shepherd
@@ -60,6 +60,9 @@ async def messages(request: Request, body: MessagesBody) -> Response:
     return JSONResponse(
         {**head, "content": blocks.whole(), **_ending(chat, blocks), "usage": _usage(chat.stats)}
     )
+
+
+route = JsonRoute(_ROUTE, MessagesBody, messages)
 
 
 @router.post("/count_tokens")

@@ -29,9 +29,7 @@ from shepherd.serving.state import ServerState
 __all__ = ["answer_errors", "create_app"]
 
 _PARTS = (
-    openai_api,
     anthropic_api,
-    completion_api,
     embedding_api,
     models_api,
     resources,
@@ -44,6 +42,8 @@ def create_app(state: ServerState) -> FastAPI:
     """The ASGI application of a server with these parts."""
     app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.shepherd = state
+    # The first that matches is taken.
+    app.router.routes[:0] = [anthropic_api.route, completion_api.route, openai_api.route]
     for part in _PARTS:
         app.include_router(part.router)
     gates.install(app, state)

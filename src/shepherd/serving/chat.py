@@ -24,7 +24,11 @@ class Chat:
 
     def __init__(self, state: ServerState, route: str, turn: Turn) -> None:
         self._state, self._route, self._turn = state, route, turn
-        self._reading = Reading(turn.reply, lambda failed: turn.end(failed=failed))
+        self._reading = Reading(
+            turn.reply,
+            lambda failed: turn.end(failed=failed),
+            is_quick=not state.conversations.keeps(turn.request),
+        )
         self._stats: TurnStats | None = None
         # Of replies that others have followed.
         self._earlier_logprobs: list[TokenLogprob] = []
@@ -37,7 +41,11 @@ class Chat:
         A remote model's first piece is waited for: only then it is known that the request was good.
         """
         try:
-            chat = cls(state, route, await blocking(lambda: state.conversations.begin(request)))
+            begin = state.conversations.begin
+            # A thread costs more than the beginning, and more still while others compute.
+            is_quick = state.conversations.begins_at_once(request)
+            turn = begin(request) if is_quick else await blocking(lambda: begin(request))
+            chat = cls(state, route, turn)
         except Exception as error:
             state.served(Served(route, None, error=problem_of(error).code))
             raise

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, Generation
@@ -16,22 +16,20 @@ from shepherd.serving.answering import Reading, blocking, ended_with_its_client
 from shepherd.serving.conversation import sampling_of
 from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, event
+from shepherd.serving.json_route import JsonRoute
 from shepherd.serving.logprobs import CompletionLogprobs
 from shepherd.serving.openai_api import REASONS, require_model, usage_of
 from shepherd.serving.openai_shapes import CompletionBody, given_sampling, refuse_unless
 from shepherd.serving.state import Served, ServerState
 from shepherd.types import TurnStats
 
-__all__ = ["router"]
-
-router = APIRouter(prefix="/v1")
+__all__ = ["route"]
 
 _ROUTE = "/v1/completions"
 _DEFAULT_TOKENS = 16  # OpenAI's
 _MOST_PROMPTS = 64
 
 
-@router.post("/completions")
 async def completions(request: Request, body: CompletionBody) -> Response:
     """What the model would write next; for several prompts one choice each, one after the other."""
     state: ServerState = request.app.state.shepherd
@@ -48,6 +46,9 @@ async def completions(request: Request, body: CompletionBody) -> Response:
     async with ended_with_its_client(request.receive, writing.cancel):
         choices = [choice async for choice in _choices(writing, first)]
     return JSONResponse({**writing.head, "choices": choices, "usage": usage_of(writing.total)})
+
+
+route = JsonRoute(_ROUTE, CompletionBody, completions)
 
 
 class _Writing:

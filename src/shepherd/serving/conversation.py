@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 # Answers whose sampled ids are kept for the request that brings their text back: about 2 KB each.
 _KEPT_ANSWERS = 4096
+# Read into tokens by an event loop itself: two milliseconds where no message was seen before.
+_AT_ONCE_CHARS = 16_384
 # Texts whose length in tokens is kept.
 _COUNTED = 8192
 
@@ -95,6 +97,25 @@ class Conversations:
             raise
         return Turn(self, request, reply, draft, restored, toolbox)
 
+    def begins_at_once(self, request: ChatRequest) -> bool:
+        """Whether `begin` takes a millisecond or so and waits for nobody, so that an event loop may do it."""
+        engine = self.models.engine
+        if (
+            engine is None
+            or engine.is_making_prompt
+            or request.tools
+            or request.memory_tools
+            or request.schema
+        ):
+            return False
+        if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
+            return False
+        return self._memory is None or not request.remembers or self._memory.recalls_at_once
+
+    def keeps(self, request: ChatRequest) -> bool:
+        """Whether something will be written of it."""
+        return self._keeper is not None and self._writes and request.remembers
+
     def go_on(self, turn: Turn) -> Reply:
         """For Turn.go_on alone: the next reply, to what the tools have found."""
         turn.draft.max_tokens = turn.tokens_left or turn.draft.max_tokens
@@ -123,7 +144,7 @@ class Conversations:
         if answer.token_ids:
             key = conversation_hashes([*turn.draft.messages, answer])[-1]
             self._answers.put((request.user_id, key), (answer.token_ids, answer.thought))
-        if self._keeper is not None and self._writes and request.remembers:
+        if self._keeper is not None and self.keeps(request):
             self._keeper.keep(
                 request.user_id,
                 turn.draft,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from starlette.responses import Response
@@ -12,14 +13,22 @@ from starlette.types import Receive, Scope, Send
 
 from shepherd.serving.answering import ended_with_its_client
 
-__all__ = ["EventStream", "dumps", "event"]
+__all__ = ["EventStream", "dumps", "event", "quoted"]
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
+_encoder = json.JSONEncoder(separators=(",", ":"))
+
+
 def dumps(value: Any) -> str:
     """JSON in as few bytes as there need be; half a surrogate pair stays an escape."""
-    return json.dumps(value, separators=(",", ":"))
+    return _encoder.encode(value)
+
+
+def quoted(text: str) -> str:
+    """A text as JSON, without a look at what else it could be."""
+    return encode_basestring_ascii(text)
 
 
 def event(value: Any, name: str = "") -> bytes:

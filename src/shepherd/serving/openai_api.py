@@ -7,24 +7,23 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
 from shepherd.serving.answering import ended_with_its_client
 from shepherd.serving.chat import Chat, Collected
 from shepherd.serving.errors import Denied, openai_error, problem_of
-from shepherd.serving.event_stream import EventStream, dumps, event
+from shepherd.serving.event_stream import EventStream, dumps, event, quoted
 from shepherd.serving.identity import caller_of
+from shepherd.serving.json_route import JsonRoute
 from shepherd.serving.logprobs import chat_logprobs
 from shepherd.serving.openai_shapes import ChatBody
 from shepherd.serving.scopes import MEMORY
 from shepherd.serving.state import ServerState
 from shepherd.types import FinishReason, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
-__all__ = ["REASONS", "require_model", "router", "usage_of"]
-
-router = APIRouter(prefix="/v1")
+__all__ = ["REASONS", "require_model", "route", "usage_of"]
 
 _ROUTE = "/v1/chat/completions"
 REASONS: dict[FinishReason, str] = {
@@ -36,7 +35,6 @@ REASONS: dict[FinishReason, str] = {
 }
 
 
-@router.post("/chat/completions")
 async def chat_completions(request: Request, body: ChatBody) -> Response:
     """The answer to a conversation."""
     state: ServerState = request.app.state.shepherd
@@ -49,6 +47,9 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         return EventStream(_streamed(chat, state.conversations.models.name, include_usage), chat.cancel)
     return await _whole(request, chat, state.conversations.models.name)
+
+
+route = JsonRoute(_ROUTE, ChatBody, chat_completions)
 
 
 async def _whole(request: Request, chat: Chat, model: str) -> Response:
@@ -85,18 +86,18 @@ async def _streamed(chat: Chat, model: str, include_usage: bool) -> AsyncGenerat
     try:
         async with chat:
             async for piece in chat:
-                delta, logprobs = dumps(_delta(piece, n_calls)), dumps(_new_logprobs(chat))
-                yield event(f'{before}{delta},"logprobs":{logprobs}{after}')
+                logprobs = dumps(_new_logprobs(chat)) if chat.has_logprobs else "null"
+                yield event(f'{before}{_delta(piece, n_calls)},"logprobs":{logprobs}{after}')
                 n_calls += isinstance(piece, ToolCall)
     except ShepherdError as error:
         yield event(openai_error(problem_of(error)))
         return
     reason = _reason(chat.stats, n_calls > 0)
     end = {"index": 0, "delta": {}, "logprobs": _new_logprobs(chat), "finish_reason": reason}
-    yield event({**head, "choices": [end], **({"usage": None} if include_usage else {})})
+    last = [event({**head, "choices": [end], **({"usage": None} if include_usage else {})})]
     if include_usage:
-        yield event({**head, "choices": [], "usage": usage_of(chat.stats)})
-    yield event("[DONE]")
+        last.append(event({**head, "choices": [], "usage": usage_of(chat.stats)}))
+    yield b"".join([*last, event("[DONE]")])
 
 
 def _new_logprobs(chat: Chat) -> dict[str, Any] | None:
@@ -113,12 +114,13 @@ def _head(kind: str, model: str) -> dict[str, Any]:
     }
 
 
-def _delta(piece: Piece, index: int) -> dict[str, Any]:
+def _delta(piece: Piece, index: int) -> str:
+    """What one piece adds, as JSON."""
     if isinstance(piece, str):
-        return {"content": piece}
+        return f'{{"content":{quoted(piece)}}}'
     if isinstance(piece, Thought):
-        return {"reasoning_content": piece.text}
-    return {"tool_calls": [{"index": index, **_call(piece)}]}
+        return f'{{"reasoning_content":{quoted(piece.text)}}}'
+    return dumps({"tool_calls": [{"index": index, **_call(piece)}]})
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
