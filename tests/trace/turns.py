@@ -72,7 +72,7 @@ texts = st.text(max_size=20)
 names = st.one_of(
     texts,
     st.sampled_from(["", ".", "a/b", "%", "%2F", "*", "a b", "007", "True", "x(y)", '"', ";", "\n", "é"]),
-    st.text(min_size=200, max_size=400),
+    st.builds(str.__mul__, st.text(min_size=1, max_size=3), st.integers(100, 400)),
 )
 values = st.one_of(
     texts,

@@ -1,6 +1,6 @@
 """What each turn showed the model and why, as paths with values.
 
-It knows paths, values and their text forms, not how a turn is planned: who plans fills a TurnTrace.
+It reads plans and writes paths, values and their text forms; it decides nothing about what is shown.
 """
 
 from shepherd.trace.diffing import Change, diff
@@ -14,6 +14,7 @@ from shepherd.trace.records import (
     EntityTrace,
     HistoryTrace,
     HistoryTurnTrace,
+    LeftOutTrace,
     RagTrace,
     RecalledTrace,
     SystemTrace,
@@ -22,8 +23,11 @@ from shepherd.trace.records import (
     paths_of,
 )
 from shepherd.trace.traces import KEPT_TURNS, Traces
+from shepherd.trace.transfer import FORMATS, Format, export, import_file
+from shepherd.trace.turns import turn_trace
 
 __all__ = [
+    "FORMATS",
     "KEPT_TURNS",
     "PREDICATES",
     "AssembledTrace",
@@ -32,8 +36,10 @@ __all__ = [
     "ChunkTrace",
     "EntitiesTrace",
     "EntityTrace",
+    "Format",
     "HistoryTrace",
     "HistoryTurnTrace",
+    "LeftOutTrace",
     "Predicate",
     "RagTrace",
     "RecalledTrace",
@@ -44,7 +50,10 @@ __all__ = [
     "Value",
     "diff",
     "encode_segment",
+    "export",
+    "import_file",
     "paths_of",
     "shown_path",
     "turn_path",
+    "turn_trace",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "checked_path",
     "decode_segment",
     "encode_segment",
+    "has_wildcard",
     "index_segment",
     "session_path",
     "shown_path",

@@ -2,7 +2,7 @@
 
 The way from a plan to the database:
 
-    record = TurnTrace(model="…", budget=BudgetTrace(total=8192, …), history=HistoryTrace(…), …)
+    record = turn_trace(plan, injection, model="…")    # see shepherd.trace.turns; or TurnTrace(…) by hand
     Traces(memory.transactions, user_id).write(session_id, record)
 
 Every part may be left out, and every value that is None is not written. Sequences become zero-padded indices
@@ -29,6 +29,7 @@ __all__ = [
     "EntityTrace",
     "HistoryTrace",
     "HistoryTurnTrace",
+    "LeftOutTrace",
     "RagTrace",
     "RecalledTrace",
     "SystemTrace",
@@ -163,11 +164,21 @@ class TailTrace:
 
     facts: Mapping[str, str] = field(default_factory=dict)
     context: Sequence[RecalledTrace] = ()
+    focus: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutTrace:
+    """A part that was not shown, and why."""
+
+    id: str
+    category: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTrace:
-    """Everything about one turn. `timings` are in milliseconds, by what they are of."""
+    """Everything about one turn. `timings` are of its steps, their unit behind their names."""
 
     model: str | None = None
     budget: BudgetTrace | None = None
@@ -177,6 +188,7 @@ class TurnTrace:
     entities: EntitiesTrace | None = None
     rag: RagTrace | None = None
     assembled: AssembledTrace | None = None
+    left_out: Sequence[LeftOutTrace] = ()
     warnings: Sequence[str] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
 

@@ -1,0 +1,267 @@
+"""`shepherd trace`: what each turn showed the model, and why, as paths with values."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import nullcontext
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, cast
+
+from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.parsing import new_file as opened_new
+from shepherd.cli.progress import amount
+from shepherd.cli.render import Screen, counted
+from shepherd.errors import ShepherdError, UsageError
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory
+    from shepherd.trace import Format, Traces, Value
+
+__all__ = ["build_parser", "execute"]
+
+_PATHS = """\
+A path is /context/SESSION/TURN/…, or SESSION/TURN/… for short; `last` is the latest session or turn, and `*`
+any one name:  last/last/budget   */*/assembled/total_tokens   last/*/warnings
+"""
+_SHOWN_CHARS = 120
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd trace`."""
+    parser = Parser(
+        prog="shepherd trace",
+        description="What each turn showed the model, and why. The last 200 turns of a session are kept.",
+        epilog=_PATHS,
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    tree = add_action(actions, "tree", "sessions, their turns, or what is below a path, as a tree")
+    tree.add_argument("path", nargs="?", default="", metavar="PATH", help="where to begin (all sessions)")
+    tree.add_argument("--depth", type=int, default=0, metavar="N", help="levels to show (all)")
+    get = add_action(actions, "get", "values at and below a path, or all that a pattern fits")
+    get.add_argument("path", metavar="PATH", help="a path; `*` stands for one name")
+    diff = add_action(actions, "diff", "what differs between two turns, or what is below any two paths")
+    diff.add_argument("before", metavar="PATH", help="such as last/3")
+    diff.add_argument("after", metavar="PATH", help="such as last/4")
+    export = add_action(actions, "export", "write traces as lines of a path and a value, or as MeTTa's atoms")
+    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
+    export.add_argument("--path", default="", metavar="PATH", help="only what is below it")
+    export.add_argument(
+        "--format",
+        choices=("paths", "metta"),
+        metavar="FORMAT",
+        help="paths or metta (metta for a file *.metta, else paths)",
+    )
+    importing = add_action(actions, "import", "read what export wrote, in either form")
+    importing.add_argument("file", metavar="FILE", help="what to read; - is stdin")
+    for action in actions.choices.values():
+        action.epilog = _PATHS
+        add_memory_options(action)
+        add_common_options(action)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run one action; gives its exit code."""
+    from shepherd.opening import open_memory, open_memory_to_read
+    from shepherd.trace import Traces
+
+    config = loaded_settings(arguments).config
+    opened = open_memory if arguments.action == "import" else open_memory_to_read
+    with opened(config) as memory:
+        traces = Traces(memory.transactions, memory.user_id)
+        return _ACTIONS[arguments.action](_Source(memory, traces), arguments, screen)
+
+
+class _Source:
+    """The traces, and what a person's short path means in them."""
+
+    def __init__(self, memory: Memory, traces: Traces) -> None:
+        self._memory = memory
+        self.traces = traces
+
+    def path(self, text: str) -> str:
+        """The whole path."""
+        from shepherd.trace import shown_path
+
+        first, _, rest = text.partition("/")
+        session, turn = "", None
+        if first == "last":
+            session = self._latest()
+        if rest.partition("/")[0] == "last":
+            turn = self.traces.last_turn(session or first)
+        return shown_path(text, last_session=session, last_turn=turn)
+
+    def _latest(self) -> str:
+        kept = set(self.traces.children())
+        for session in self._memory.list_sessions(self.traces.user_id, limit=100):
+            if session.id in kept:
+                return session.id
+        raise ShepherdError("no conversation has a trace yet", hint="shepherd trace tree lists what there is")
+
+
+# ---- actions
+
+
+def _tree(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    root = source.path(arguments.path)
+    _refuse_pattern(root, "tree")
+    level = root.count("/")
+    if level >= 3:
+        entries = source.traces.below(root)
+        depth = arguments.depth or 99
+        if arguments.json:
+            screen.json(_nested(entries, root))
+        else:
+            _print_tree(entries, root, depth, screen)
+        return _found(entries, root, screen)
+    names = source.traces.children(root)
+    if arguments.json:
+        screen.json({name: source.traces.children(f"{root}/{name}") if level == 1 else {} for name in names})
+    elif level == 2:
+        for name in names:
+            screen.print(name)
+    else:
+        rows = []
+        for name in names:
+            turns = source.traces.children(f"{root}/{name}")
+            rows.append((name, len(turns), turns[0].lstrip("0") or "0", turns[-1].lstrip("0") or "0"))
+        screen.table(["session", "turns", "first", "last"], rows)
+    return _found(names, root, screen)
+
+
+def _get(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    path = source.path(arguments.path)
+    entries = source.traces.matching(path)
+    if arguments.json:
+        screen.json(dict(entries))
+    elif len(entries) == 1 and entries[0][0] == path:
+        screen.print(_text(entries[0][1]))
+    else:
+        for name, value in entries:
+            screen.print(f"{name} = {_line(value)}")
+    return _found(entries, path, screen)
+
+
+def _diff(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.trace import diff
+
+    roots = [source.path(arguments.before), source.path(arguments.after)]
+    sides = []
+    for root in roots:
+        _refuse_pattern(root, "diff")
+        sides.append(source.traces.below(root))
+        if not sides[-1]:
+            return _found([], root, screen)
+    changes = diff(sides[0], sides[1], before_root=roots[0], after_root=roots[1])
+    if arguments.json:
+        screen.json(changes)
+        return 0
+    for change in changes:
+        if change.before is not None:
+            screen.print(f"- {change.path} = {_line(change.before)}", "red")
+        if change.after is not None:
+            screen.print(f"+ {change.path} = {_line(change.after)}", "green")
+    screen.note(counted(len(changes), "difference"))
+    return 0
+
+
+def _export(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.trace import export
+
+    root = source.path(arguments.path)
+    _refuse_pattern(root, "export")
+    form: Format = arguments.format or ("metta" if arguments.file.endswith(".metta") else "paths")
+    n = 0
+    target = nullcontext(screen.out) if arguments.file == "-" else opened_new(arguments.file)
+    with target as file:
+        for line in export(source.traces, root, form=form):
+            n += line.startswith(("/", "(context "))
+            file.write(line)
+    if arguments.json and arguments.file != "-":
+        screen.json({"file": arguments.file, "format": form, "paths": n})
+    else:
+        screen.note(f"{counted(n, 'path')} exported")
+    return 0
+
+
+def _import(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.trace import import_file
+
+    with _opened(arguments.file) as file, amount(screen, "importing") as progress:
+        n = import_file(source.traces, file, lambda done: progress(done, 0))
+    screen.json({"paths": n}) if arguments.json else screen.note(f"{counted(n, 'path')} imported")
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[_Source, Namespace, Screen], int]] = {
+    "tree": _tree,
+    "get": _get,
+    "diff": _diff,
+    "export": _export,
+    "import": _import,
+}
+
+
+# ---- helpers
+
+
+def _opened(file: str) -> Any:
+    if file == "-":
+        return nullcontext(cast(BufferedReader, sys.stdin.buffer))
+    try:
+        return open(file, "rb")
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", hint="name a file that trace export wrote") from error
+
+
+def _print_tree(entries: list[tuple[str, Value]], root: str, depth: int, screen: Screen) -> None:
+    """Each name once, indented by its level; a value stands behind its name."""
+    shown: list[str] = []
+    for path, value in entries:
+        segments = path[len(root) :].strip("/").split("/")
+        shared = 0
+        while shared < min(len(shown), len(segments)) and shown[shared] == segments[shared]:
+            shared += 1
+        for level in range(shared, min(len(segments), depth)):
+            is_leaf = level == len(segments) - 1
+            screen.print(f"{'  ' * level}{segments[level]}{f' = {_line(value)}' if is_leaf else ''}")
+        shown = segments
+
+
+def _nested(entries: list[tuple[str, Value]], root: str) -> dict[str, Any]:
+    """The values in objects within objects, by the segments of their paths."""
+    tree: dict[str, Any] = {}
+    for path, value in entries:
+        *parents, name = path[len(root) :].strip("/").split("/")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = value
+    return tree
+
+
+def _refuse_pattern(path: str, action: str) -> None:
+    if "*" in path.split("/"):
+        raise UsageError(f"{action} takes one path, without `*`", hint="trace get takes patterns")
+
+
+def _found(things: list[Any], path: str, screen: Screen) -> int:
+    if things or path == "/context":
+        if not things:
+            screen.note("no traces yet; a conversation leaves them")
+        return 0
+    screen.warn(f"there is nothing at {path}", "shepherd trace tree shows what there is")
+    return 1
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _line(value: Value) -> str:
+    """A value on one line, cut where it gets long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"

@@ -1,0 +1,79 @@
+"""`shepherd trace`, as processes: what one export gives another user can look at, compare and give away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LINES = """\
+/context/s1/000003/budget/total\t4096
+/context/s1/000003/model\t"mini"
+/context/s1/000003/tail/facts/a%2Fb\t"c\\nd"
+/context/s1/000004/budget/total\t4000
+/context/s1/000004/model\t"mini"
+/context/s1/000004/warnings/0000\t"no vectors"
+"""
+
+
+@pytest.fixture
+def traced(shepherd):
+    """Two turns of one session."""
+    assert shepherd("trace", "import", "-", input=LINES).stderr == "6 paths imported\n"
+
+
+def test_tree_shows_sessions_turns_and_values(shepherd, traced):
+    sessions = shepherd("trace", "tree").stdout
+    turns = shepherd("trace", "tree", "s1").stdout
+    turn = shepherd("trace", "tree", "s1/last").stdout
+    nested = json.loads(shepherd("trace", "tree", "s1/3", "--json").stdout)
+
+    assert sessions == "s1\t2\t3\t4\n"
+    assert turns == "000003\n000004\n"
+    assert turn == 'budget\n  total = 4000\nmodel = "mini"\nwarnings\n  0000 = "no vectors"\n'
+    assert nested == {"budget": {"total": 4096}, "model": "mini", "tail": {"facts": {"a%2Fb": "c\nd"}}}
+
+
+def test_get_takes_paths_and_patterns(shepherd, traced):
+    one = shepherd("trace", "get", "/context/s1/000003/model")
+    several = shepherd("trace", "get", "*/*/budget")
+    none = shepherd("trace", "get", "s1/9/model")
+
+    assert one.stdout == "mini\n"
+    assert several.stdout == (
+        "/context/s1/000003/budget/total = 4096\n/context/s1/000004/budget/total = 4000\n"
+    )
+    assert (none.returncode, none.stderr.splitlines()[0]) == (
+        1,
+        "warning: there is nothing at /context/s1/000009/model",
+    )
+
+
+def test_diff_shows_what_came_went_and_changed(shepherd, traced):
+    shown = shepherd("trace", "diff", "s1/3", "s1/4")
+
+    assert shown.stdout == (
+        "- budget/total = 4096\n"
+        "+ budget/total = 4000\n"
+        '- tail/facts/a%2Fb = "c\\nd"\n'
+        '+ warnings/0000 = "no vectors"\n'
+    )
+    assert shown.stderr == "3 differences\n"
+
+
+def test_exports_are_read_back_byte_for_byte_by_anybody(shepherd, traced, tmp_path):
+    atoms = tmp_path / "turns.metta"
+
+    assert shepherd("trace", "export").stdout == LINES
+    assert shepherd("trace", "export", str(atoms)).stderr == "6 paths exported\n"
+    assert '(context "s1" 000003 tail facts "a/b" "c\\nd")\n' in atoms.read_text()
+    shepherd("trace", "import", str(atoms), "--user", "anna")
+    assert shepherd("trace", "export", "--format", "metta", "--user", "anna").stdout == atoms.read_text()
+
+
+def test_mistakes_are_said_in_one_line(shepherd, traced):
+    pattern = shepherd("trace", "tree", "*/3")
+    broken = shepherd("trace", "import", "-", input="/context/s1/3\n")
+
+    assert (pattern.returncode, pattern.stderr.count("\n")) == (2, 2)
+    assert (broken.returncode, "line 1: there is no tab in it" in broken.stderr) == (2, True)
