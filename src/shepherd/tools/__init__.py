@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from shepherd.tools.conversation import conversation_tools
 from shepherd.tools.knowledge import knowledge_tools
+from shepherd.tools.mcp_servers import Confirm, ServerSpec, opened_servers, read_servers
 from shepherd.tools.memory import MEMORY_TOOLS, memory_tools
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
 __all__ = [
     "MEMORY_TOOLS",
     "AssistantTool",
+    "Confirm",
+    "ServerSpec",
     "ToolResult",
     "Toolbox",
     "conversation_tools",
     "knowledge_tools",
     "memory_tools",
+    "opened_servers",
+    "read_servers",
 ]

@@ -1,0 +1,242 @@
+"""Tools of other programs, by the Model Context Protocol: what the servers of mcp.json offer to the model.
+
+The official SDK talks to them from an event loop in a thread of its own. A call that may change something is
+made only if the user says so, since what a server's tools do is not ours to know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shepherd.errors import ConfigError, ShepherdError, UsageError
+from shepherd.paths import state_dir
+from shepherd.tools.toolbox import Arguments, AssistantTool
+from shepherd.types import Tool
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from mcp import Client
+
+__all__ = ["Confirm", "ServerSpec", "opened_servers", "read_servers"]
+
+# Asked before a call that may change something: name of the tool, arguments; whether it may be made.
+Confirm = Callable[[str, Arguments], bool]
+
+_CONNECT_S = 20.0
+_CALL_S = 120.0
+_SEPARATOR = "__"
+_LONGEST_NAME = 64  # of a tool, in OpenAI's and Anthropic's protocols
+_MOST_PAGES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A server as mcp.json describes it: a program with arguments, or the address of one that runs.
+
+    `asks`: whether the user is asked before a call that may change something.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    asks: bool = True
+
+
+def read_servers(path: Path) -> list[ServerSpec]:
+    """The servers of an mcp.json, in its order; none if there is no such file. ConfigError for a mistake."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        listed = json.loads(text)["mcpServers"] if text.strip() else {}
+    except FileNotFoundError:
+        return []
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ConfigError(f"{path}: {where}: {error.msg[:1].lower()}{error.msg[1:]}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except (KeyError, TypeError):
+        listed = None
+    if not isinstance(listed, dict):
+        raise ConfigError(f"{path}: an object 'mcpServers' is missing", hint=_EXAMPLE)
+    return [_spec(path, name, entry) for name, entry in listed.items()]
+
+
+_EXAMPLE = 'such as {"mcpServers": {"files": {"command": "some-mcp-server", "args": ["/home/me/notes"]}}}'
+
+
+def _spec(path: Path, name: str, entry: object) -> ServerSpec:
+    where = f"{path}: the server {name!r}"
+    if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise ConfigError(f"{where} has a name that is not of letters, digits, - and _")
+    if not isinstance(entry, dict) or ("command" in entry) == ("url" in entry):
+        raise ConfigError(f"{where} needs either a 'command' or a 'url'", hint=_EXAMPLE)
+    wanted: dict[str, type] = {
+        "command": str,
+        "url": str,
+        "args": list,
+        "env": dict,
+        "headers": dict,
+        "asks": bool,
+    }
+    for key, kind in wanted.items():
+        if key in entry and not isinstance(entry[key], kind):
+            raise ConfigError(f"{where}: {key!r} must be of JSON's kind for {kind.__name__}")
+    return ServerSpec(
+        name,
+        command=entry.get("command", ""),
+        args=tuple(str(word) for word in entry.get("args", ())),
+        env={key: os.path.expandvars(str(value)) for key, value in entry.get("env", {}).items()},
+        url=entry.get("url", ""),
+        headers={key: os.path.expandvars(str(value)) for key, value in entry.get("headers", {}).items()},
+        asks=entry.get("asks", True),
+    )
+
+
+@contextmanager
+def opened_servers(
+    specs: Sequence[ServerSpec], *, confirm: Confirm | None, warn: Callable[[str, str], None]
+) -> Iterator[list[AssistantTool]]:
+    """The tools of these servers, which run until the end of the block.
+
+    A server that cannot be had costs a warning. Without `confirm` nobody can be asked: what may change
+    something is refused. A server's own log goes to `mcp-NAME.log` in the state folder.
+    """
+    if not specs:
+        yield []
+        return
+    portal_of = _portal()
+    with ExitStack() as stack:
+        portal = stack.enter_context(portal_of())
+        tools: dict[str, AssistantTool] = {}
+        for spec in specs:
+            try:
+                client = _connected(portal, spec, stack)
+                found = _tools_of(portal, client, spec, confirm)
+            except ShepherdError as error:
+                warn(str(error), error.hint)
+                continue
+            for tool in found:
+                tools.setdefault(tool.tool.name, tool)
+        yield list(tools.values())
+
+
+def _portal() -> Callable[[], Any]:
+    try:
+        import mcp  # noqa: F401  (what the clients are made of)
+        from anyio.from_thread import start_blocking_portal
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"servers of mcp.json need {error.name}", hint="pip install 'shepherd-llm[mcp]'"
+        ) from error
+    return start_blocking_portal
+
+
+def _connected(portal: BlockingPortal, spec: ServerSpec, stack: ExitStack) -> Client:
+    from mcp import Client
+
+    try:
+        with ExitStack() as own:
+            client = Client(_transport(spec, own, portal), read_timeout_seconds=_CONNECT_S)
+            entered = own.enter_context(portal.wrap_async_context_manager(client))
+            stack.push(own.pop_all())
+    except Exception as error:  # whatever a foreign program makes of it: an ExceptionGroup, OSError, MCPError
+        raise ShepherdError(
+            f"the MCP server {spec.name} cannot be reached: {_reason(error)}",
+            hint=f"see its own words in {_log_path(spec)}"
+            if spec.command
+            else f"is it running at {spec.url}?",
+        ) from None
+    return entered
+
+
+def _transport(spec: ServerSpec, stack: ExitStack, portal: BlockingPortal) -> Any:
+    """What a client talks through. For a program its log stays open, for an address the connections."""
+    if spec.url:
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        http = httpx2.AsyncClient(
+            headers=dict(spec.headers), timeout=httpx2.Timeout(_CONNECT_S, read=_CALL_S)
+        )
+        stack.enter_context(portal.wrap_async_context_manager(http))
+        return streamable_http_client(spec.url, http_client=http)
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    log = _log_path(spec)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    errors = stack.enter_context(log.open("w", encoding="utf-8"))
+    server = StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env) or None)
+    return stdio_client(server, errlog=errors)
+
+
+def _log_path(spec: ServerSpec) -> Path:
+    return state_dir() / f"mcp-{spec.name}.log"
+
+
+def _reason(error: BaseException) -> str:
+    """The first error of a group, in one line."""
+    while isinstance(inner := getattr(error, "exceptions", None), tuple) and inner:
+        error = inner[0]
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _tools_of(
+    portal: BlockingPortal, client: Client, spec: ServerSpec, confirm: Confirm | None
+) -> Iterator[AssistantTool]:
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        listed = _called(portal, spec, partial(client.list_tools, cursor=cursor))
+        for tool in listed.tools:
+            hints = tool.annotations
+            asks = spec.asks and not (hints is not None and hints.read_only_hint)
+            name = f"{spec.name}{_SEPARATOR}{tool.name}"[:_LONGEST_NAME]
+            ours = Tool(name, tool.description or "", dict(tool.input_schema))
+            call = partial(_call, portal, client, spec, tool.name)
+            run = partial(_allowed, name, call, confirm) if asks else call
+            yield AssistantTool(ours, run, checks_itself=True)
+        cursor = listed.next_cursor
+        if cursor is None:
+            return
+
+
+def _allowed(
+    name: str, call: Callable[[Arguments], object], confirm: Confirm | None, arguments: Arguments
+) -> object:
+    if confirm is None:
+        raise UsageError("this tool may change something, and nobody is here who could allow that")
+    if not confirm(name, arguments):
+        raise UsageError("the user did not allow this call")
+    return call(arguments)
+
+
+def _call(
+    portal: BlockingPortal, client: Client, spec: ServerSpec, name: str, arguments: Arguments
+) -> object:
+    """What the tool says: its structured content, else its text."""
+    result = _called(portal, spec, partial(client.call_tool, name, arguments, _CALL_S))
+    text = "\n".join(part.text for part in result.content if part.type == "text")
+    if result.is_error:
+        raise UsageError(text or "the tool failed")
+    return result.structured_content if result.structured_content is not None else text
+
+
+def _called(portal: BlockingPortal, spec: ServerSpec, action: Callable[[], Any]) -> Any:
+    from mcp.shared.exceptions import MCPError
+
+    try:
+        return portal.call(action)
+    except MCPError as error:
+        raise UsageError(str(error)) from None
+    except Exception as error:  # a connection that broke looks different with each transport
+        raise ShepherdError(f"the MCP server {spec.name} does not answer: {_reason(error)}") from None

@@ -1,0 +1,185 @@
+"""Servers of mcp.json as tools: a program made with the official SDK, and ours over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from shepherd.errors import ConfigError
+from shepherd.memory import Memory
+from shepherd.tools import Confirm, ServerSpec, Toolbox, opened_servers, read_servers
+from shepherd.types import ToolCall
+
+WORKSHOP = ServerSpec("workshop", sys.executable, (str(Path(__file__).with_name("mcp_workshop.py")),))
+
+
+def refuse_to_warn(text: str, hint: str) -> None:
+    pytest.fail(f"{text} ({hint})")
+
+
+@contextmanager
+def toolbox_of(
+    *specs: ServerSpec, confirm: Confirm | None = lambda name, arguments: True
+) -> Iterator[Toolbox]:
+    with opened_servers(specs, confirm=confirm, warn=refuse_to_warn) as tools:
+        yield Toolbox(tools)
+
+
+def called(toolbox: Toolbox, name: str, **arguments: object) -> object:
+    return json.loads(toolbox.call(ToolCall("1", name, json.dumps(arguments))).text)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "shepherd"
+
+
+def test_tools_of_a_program_are_called_under_its_name():
+    with toolbox_of(WORKSHOP) as toolbox:
+        names = [tool.name for tool in toolbox.tools]
+        put = called(toolbox, "workshop__put", thing="rope", times=2)
+        counted = called(toolbox, "workshop__count", what="rope")
+
+    assert names == ["workshop__count", "workshop__put", "workshop__jam", "workshop__vanish"]
+    assert put == {"result": "rope lies in the drawer"}
+    assert counted == {"result": 2}
+
+
+def test_call_that_may_change_something_waits_for_the_users_word():
+    asked: list[tuple[str, object]] = []
+
+    def no(name: str, arguments: dict[str, object]) -> bool:
+        asked.append((name, arguments))
+        return False
+
+    with toolbox_of(WORKSHOP, confirm=no) as toolbox:
+        put = called(toolbox, "workshop__put", thing="rope")
+        counted = called(toolbox, "workshop__count")
+
+    assert put == {"error": "the user did not allow this call"}
+    assert counted == {"result": 0}
+    assert asked == [("workshop__put", {"thing": "rope"})]
+
+
+def test_nobody_to_ask_is_a_no():
+    with toolbox_of(WORKSHOP, confirm=None) as toolbox:
+        put = called(toolbox, "workshop__put", thing="rope")
+        counted = called(toolbox, "workshop__count")
+
+    assert isinstance(put, dict)
+    assert "nobody is here" in put["error"]
+    assert counted == {"result": 0}
+
+
+def test_server_that_the_file_trusts_is_not_asked_about():
+    trusted = ServerSpec("workshop", WORKSHOP.command, WORKSHOP.args, asks=False)
+
+    with toolbox_of(trusted, confirm=None) as toolbox:
+        put = called(toolbox, "workshop__put", thing="rope")
+
+    assert put == {"result": "rope lies in the drawer"}
+
+
+def test_error_of_a_tool_is_told_to_the_model():
+    with toolbox_of(WORKSHOP) as toolbox:
+        failed = toolbox.call(ToolCall("1", "workshop__jam", "{}"))
+
+    assert failed.failed
+    assert "stuck" in failed.text
+    assert failed.error is None
+
+
+def test_program_that_ends_in_a_call_fails_that_call_and_the_next():
+    with toolbox_of(WORKSHOP) as toolbox:
+        first = toolbox.call(ToolCall("1", "workshop__vanish", "{}"))
+        second = toolbox.call(ToolCall("2", "workshop__count", "{}"))
+
+    assert first.failed
+    assert second.failed
+
+
+def test_what_a_program_says_of_itself_is_in_a_log(state):
+    with toolbox_of(WORKSHOP):
+        pass
+
+    assert "workshop: open" in (state / "mcp-workshop.log").read_text(encoding="utf-8")
+
+
+def test_program_that_does_not_exist_costs_a_warning_and_not_the_others():
+    warnings: list[tuple[str, str]] = []
+    missing = ServerSpec("missing", "/nowhere/at-all")
+
+    with opened_servers([missing, WORKSHOP], confirm=None, warn=lambda *told: warnings.append(told)) as tools:
+        names = {tool.tool.name for tool in tools}
+
+    assert [text.split(":")[0] for text, _ in warnings] == ["the MCP server missing cannot be reached"]
+    assert "workshop__count" in names
+
+
+def test_server_is_reached_by_its_address(tmp_path):
+    database = tmp_path / "memory.db"
+    with Memory(database, user_id="steve") as memory:
+        memory.set_fact("name", "Steve")
+    program = ["-m", "shepherd", "mcp", "--http", "--port", "0", "--json", "--user", "steve"]
+    command = [sys.executable, *program, "--memory-db", str(database)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = json.loads(server.stdout.readline())["url"]
+            with toolbox_of(ServerSpec("mine", url=url, headers={"X-Test": "1"}), confirm=None) as toolbox:
+                found = called(toolbox, "mine__get_fact", key="name")
+        finally:
+            server.terminate()
+
+    assert "Steve" in json.dumps(found)
+
+
+def test_file_names_programs_and_addresses(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKEN", "abc")
+    path = tmp_path / "mcp.json"
+    servers = {
+        "files": {"command": "files-server", "args": ["/home/me"], "env": {"LEVEL": "1"}},
+        "web": {
+            "url": "https://example.com/mcp",
+            "headers": {"Authorization": "Bearer $TOKEN"},
+            "asks": False,
+        },
+    }
+    path.write_text(json.dumps({"mcpServers": servers, "other": 1}), encoding="utf-8")
+
+    assert read_servers(path) == [
+        ServerSpec("files", "files-server", ("/home/me",), {"LEVEL": "1"}),
+        ServerSpec("web", url="https://example.com/mcp", headers={"Authorization": "Bearer abc"}, asks=False),
+    ]
+
+
+def test_no_file_is_no_servers(tmp_path):
+    assert read_servers(tmp_path / "mcp.json") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mcpServers": {', "line 1, column 17"),
+        ("[]", "'mcpServers' is missing"),
+        ('{"mcpServers": {"a": {}}}', "either a 'command' or a 'url'"),
+        ('{"mcpServers": {"a": {"command": "x", "url": "y"}}}', "either a 'command' or a 'url'"),
+        ('{"mcpServers": {"a b": {"command": "x"}}}', "letters, digits"),
+        ('{"mcpServers": {"a": {"command": ["x"]}}}', "'command' must be"),
+    ],
+)
+def test_mistake_in_the_file_is_named(tmp_path, text, said):
+    path = tmp_path / "mcp.json"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ConfigError, match=r"mcp\.json") as caught:
+        read_servers(path)
+
+    assert said in str(caught.value)
