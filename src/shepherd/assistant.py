@@ -43,7 +43,7 @@ from shepherd.errors import ContextOverflowError, ShepherdError, StoreError, Usa
 from shepherd.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.tools import Toolbox, ToolResult, conversation_tools
+from shepherd.tools import AssistantTool, Toolbox, ToolResult, conversation_tools
 from shepherd.types import ANONYMOUS_USERS, Message, Sampling, Tool, ToolCall, TurnStats
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Assistant:
     says is queued for it, in the transaction that stores the message. With a `summarizer`, turns that leave
     the window are summed up before. `on_evicted` is told, after the turn, of the messages that left the
     window, oldest first. `engine` may run elsewhere; see `switch`.
-    With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else.
+    With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else; `tools`
+    are more of them.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Assistant:
         extraction: ExtractionWorker | None = None,
         summarizer: Summarizer | None = None,
         on_evicted: Callable[[Sequence[Message]], None] | None = None,
+        tools: Sequence[AssistantTool] = (),
     ) -> None:
+        self._other_tools = tuple(tools)
         self._config = config or Config()
         self.user_id = user_id or self._config.effective_user_id
         self.private = False
@@ -479,15 +482,15 @@ class Assistant:
         )
 
     def _open_toolbox(self) -> Toolbox | None:
-        if self.memory is None or self.is_forgetful or self.user_id in ANONYMOUS_USERS:
-            return None
+        has_memory = not self.is_forgetful and self.user_id not in ANONYMOUS_USERS
         return conversation_tools(
             self.config,
-            self.memory,
-            self._knowledge,
+            self.memory if has_memory else None,
+            self._knowledge if has_memory else None,
             self.user_id,
             refusal=lambda: "the user has switched the memory off for now" if self.private else "",
             writes=self._keeper.writes,
+            others=self._other_tools,
         )
 
     def _take_snapshot(self, summary: Summary, draft: Draft | None = None) -> Snapshot:

@@ -145,6 +145,11 @@ class Config:
     memory_tools: bool = _setting(
         False, "switch", "the model may look into the memory, and change it, by tools (--memtools)"
     )
+    mcp_servers: str = _setting(
+        "",
+        "text",
+        "servers of mcp.json whose tools the model may call, with commas; * is all of them (--mcp)",
+    )
     tool_rounds: int = _setting(
         8, "whole number", "most times that the model may call tools before it answers", least=1, most=100
     )

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cache_dir", "config_file", "data_dir", "default_database", "history_file", "state_dir"]
+__all__ = [
+    "cache_dir",
+    "config_file",
+    "data_dir",
+    "default_database",
+    "history_file",
+    "mcp_file",
+    "state_dir",
+]
 
 _APP = "shepherd"
 
@@ -21,6 +29,11 @@ def config_file() -> Path:
     if named := os.environ.get("SHEPHERD_CONFIG"):
         return Path(named)
     return _xdg("XDG_CONFIG_HOME", ".config") / _APP / "config.json"
+
+
+def mcp_file() -> Path:
+    """The MCP servers whose tools may be used: `mcp.json` beside the configuration."""
+    return config_file().with_name("mcp.json")
 
 
 def data_dir() -> Path:

@@ -28,7 +28,9 @@ from shepherd.opening import (
     sums_up,
     worked,
 )
+from shepherd.paths import mcp_file
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable, open_remote
+from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 
 __all__ = ["Session", "opened_session"]
 
@@ -60,6 +62,7 @@ class Session:
         warn: Callable[[str, str], None],
         loading: Callable[[str], None] = lambda text: None,
         report: Report = lambda event: None,
+        confirm: Confirm | None = None,
     ) -> None:
         self.config = config
         self.table = ProviderTable()
@@ -67,6 +70,7 @@ class Session:
         self._warn, self._loading, self._report = warn, loading, report
         self._memory: tuple[Memory | None, bool] | None = None
         self._assistant: Assistant | None = None
+        self._servers = ExitStack()
         self._parts = self._open(self._chosen(config.provider, model))
         parts = self._parts
         self._assistant = Assistant(
@@ -76,6 +80,7 @@ class Session:
             writes_memory=parts.is_writable,
             extraction=parts.extraction,
             summarizer=parts.summarizer,
+            tools=self._tools_of_servers(confirm),
         )
         self._assistant.is_forgetful = not parts.provider.uses_memory
 
@@ -111,9 +116,22 @@ class Session:
 
     def close(self) -> None:
         """Close what is open. May be called twice."""
+        self._servers.close()
         self._parts.stack.close()
         if self._memory is not None and self._memory[0] is not None:
             self._memory[0].close()
+
+    def _tools_of_servers(self, confirm: Confirm | None) -> list[AssistantTool]:
+        """What the chosen servers of mcp.json offer; they run until the session ends."""
+        if not self.config.mcp_servers:
+            return []
+        try:
+            specs = chosen_servers(read_servers(mcp_file()), self.config.mcp_servers)
+            opened = opened_servers(specs, confirm=confirm, warn=self._warn)
+            return self._servers.enter_context(opened)
+        except BaseException:
+            self._parts.stack.close()
+            raise
 
     def _chosen(self, name: str, model: str) -> ProviderSettings:
         provider = self.table.get(name)
@@ -186,14 +204,18 @@ def opened_session(
     warn: Callable[[str, str], None],
     loading: Callable[[str], None] = lambda text: None,
     report: Report = lambda event: None,
+    confirm: Confirm | None = None,
 ) -> Iterator[Session]:
     """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
 
     Mistakes are found in the order of their cost. A database that is locked, full or read-only costs a
     warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
-    "" when that is over; `report` is told of downloads.
+    "" when that is over; `report` is told of downloads. `confirm` is asked before a tool of another program
+    may change something; without it that is refused.
     """
-    session = Session(config, model=model, memory=memory, warn=warn, loading=loading, report=report)
+    session = Session(
+        config, model=model, memory=memory, warn=warn, loading=loading, report=report, confirm=confirm
+    )
     try:
         yield session
     finally:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import (
     Parser,
@@ -69,6 +70,9 @@ def build_parser() -> Parser:
     )
     add_memory_options(memory)
 
+    tools = parser.add_argument_group("tools of other programs")
+    add_setting_option(tools, "--mcp", "mcp_servers", "NAMES")
+
     sampling = parser.add_argument_group("the answer")
     add_setting_option(sampling, "--system", "system_prompt", "TEXT")
     for option, key in (
@@ -118,8 +122,14 @@ def _chat(arguments: Namespace, screen: Screen) -> int:
         model = _local_model(
             replace(config, model=model or provider.model or config.model), arguments, screen
         )
+    is_conversation = message is None and not arguments.json
     with opened_session(
-        config, model=model, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+        config,
+        model=model,
+        memory=not arguments.nomemory,
+        warn=screen.warn,
+        loading=screen.transient,
+        confirm=partial(_may_call, screen) if is_conversation else None,
     ) as session:
         assistant = session.assistant
         resumed = assistant.resume() if arguments.resume else 0
@@ -169,6 +179,11 @@ def about_the_built_in_model() -> str:
         "The small built-in model answers: it remembers what you tell it, and can do little else. "
         f"A full one: shepherd -m {SUGGESTED}"
     )
+
+
+def _may_call(screen: Screen, name: str, _: dict[str, Any]) -> bool:
+    """Whether a call that was just shown is allowed."""
+    return screen.agrees(f"{name} may change something. Allow it?")
 
 
 def _answer_once(assistant: Assistant, message: str, screen: Screen, *, show_context: bool) -> int:

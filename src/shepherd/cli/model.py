@@ -132,9 +132,7 @@ def _agreed(question: str, arguments: Namespace, screen: Screen) -> bool:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(question, hint="--yes says yes; without a terminal nobody can be asked")
-    screen.err.write(f"{question} [y/N] ")
-    screen.err.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return screen.agrees(question)
 
 
 def _record(registry: ModelRegistry, model: StoredModel, default: Path | None) -> dict[str, Any]:

@@ -74,6 +74,13 @@ class Screen:
             self.err.write(f"\r\x1b[K{self.styled(printable(text), 'dim')}")
             self.err.flush()
 
+    def agrees(self, question: str) -> bool:
+        """Whether the person at the keyboard says yes; anything but yes is a no."""
+        self.transient("")
+        self.err.write(f"{question} [y/N] ")
+        self.err.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
     def traceback(self) -> None:
         """The traceback of the exception being handled."""
         import traceback

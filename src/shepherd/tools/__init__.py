@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shepherd.tools.conversation import conversation_tools
 from shepherd.tools.knowledge import knowledge_tools
-from shepherd.tools.mcp_servers import Confirm, ServerSpec, opened_servers, read_servers
+from shepherd.tools.mcp_servers import Confirm, ServerSpec, chosen_servers, opened_servers, read_servers
 from shepherd.tools.memory import MEMORY_TOOLS, memory_tools
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
@@ -18,6 +18,7 @@ __all__ = [
     "ServerSpec",
     "ToolResult",
     "Toolbox",
+    "chosen_servers",
     "conversation_tools",
     "knowledge_tools",
     "memory_tools",

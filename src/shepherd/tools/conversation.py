@@ -1,8 +1,8 @@
-"""The tools of one conversation, by its settings: over the memory, over the knowledge, both, or none."""
+"""The tools of one conversation, by its settings: over the memory, over the knowledge, of other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from shepherd.config import Config
 from shepherd.knowledge import Knowledge
@@ -16,23 +16,25 @@ __all__ = ["conversation_tools"]
 
 def conversation_tools(
     config: Config,
-    memory: Memory,
+    memory: Memory | None,
     knowledge: Knowledge | None,
     user_id: str,
     *,
     refusal: Callable[[], str],
     writes: bool,
+    others: Sequence[AssistantTool] = (),
 ) -> Toolbox | None:
     """The toolbox, or None where the settings ask for no tools.
 
     `refusal` is asked before each call: why memory and knowledge are off just now, "" when they are on.
-    Without `writes` the tools that change something refuse.
+    Without `writes` the tools that change something refuse. `others` are there in any case.
     """
     tools: list[AssistantTool] = []
-    if config.memory_tools:
+    if config.memory_tools and memory is not None:
         tools += memory_tools(
             memory, user_id, refusal=refusal, writes=writes, keeps_secrets=config.memory_extraction_secrets
         )
     if config.has_knowledge_tools and knowledge is not None:
         tools += knowledge_tools(knowledge, role=config.role, refusal=refusal, writes=writes)
+    tools += others
     return Toolbox(tools) if tools else None

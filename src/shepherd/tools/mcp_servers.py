@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.errors import ConfigError, ShepherdError, UsageError
-from shepherd.paths import state_dir
+from shepherd.paths import mcp_file, state_dir
 from shepherd.tools.toolbox import Arguments, AssistantTool
 from shepherd.types import Tool
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
     from mcp import Client
 
-__all__ = ["Confirm", "ServerSpec", "opened_servers", "read_servers"]
+__all__ = ["Confirm", "ServerSpec", "chosen_servers", "opened_servers", "read_servers"]
 
 # Asked before a call that may change something: name of the tool, arguments; whether it may be made.
 Confirm = Callable[[str, Arguments], bool]
@@ -69,6 +69,19 @@ def read_servers(path: Path) -> list[ServerSpec]:
     if not isinstance(listed, dict):
         raise ConfigError(f"{path}: an object 'mcpServers' is missing", hint=_EXAMPLE)
     return [_spec(path, name, entry) for name, entry in listed.items()]
+
+
+def chosen_servers(specs: Sequence[ServerSpec], names: str) -> list[ServerSpec]:
+    """Those with these names, separated by commas; `*` is all. UsageError for one that is not there."""
+    if names.strip() == "*":
+        return list(specs)
+    known = {spec.name: spec for spec in specs}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in known:
+            there = f"there are: {', '.join(known)}" if known else "there are none"
+            raise UsageError(f"mcp.json has no server {name!r}", hint=f"{there} ({mcp_file()})")
+    return [known[name] for name in dict.fromkeys(wanted)]
 
 
 _EXAMPLE = 'such as {"mcpServers": {"files": {"command": "some-mcp-server", "args": ["/home/me/notes"]}}}'
