@@ -21,7 +21,7 @@ FLOORS = [
     {"opening"},
     {"asynchronous"},
     {"assistant"},
-    {"events"},
+    {"events", "equipment"},
     {"tools", "trace"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"entities"},

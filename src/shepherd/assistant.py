@@ -22,10 +22,8 @@ from shepherd.context import (
     Compaction,
     Draft,
     Exchange,
-    Keeper,
     OneShot,
     Plan,
-    Planner,
     Room,
     Snapshot,
     Summarizer,
@@ -33,18 +31,24 @@ from shepherd.context import (
     SystemPrompt,
     added_stats,
     is_statement,
+    message_of,
     messages_of,
     paired,
+    sampling_of,
     strip_tails,
     tails_to_strip,
     take_snapshot,
+    with_recall,
+    written,
 )
+from shepherd.equipment import ConversationParts, open_parts
 from shepherd.errors import ContextOverflowError, ShepherdError, StoreError, UsageError
 from shepherd.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.tools import AssistantTool, Toolbox, ToolResult, conversation_tools
-from shepherd.types import ANONYMOUS_USERS, Message, Sampling, Tool, ToolCall, TurnStats
+from shepherd.trace.planned import trace_of
+from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -65,7 +69,8 @@ __all__ = [
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
-_SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
+# Of the window: tools that nobody asked for by name may take so much of it.
+_TOOLS_SHARE = 0.25
 
 
 class Assistant:
@@ -74,7 +79,8 @@ class Assistant:
     One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
     what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
     says is queued for it, in the transaction that stores the message. With a `summarizer`, turns that leave
-    the window are summed up before. `on_evicted` is told, after the turn, of the messages that left the
+    the window are summed up before. Without `tells_private` what is private of people is not told to the
+    model; see `switch` for `forgetful`. `on_evicted` is told, after the turn, of the messages that left the
     window, oldest first. `engine` may run elsewhere; see `switch`.
     With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else; `tools`
     are more of them.
@@ -90,6 +96,8 @@ class Assistant:
         writes_memory: bool = True,
         extraction: ExtractionWorker | None = None,
         summarizer: Summarizer | None = None,
+        tells_private: bool = True,
+        forgetful: bool = False,
         on_evicted: Callable[[Sequence[Message]], None] | None = None,
         tools: Sequence[AssistantTool] = (),
     ) -> None:
@@ -105,7 +113,17 @@ class Assistant:
         self._turn_lock = threading.Lock()
         self._cancelled = threading.Event()
         self._generation: Reply | None = None
-        self._open(engine, memory, writes_memory, extraction, summarizer, forgetful=False)
+        parts = open_parts(
+            engine,
+            memory,
+            self._config,
+            self.user_id,
+            writes_memory=writes_memory,
+            extraction=extraction,
+            tells_private=tells_private,
+            forgetful=forgetful,
+        )
+        self._use(parts, summarizer)
 
     # ---- what it is
 
@@ -158,11 +176,6 @@ class Assistant:
         return self._keeper.session_id
 
     @property
-    def extraction(self) -> ExtractionWorker | None:
-        """Who learns from what is said."""
-        return self._extraction if self._keeper.learner is not None else None
-
-    @property
     def knowledge(self) -> Knowledge | None:
         """What the user keeps on purpose; None where nothing of it may be read."""
         return self._knowledge
@@ -180,12 +193,15 @@ class Assistant:
         abandons the turn; `cancel()` ends the answer and keeps what there is of it.
         """
         with self._alone("another answer", "wait for it, or cancel it"):
+            private = self.private or self.is_forgetful
+            draft = Draft(Message("user", text), self._snapshot, private=private)
             try:
                 self._cancelled.clear()
-                private = self.private or self.is_forgetful
-                yield from self._run(Draft(Message("user", text), self._snapshot, private=private))
+                yield from self._run(draft)
             finally:
                 self._generation = None
+                if draft.is_heard and self._dialogue is not None:
+                    self._dialogue.take_back()
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
@@ -223,6 +239,7 @@ class Assistant:
         writes_memory: bool = True,
         extraction: ExtractionWorker | None = None,
         summarizer: Summarizer | None = None,
+        tells_private: bool = True,
         forgetful: bool = False,
     ) -> None:
         """Go on with another model, between two turns, under the rules of memory that hold for it.
@@ -237,8 +254,20 @@ class Assistant:
             for message in self.history:
                 message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
             session = self._keeper.session_id
-            self._open(engine, memory, writes_memory, extraction, summarizer, forgetful=forgetful)
+            parts = open_parts(
+                engine,
+                memory,
+                self._config,
+                self.user_id,
+                writes_memory=writes_memory,
+                extraction=extraction,
+                tells_private=tells_private,
+                forgetful=forgetful,
+            )
+            self._use(parts, summarizer)
             self._keeper.session_id = session
+            if self._dialogue is not None:
+                self._dialogue.load(session or "")
 
     def refresh_context(self) -> Snapshot:
         """Take the snapshot anew: preferences and background as they are now. All is read again once."""
@@ -256,7 +285,12 @@ class Assistant:
         exchange = self._exchanges.pop()
         self.last = None
         self._compaction.cancel()
+        if self._dialogue is not None and exchange.is_heard:
+            self._dialogue.take_back()
+        session = self.session_id
         self._keeper.take_back(exchange)
+        if self._traces is not None and session and exchange.trace is not None:
+            self._traces.remove(session, exchange.trace)
         return exchange.user.raw
 
     def clear(self) -> None:
@@ -267,8 +301,9 @@ class Assistant:
         self._keeper.release()
         self._keeper.session_id = None
         self._compaction.reset()
-        self._toolbox = self._open_toolbox()
-        self._room = self._open_room()
+        if self._dialogue is not None:
+            self._dialogue.load("")
+        self._open_toolbox()
         self._snapshot = self._take_snapshot(Summary())
 
     def resume(self) -> int:
@@ -281,6 +316,8 @@ class Assistant:
         latest = self.memory.list_sessions(self.user_id, limit=1)
         if latest:
             self._keeper.session_id = latest[0].id
+            if self._dialogue is not None:
+                self._dialogue.load(latest[0].id)
             self._exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
         return len(self._exchanges)
 
@@ -296,10 +333,11 @@ class Assistant:
         self._make_room(draft)
         generation = yield from self._answer(draft)
         exchange = self._record(draft, generation)
-        stats = _with_recall(draft.stats or generation.stats, draft.injection.recall_us / 1000)
+        stats = with_recall(draft.stats or generation.stats, draft.injection.recall_us / 1000)
         stats = replace(stats, evicted_turns=len(draft.leaving))
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
+            self._hear(draft, exchange)
             self._store(draft, exchange, archive=stats.finish_reason != "cancelled")
             self._let_go(draft)
             self._compaction.prepare(self._exchanges, self._room, _history_share(draft.plan))
@@ -381,7 +419,7 @@ class Assistant:
     def _begin(self, draft: Draft) -> Reply:
         return self.engine.generate(
             draft.prompt,
-            sampling=_sampling(self.config, self.engine.info.sampling),
+            sampling=sampling_of(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
             tools=self.tools,
         )
@@ -405,16 +443,29 @@ class Assistant:
         self._exchanges.append(exchange)
         return exchange
 
+    def _hear(self, draft: Draft, exchange: Exchange) -> None:
+        """The answer ends the turn for those that listen whom it is about."""
+        exchange.is_heard, draft.is_heard = draft.is_heard, False
+        if exchange.is_heard and self._dialogue is not None:
+            self._dialogue.answered(exchange.answer.raw)
+
     def _store(self, draft: Draft, exchange: Exchange, *, archive: bool) -> None:
         """Write the exchange down; the first failure ends it: a locked database is waited for once."""
         if draft.private or not self._keeper.writes:
             return
-        model, now = self.engine.info.name, int(time.time())
-        self._attempt(
-            draft,
-            "keeping this turn",
-            lambda: self._keeper.write(exchange, model=model, archive=archive, now=now),
-        )
+        now = int(time.time())
+        self._attempt(draft, "keeping this turn", lambda: self._write(draft, exchange, archive, now))
+
+    def _write(self, draft: Draft, exchange: Exchange, archive: bool, now: int) -> None:
+        model = self.engine.info.name
+        self._keeper.write(exchange, model=model, archive=archive, now=now)
+        session = self._keeper.session_id or ""
+        if self._dialogue is not None and exchange.is_heard:
+            self._dialogue.save(session)
+        if self._traces is not None:
+            summary = draft.snapshot.summary.text
+            record = trace_of(draft, model=model, summary=summary, summary_tokens=self._room.count(summary))
+            exchange.trace = self._traces.write(session, record, with_prompt=self.config.trace_prompts)
 
     def _let_go(self, draft: Draft) -> None:
         """What left the window is kept in memory, whatever it said, and may be recalled from now on."""
@@ -443,55 +494,38 @@ class Assistant:
 
     # ---- its parts
 
-    def _open(
-        self,
-        engine: ChatModel,
-        memory: Memory | None,
-        writes_memory: bool,
-        extraction: ExtractionWorker | None,
-        summarizer: Summarizer | None,
-        *,
-        forgetful: bool,
-    ) -> None:
+    def _use(self, parts: ConversationParts, summarizer: Summarizer | None) -> None:
         """Everything that depends on the model and on what it may know."""
-        self.engine, self.memory, self.is_forgetful = engine, memory, forgetful
-        known = self.user_id not in ANONYMOUS_USERS
-        self._extraction = extraction
-        self._keeper = Keeper(
-            memory,
-            self.user_id,
-            writes=writes_memory and known,
-            archives=self.config.archive_turns,
-            learner=extraction,
-        )
-        self._knowledge = None
-        if memory is not None and known and not forgetful:
-            self._knowledge = Knowledge(memory.transactions, self.user_id, count_tokens=engine.count_tokens)
-        self._planner = Planner(self.config, memory, self._knowledge, self.user_id)
-        self._toolbox = self._open_toolbox()
-        self._room = self._open_room()
+        self.engine, self.memory, self.is_forgetful = parts.engine, parts.memory, parts.is_forgetful
+        self._keeper, self._dialogue, self._traces = parts.keeper, parts.dialogue, parts.traces
+        self._knowledge, self._planner = parts.knowledge, parts.planner
+        self.extraction = parts.extraction
+        self._open_toolbox()
         self._compaction.use(summarizer)
         self._snapshot = self._take_snapshot(self._compaction.summary)
 
-    def _open_room(self) -> Room:
-        return Room(
-            self.engine,
-            max_tokens=self.config.max_tokens,
-            retention=self.config.injection_retention,
-            tools=self.tools,
-        )
-
-    def _open_toolbox(self) -> Toolbox | None:
+    def _open_toolbox(self) -> None:
+        """The tools of the conversation, and the room that their schemas leave."""
         has_memory = not self.is_forgetful and self.user_id not in ANONYMOUS_USERS
-        return conversation_tools(
-            self.config,
+        self._toolbox = conversation_tools(
+            self._config,
             self.memory if has_memory else None,
             self._knowledge if has_memory else None,
             self.user_id,
             refusal=lambda: "the user has switched the memory off for now" if self.private else "",
             writes=self._keeper.writes,
+            fits=self._may_have,
             others=self._other_tools,
         )
+        self._room = Room(
+            self.engine,
+            max_tokens=self._config.max_tokens,
+            retention=self._config.injection_retention,
+            tools=self.tools,
+        )
+
+    def _may_have(self, tools: Sequence[Tool]) -> bool:
+        return self.engine.count_tokens(written(tools)) <= self.engine.window_tokens * _TOOLS_SHARE
 
     def _take_snapshot(self, summary: Summary, draft: Draft | None = None) -> Snapshot:
         """P0 to P2 as of now; a database that cannot be read costs the background, not the conversation."""
@@ -534,33 +568,3 @@ def _history_share(plan: Plan) -> int:
 def _warned(draft: Draft) -> Iterator[Warned]:
     for message, hint in draft.take_notes():
         yield Warned(message, hint)
-
-
-def _sampling(config: Config, recommended: Sampling) -> Sampling:
-    """What is set, and for the rest what the model's file recommends."""
-    chosen = {
-        key: value
-        for key in _SAMPLING_SETTINGS
-        if not isinstance(value := getattr(config, key), str)  # "auto"
-    }
-    return replace(recommended, **chosen, seed=None if config.seed < 0 else config.seed)
-
-
-def _with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:
-    """The engine's times begin after recall; the user's began before."""
-    return replace(
-        stats, recall_ms=recall_ms, ttft_ms=stats.ttft_ms + recall_ms, total_ms=stats.total_ms + recall_ms
-    )
-
-
-def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Message:
-    """An answer as a message; with calls only if they get results."""
-    ids = tuple(generation.token_ids)
-    return Message(
-        "assistant",
-        generation.text,
-        token_ids=ids,
-        tokens=len(ids),
-        tool_calls=calls,
-        thought=generation.thought,
-    )

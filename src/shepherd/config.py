@@ -278,6 +278,13 @@ class Config:
         choices=("auto",),
     )
 
+    trace_turns: bool = _setting(
+        True, "switch", "keep of the last 200 turns of a session what the model was shown and why"
+    )
+    trace_prompts: bool = _setting(
+        False, "switch", "keep the whole prompt of each of them, not only its length and hash"
+    )
+
     # What a user keeps on purpose.
     knowledge_injection: bool = _setting(
         True, "switch", "append passages of your documents that fit a message, and what you have open"

@@ -17,6 +17,7 @@ from shepherd.config import Config
 from shepherd.context import Summarizer
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference.hub import Report
+from shepherd.inference.models import is_built_in
 from shepherd.memory import Memory
 from shepherd.opening import (
     extracts,
@@ -39,7 +40,7 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What one provider needs, and what closes it."""
+    """What one provider needs, and what closes it. `listens`: it is told whom a talk is about."""
 
     provider: ProviderSettings
     model: ChatModel
@@ -48,6 +49,7 @@ class _Parts:
     extraction: ExtractionWorker | None
     summarizer: Summarizer | None
     stack: ExitStack
+    listens: bool = True
 
 
 class Session:
@@ -76,13 +78,14 @@ class Session:
         self._assistant = Assistant(
             engine=parts.model,
             memory=parts.memory,
-            config=config,
+            config=_listening(config, parts),
             writes_memory=parts.is_writable,
             extraction=parts.extraction,
             summarizer=parts.summarizer,
             tools=self._tools_of_servers(confirm),
+            tells_private=parts.provider.is_local,
+            forgetful=not parts.provider.uses_memory,
         )
-        self._assistant.is_forgetful = not parts.provider.uses_memory
 
     @property
     def assistant(self) -> Assistant:
@@ -105,6 +108,7 @@ class Session:
                 writes_memory=parts.is_writable,
                 extraction=parts.extraction,
                 summarizer=parts.summarizer,
+                tells_private=parts.provider.is_local,
                 forgetful=not parts.provider.uses_memory,
             )
         except BaseException:
@@ -158,7 +162,8 @@ class Session:
         summarizer = None
         if sums_up(config, path):
             summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
-        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack)
+        listens = not is_built_in(path)  # it was not taught these blocks
+        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, listens)
 
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
         sends = {name for name in _SAMPLING if not isinstance(getattr(self.config, name), str)}
@@ -193,6 +198,11 @@ class Session:
 
     def _asks_memory(self) -> bool:
         return self._with_memory and (self._assistant is None or not self._assistant.private)
+
+
+def _listening(config: Config, parts: _Parts) -> Config:
+    """The settings with `context_entities` decided."""
+    return replace(config, context_entities=parts.listens) if config.context_entities == "auto" else config
 
 
 @contextmanager

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from shepherd.context.compaction import Compaction
 from shepherd.context.counting import TokenCounts
+from shepherd.context.dialogue import Dialogue
 from shepherd.context.draft import Draft
 from shepherd.context.eviction import evict
-from shepherd.context.exchanges import Exchange, added_stats, messages_of, paired
+from shepherd.context.exchanges import (
+    Exchange,
+    added_stats,
+    message_of,
+    messages_of,
+    paired,
+    sampling_of,
+    with_recall,
+)
 from shepherd.context.injection import inject
 from shepherd.context.keeping import Keeper
 from shepherd.context.ledger import Ledger, Restored, conversation_hashes
@@ -18,7 +27,7 @@ from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Sh
 from shepherd.context.planner import NO_ROOM_FOR_MEMORY, Planner
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
-from shepherd.context.room import Room
+from shepherd.context.room import Room, written
 from shepherd.context.snapshot import Snapshot, take_snapshot
 from shepherd.context.statements import is_statement
 from shepherd.context.summarizing import Summarizer
@@ -30,6 +39,7 @@ __all__ = [
     "NO_ROOM_FOR_MEMORY",
     "Category",
     "Compaction",
+    "Dialogue",
     "Draft",
     "Exchange",
     "Keeper",
@@ -54,11 +64,15 @@ __all__ = [
     "evict",
     "inject",
     "is_statement",
+    "message_of",
     "messages_of",
     "paired",
     "render_system",
+    "sampling_of",
     "strip_tails",
     "tail_tokens",
     "tails_to_strip",
     "take_snapshot",
+    "with_recall",
+    "written",
 ]

@@ -23,7 +23,7 @@ class Draft:
 
     `history` is what goes before the message, `steps` what came after it so far: calls of tools and their
     results, which cost `stats`. `leaving` are the exchanges that make room, `is_folded` whether a summary
-    stands for them.
+    stands for them. `is_heard`: the registry of entities has heard the message.
     """
 
     message: Message
@@ -33,6 +33,7 @@ class Draft:
     stats: TurnStats | None = None
     leaving: list[Exchange] = field(default_factory=list)
     is_folded: bool = False
+    is_heard: bool = False
     injection: Injection = field(default_factory=Injection)
     plan: Plan = field(default_factory=Plan)
     notes: list[Note] = field(default_factory=list)

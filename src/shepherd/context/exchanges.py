@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from shepherd.types import Message, TurnStats
+from shepherd.types import Message, Sampling, ToolCall, TurnStats
 
-__all__ = ["Exchange", "added_stats", "messages_of", "paired"]
+if TYPE_CHECKING:
+    from shepherd.config import Config
+    from shepherd.providers import Reply
+
+__all__ = [
+    "Exchange",
+    "added_stats",
+    "message_of",
+    "messages_of",
+    "paired",
+    "sampling_of",
+    "with_recall",
+]
+
+_SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 
 
 @dataclass(slots=True)
 class Exchange:
     """A message of the user and its answer, and where they were written.
 
-    `steps` lie between: answers that called tools, and the tools' results.
+    `steps` lie between: answers that called tools, and the tools' results. `is_heard`: the registry of
+    entities knows it. `trace`: its number among the traces of the session.
     """
 
     user: Message
@@ -22,6 +38,8 @@ class Exchange:
     in_session: bool = False
     memory_id: int | None = None
     steps: list[Message] = field(default_factory=list)
+    is_heard: bool = False
+    trace: int | None = None
 
 
 def messages_of(exchanges: Iterable[Exchange]) -> list[Message]:
@@ -68,4 +86,34 @@ def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
         total_ms=first.total_ms + then.total_ms,
         warnings=first.warnings + then.warnings,
         is_estimated=first.is_estimated or then.is_estimated,
+    )
+
+
+def sampling_of(config: Config, recommended: Sampling) -> Sampling:
+    """What is set, and for the rest what the model's file recommends."""
+    chosen = {
+        key: value
+        for key in _SAMPLING_SETTINGS
+        if not isinstance(value := getattr(config, key), str)  # "auto"
+    }
+    return replace(recommended, **chosen, seed=None if config.seed < 0 else config.seed)
+
+
+def with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:
+    """The engine's times begin after recall; the user's began before."""
+    return replace(
+        stats, recall_ms=recall_ms, ttft_ms=stats.ttft_ms + recall_ms, total_ms=stats.total_ms + recall_ms
+    )
+
+
+def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Message:
+    """An answer as a message; with calls only if they get results."""
+    ids = tuple(generation.token_ids)
+    return Message(
+        "assistant",
+        generation.text,
+        token_ids=ids,
+        tokens=len(ids),
+        tool_calls=calls,
+        thought=generation.thought,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from shepherd.config import Config
+from shepherd.context.dialogue import Dialogue
 from shepherd.context.parts import Part
 from shepherd.context.snapshot import Snapshot, changed_since
 from shepherd.errors import ShepherdError
@@ -63,20 +64,17 @@ class Gathered:
 
 
 class Gatherer:
-    """Looks for parts in one user's knowledge and in what `entities` knows. For one conversation.
-
-    `entities` gives the parts for a message, best first; their `about["title"]` is the name.
-    """
+    """Looks for parts in one user's knowledge and in what the `dialogue` is about. For one conversation."""
 
     def __init__(
         self,
         config: Config,
         knowledge: Knowledge | None,
-        entities: Callable[[str], Sequence[Part]] | None = None,
+        dialogue: Dialogue | None = None,
     ) -> None:
         self.config = config
         self._knowledge = knowledge
-        self._entities = entities
+        self._dialogue = dialogue
         self._told: dict[int, Hub] = {}
 
     def gather(
@@ -86,18 +84,20 @@ class Gatherer:
         snapshot: Snapshot,
         *,
         shown: Collection[str] = (),
+        hears: bool = True,
     ) -> Gathered:
         """Candidates for a message beside the `injection` that memory has for it.
 
-        Passages of the ids `shown` do not count for the limit: the model has them in front of it.
+        Passages of the ids `shown` do not count for the limit: the model has them in front of it. With
+        `hears` the message becomes part of the dialogue.
         """
         gathered = Gathered(injection=injection or Injection())
         if injection:
             gathered.parts.append(memory_part(injection))
         query = text[:_QUERY_CHARS]
-        if self._entities is not None:
-            look = self._entities
-            found = gathered.attempt("entities", lambda: look(query)) or ()
+        if self._dialogue is not None:
+            dialogue, facts = self._dialogue, gathered.injection.facts
+            found = gathered.attempt("entities", lambda: dialogue.parts(query, facts, hears=hears)) or ()
             gathered.parts += found
             gathered.entities = len(found)
         if self._knowledge is not None and self.config.knowledge_injection:

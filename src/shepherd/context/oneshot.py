@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shepherd.context.allocation import ONE_SHOT_WEIGHTS
+from shepherd.context.compression import Compressed, compress
 from shepherd.context.exchanges import Exchange
-from shepherd.context.parts import Part, Plan
-from shepherd.context.planning import Request, Sharing, make_plan, without_one
+from shepherd.context.parts import LeftOut, Part, Plan
+from shepherd.context.planning import Request, Sharing, make_plan, measured, without_one
 from shepherd.context.rendering import render_one_shot
 from shepherd.context.summary import Summary, told
 from shepherd.errors import ContextOverflowError
@@ -62,10 +63,12 @@ def build_one_shot(
     sharing: Sharing | None = None,
     entities: int = 0,
     warnings: Sequence[str] = (),
+    summarize: Callable[[str, int], str] | None = None,
 ) -> OneShot:
     """The prompt for `question`, at most `max_tokens` long by `count`.
 
-    `system` and the question are whole; raises ContextOverflowError where they alone are too long. Without a
+    `system` and the question are whole; raises ContextOverflowError where they alone are too long. Candidates
+    that are too much together are compressed, level by level, with summaries by `summarize`. Without a
     `sharing` the rest is shared as 1,000 history to 500 entities to 1,500 knowledge.
     """
     sharing = sharing or Sharing(weights=ONE_SHOT_WEIGHTS)
@@ -78,11 +81,12 @@ def build_one_shot(
     needed = count(render_one_shot(fixed))
     if needed > max_tokens:
         raise _overflow(needed, max_tokens)
+    compressed = _compressed(fixed, candidates, max_tokens - count(_LABELS), count, summarize)
     request = Request(
         window_tokens=max_tokens,
         reserve_tokens=count(_LABELS),
         fixed=fixed,
-        candidates=candidates,
+        candidates=[part for part in compressed.parts if part.category not in ("system", "query")],
         sharing=sharing,
         turns=sum(part.category == "history" for part in candidates),
         entities=entities,
@@ -98,7 +102,13 @@ def build_one_shot(
         plan = less
         text = render_one_shot(plan.chosen)
         tokens = count(text)
-    return OneShot(text, tokens, max_tokens, replace(plan, warnings=tuple(warnings)))
+    plan = replace(
+        plan,
+        compression=compressed.level,
+        left_out=(*plan.left_out, *compressed.left_out),
+        warnings=tuple(warnings),
+    )
+    return OneShot(text, tokens, max_tokens, plan)
 
 
 def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: bool = False) -> list[Part]:
@@ -113,6 +123,33 @@ def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: boo
             text = told(message, times=times)
             parts.append(Part("history", f"turn:{first + place}:{message.role}", text, about=about))
     return parts
+
+
+def _compressed(
+    fixed: Sequence[Part],
+    candidates: Sequence[Part],
+    budget: int,
+    count: Callable[[str], int],
+    summarize: Callable[[str, int], str] | None,
+) -> Compressed:
+    """The candidates as far as they have room beside what is fixed, which may leave none at all."""
+
+    def measure(part: Part) -> int:
+        return measured(replace(part, tokens=0), count).tokens
+
+    distinct = _distinct(candidates)
+    if sum(map(measure, fixed)) > budget:
+        gone = tuple(LeftOut(part, "compressed") for part in distinct)
+        return Compressed(tuple(fixed), "bare", sum(map(measure, fixed)), gone)
+    return compress([*fixed, *distinct], budget, measure, summarize=summarize)
+
+
+def _distinct(candidates: Sequence[Part]) -> list[Part]:
+    """Each part once, by its id."""
+    parts: dict[str, Part] = {}
+    for part in candidates:
+        parts.setdefault(part.id, part)
+    return list(parts.values())
 
 
 def _as_dict(part: Part) -> dict[str, Any]:

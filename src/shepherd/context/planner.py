@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from shepherd.config import Config
 from shepherd.context.allocation import parse_order, parse_percentages
+from shepherd.context.dialogue import Dialogue
 from shepherd.context.draft import Draft, Note
 from shepherd.context.exchanges import Exchange
 from shepherd.context.gathering import Gathered, Gatherer, shown_injection
 from shepherd.context.injection import recalled
 from shepherd.context.oneshot import OneShot, build_one_shot, history_parts
-from shepherd.context.parts import Category, Part, Plan, Strategy
+from shepherd.context.parts import Category, Plan, Strategy
 from shepherd.context.planning import Request, Sharing, make_plan, without_one
 from shepherd.context.rendering import render_tail
 from shepherd.context.room import Room
@@ -34,7 +35,7 @@ _LEAST_SLACK = 16
 class Planner:
     """Plans for one conversation of one user.
 
-    `entities` gives the parts of what a message speaks of; see Gatherer.
+    `dialogue` hears each message and knows whom it speaks of.
     """
 
     def __init__(
@@ -43,13 +44,14 @@ class Planner:
         memory: Memory | None,
         knowledge: Knowledge | None,
         user_id: str,
-        entities: Callable[[str], Sequence[Part]] | None = None,
+        dialogue: Dialogue | None = None,
     ) -> None:
         self._config = config
         self._memory = memory
         self._user_id = user_id
         self._knowledge = knowledge
-        self._gatherer = Gatherer(config, knowledge, entities)
+        self._has_dialogue = dialogue is not None
+        self._gatherer = Gatherer(config, knowledge, dialogue)
         # A chat's history gives way to memory, whose lines have limits of their own.
         self._sharing = replace(sharing_of(config), first=("memory",))
 
@@ -113,7 +115,7 @@ class Planner:
             one_shot=True,
         )
         # What the history says is in the prompt, and memory may say it too: the summary is short.
-        gathered = self._gathered(question, snapshot, (), "", 0) if allowed else Gathered()
+        gathered = self._gathered(question, snapshot, (), "", 0, hears=False) if allowed else Gathered()
         sharing = sharing_of(self._config)
         return build_one_shot(
             question,
@@ -144,17 +146,25 @@ class Planner:
         if draft.private or not self._config.injection_enabled:
             return Gathered()
         shown = _shown_ids(draft.history)
+        draft.is_heard = self._has_dialogue
         return self._gathered(draft.message.raw, draft.snapshot, shown, session, since)
 
     def _gathered(
-        self, text: str, snapshot: Snapshot, shown: Collection[str], session: str, since: int
+        self,
+        text: str,
+        snapshot: Snapshot,
+        shown: Collection[str],
+        session: str,
+        since: int,
+        *,
+        hears: bool = True,
     ) -> Gathered:
         first = Gathered()
         injection = first.attempt(
             "recall",
             lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
         )
-        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown)
+        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown, hears=hears)
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us
         return gathered

@@ -17,7 +17,7 @@ from shepherd.types import Message, Tool
 if TYPE_CHECKING:
     from shepherd.providers import ChatModel
 
-__all__ = ["Room"]
+__all__ = ["Room", "written"]
 
 # About what a template writes around a message.
 _FRAME_TOKENS = 8
@@ -100,6 +100,11 @@ class Room:
         if len(text) >= self.window_tokens * _MOST_CHARS_PER_TOKEN:
             return self.window_tokens
         return self.count(text) + _FRAME_TOKENS
+
+
+def written(tools: Sequence[Tool]) -> str:
+    """About what a template writes of tools."""
+    return json.dumps([[tool.name, tool.description, dict(tool.parameters)] for tool in tools])
 
 
 def _told(message: Message) -> str:

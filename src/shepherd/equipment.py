@@ -1,0 +1,68 @@
+"""What a conversation works with for one model and one user: all that the model's rules of memory decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shepherd.config import Config
+from shepherd.context import Dialogue, Keeper, Planner
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.trace import Traces
+from shepherd.types import ANONYMOUS_USERS
+
+if TYPE_CHECKING:
+    from shepherd.extraction import ExtractionWorker
+    from shepherd.providers import ChatModel
+
+__all__ = ["ConversationParts", "open_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationParts:
+    """Without `knowledge` nothing of it is read, without `dialogue` nobody listens whom the talk is about,
+    without `traces` none are kept.
+    """
+
+    engine: ChatModel
+    memory: Memory | None
+    is_forgetful: bool
+    keeper: Keeper
+    planner: Planner
+    knowledge: Knowledge | None
+    dialogue: Dialogue | None
+    traces: Traces | None
+    extraction: ExtractionWorker | None
+
+
+def open_parts(
+    engine: ChatModel,
+    memory: Memory | None,
+    config: Config,
+    user_id: str,
+    *,
+    writes_memory: bool,
+    extraction: ExtractionWorker | None,
+    tells_private: bool,
+    forgetful: bool,
+) -> ConversationParts:
+    """The parts by these settings; nobody in particular, and a model that is to know nothing, get few."""
+    is_known = user_id not in ANONYMOUS_USERS
+    keeper = Keeper(
+        memory,
+        user_id,
+        writes=writes_memory and is_known,
+        archives=config.archive_turns,
+        learner=extraction,
+    )
+    knowledge = dialogue = traces = None
+    if memory is not None and is_known and not forgetful:
+        knowledge = Knowledge(memory.transactions, user_id, count_tokens=engine.count_tokens)
+        if config.context_entities is True:
+            dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private)
+        if keeper.writes and config.trace_turns:
+            traces = Traces(memory.transactions, user_id)
+    planner = Planner(config, memory, knowledge, user_id, dialogue)
+    learner = extraction if keeper.learner is not None else None
+    return ConversationParts(engine, memory, forgetful, keeper, planner, knowledge, dialogue, traces, learner)

@@ -1,0 +1,158 @@
+"""Old turns become a summary that was made in the background, and the snapshot is taken anew with it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from shepherd.assistant import Warned
+from shepherd.context import Summarizer
+from shepherd.errors import ModelLoadError
+from shepherd.inference import Engine, EngineSettings
+
+ANSWER = "Hello, I am a shepherd. Café is open today!"
+SUMMARY = f"[Conversation summary: {ANSWER}"
+
+
+@pytest.fixture(scope="module")
+def engine(scripted_model):
+    with Engine(scripted_model, settings=EngineSettings(n_ctx=1024, n_threads=1)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def summarizer(engine):
+    summarizer = Summarizer(lambda: engine.sibling(n_ctx=1024), max_tokens=64)
+    yield summarizer
+    summarizer.close()
+
+
+@pytest.fixture
+def small(new_assistant, engine):
+    def make(**options):
+        options = {"rag_context_injection": False, "max_tokens": 64, **options}
+        return new_assistant(engine=engine, system_prompt="Be brief.", **options)
+
+    return make
+
+
+def statement(number):
+    return f"The house number {number} in our street belongs to a family with {number} cats."
+
+
+def talk_until(assistant, happened, most=60):
+    """Talk, waiting for summaries between turns; gives the events of the last turn and its number."""
+    for number in range(most):
+        events = list(assistant.ask(statement(number)))
+        assistant._compaction.wait()
+        if happened(events):
+            return events, number
+    raise AssertionError("it never happened")
+
+
+def has_left(events):
+    return events[-1].stats.evicted_turns > 0
+
+
+def test_turns_that_leave_are_summed_up(small, summarizer):
+    assistant = small(summarizer=summarizer)
+
+    events, number = talk_until(assistant, has_left)
+
+    assert SUMMARY in assistant.system_prompt.text
+    assert events[-1].stats.evicted_turns == assistant.snapshot.summary.n_turns
+    assert len(assistant.history) == 2 * (number + 1 - events[-1].stats.evicted_turns)
+    told = [event.message for event in events if isinstance(event, Warned)]
+    assert len(told) == 1
+    assert "with a summary" in told[0]
+
+
+def test_the_label_comes_once_however_often_turns_are_folded(small, summarizer):
+    assistant = small(summarizer=summarizer)
+    folded = 0
+    for number in range(60):
+        *_, finished = assistant.ask(statement(number))
+        assistant._compaction.wait()
+        folded += finished.stats.evicted_turns > 0
+
+    assert folded >= 2
+    text = assistant.system_prompt.text
+    assert text.count("Conversation summary") == 1
+    assert text.count(ANSWER) == 2 or folded != 2
+
+
+def test_between_folds_only_what_is_new_is_read(small, summarizer):
+    assistant = small(summarizer=summarizer)
+    held = 0
+    for number in range(60):
+        *_, finished = assistant.ask(statement(number))
+        assistant._compaction.wait()
+        stats = finished.stats
+        if not stats.evicted_turns:
+            assert stats.decoded_tokens <= stats.prompt_tokens - held
+        held = stats.prompt_tokens + stats.generated_tokens - 1
+
+
+def test_a_turn_does_not_wait_for_a_summary(small, engine):
+    """One that is never done: the window is full before, and turns leave without."""
+    released = threading.Event()
+
+    def open_late():
+        released.wait()
+        return engine.sibling(n_ctx=1024)
+
+    summarizer = Summarizer(open_late, max_tokens=8)
+    assistant = small(summarizer=summarizer)
+
+    for number in range(60):
+        *_, finished = assistant.ask(statement(number))
+        if finished.stats.evicted_turns:
+            break
+    text = assistant.system_prompt.text
+    released.set()
+    summarizer.close()
+
+    assert finished.answer == ANSWER
+    assert finished.stats.evicted_turns
+    assert "Conversation summary" not in text
+
+
+def test_a_summariser_that_fails_costs_the_summary_and_not_the_turn(small):
+    def refuse():
+        raise ModelLoadError("no memory for a second context")
+
+    assistant = small(summarizer=Summarizer(refuse))
+
+    events, _ = talk_until(assistant, has_left)
+
+    warnings = [event.message for event in events if isinstance(event, Warned)]
+    assert events[-1].answer == ANSWER
+    assert any("summing up failed: no memory for a second context" in text for text in warnings)
+    assert any("left it" in text for text in warnings)
+
+
+def test_an_abandoned_turn_folds_nothing(small, summarizer):
+    assistant = small(summarizer=summarizer)
+    for number in range(60):
+        before, prompt = assistant.history, assistant.system_prompt
+        events = assistant.ask(statement(number))
+        next(events)
+        events.close()
+        assert assistant.history == before
+        assert assistant.system_prompt == prompt
+        *_, finished = assistant.ask(statement(number))
+        assistant._compaction.wait()
+        if finished.stats.evicted_turns:
+            break
+
+    assert assistant.snapshot.summary.n_turns
+
+
+def test_a_new_conversation_has_no_summary(small, summarizer):
+    assistant = small(summarizer=summarizer)
+    talk_until(assistant, has_left)
+
+    assistant.clear()
+
+    assert "Conversation summary" not in assistant.system_prompt.text
