@@ -11,7 +11,7 @@ from shepherd.inference import Engine, EngineSettings
 @pytest.fixture(scope="module")
 def wide_engine(scripted_model):
     """A window in which fifty turns have room."""
-    with Engine(scripted_model, settings=EngineSettings(n_ctx=16384, n_threads=1)) as engine:
+    with Engine(scripted_model, settings=EngineSettings(n_ctx=32768, n_threads=1)) as engine:
         yield engine
 
 

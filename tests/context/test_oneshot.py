@@ -86,6 +86,6 @@ def test_turns_are_told_with_the_clock_if_asked():
 def test_json_has_the_tokens_of_each_part():
     said = build([Part("knowledge", "chunk:1", "Sheep eat grass.", about={"title": "Sheep"})]).as_dict()
 
-    assert said["budget"]["knowledge"] == 3
+    assert said["parts"][1]["tokens"] == 3
     assert [part["category"] for part in said["parts"]] == ["system", "knowledge", "query"]
     assert said["parts"][1]["title"] == "Sheep"

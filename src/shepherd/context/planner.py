@@ -178,12 +178,13 @@ def sharing_of(config: Config) -> Sharing:
 
 
 def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
-    """Ids of the parts that stand in tails which the model still sees."""
+    """Ids of the passages that stand in tails which the model still sees; what else is there may change."""
     return frozenset(
         part
         for message in history
         if message.injected is not None and message.sent != message.raw
         for part in message.injected.parts
+        if part.startswith("chunk:")
     )
 
 

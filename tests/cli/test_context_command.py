@@ -1,0 +1,103 @@
+"""`shepherd context build`, as a process, and /context and /focus at the prompt."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from shepherd.assistant import Assistant
+from shepherd.cli.render import Screen
+from shepherd.cli.slash import Chat
+from shepherd.config import Config
+from shepherd.errors import UsageError
+from shepherd.inference import Engine, EngineSettings
+from shepherd.memory import Memory
+
+
+@pytest.fixture
+def say(tmp_path, scripted_model):
+    """A prompt: what is shown for a line; `say.assistant` is the conversation."""
+    settings = EngineSettings(n_ctx=2048, n_threads=1)
+    with (
+        Engine(scripted_model, settings=settings) as engine,
+        Memory(tmp_path / "memory.db", user_id="steve") as memory,
+    ):
+        assistant = Assistant(engine=engine, memory=memory, user_id="steve", config=Config(max_tokens=64))
+
+        def shown(line):
+            out = io.StringIO()
+            try:
+                Chat(assistant, Screen(out, out)).message_of(line)
+            except UsageError as error:
+                out.write(str(error))
+            return out.getvalue()
+
+        shown.assistant = assistant
+        yield shown
+
+
+def test_one_prompt_goes_to_stdout_and_its_tokens_to_stderr(shepherd):
+    shepherd("facts", "set", "name", "Steve")
+    shepherd("knowledge", "add", "Sheep", "--text", "-", input="Sheep eat grass on the northern hills.")
+
+    built = shepherd("context", "build", "Where", "do", "sheep", "eat?")
+
+    assert built.returncode == 0, built.stderr
+    assert built.stdout.startswith("[SYSTEM]\nYou are a helpful assistant.")
+    assert "\n\n[CONTEXT]\n[facts: name=Steve]\n\n[KNOWLEDGE]\nSource: Sheep\n```\n" in built.stdout
+    assert built.stdout.endswith("\n\n[USER]\nWhere do sheep eat?\n")
+    assert " tokens of 4,096: system " in built.stderr
+
+
+def test_json_gives_the_parts_with_their_tokens(shepherd):
+    shepherd("facts", "set", "name", "Steve")
+
+    built = json.loads(
+        shepherd("context", "build", "--json", "--max-tokens", "900", input="Who am I?").stdout
+    )
+
+    assert built["text"].endswith("[USER]\nWho am I?")
+    assert built["tokens"] <= built["max_tokens"] == 900
+    assert [part["category"] for part in built["parts"]] == ["system", "memory", "query"]
+    assert all(part["tokens"] > 0 for part in built["parts"])
+
+
+def test_too_small_a_budget_is_refused_with_the_numbers(shepherd):
+    built = shepherd("context", "build", "Who am I?", "--max-tokens", "5")
+
+    assert built.returncode == 2
+    assert built.stdout == ""
+    assert "more than 5" in built.stderr
+    assert "--max-tokens" in built.stderr
+
+
+def test_without_a_question_there_is_nothing_to_build(shepherd):
+    assert shepherd("context", "build", input="").returncode == 2
+
+
+def test_context_and_focus_at_the_prompt(say):
+    assistant = say.assistant
+    sheep = assistant.knowledge.add_node("Sheep", source_text="Sheep eat grass on the northern hills.")
+
+    assert "no node is open" in say("/focus")
+    assert f"{sheep.id}  Sheep" in say("/focus grass")
+    assert "Sheep  (primary)" in say(f"/focus {sheep.id}")
+    assert "there is no node 99" in say("/focus 99")
+    assert "nothing has been answered yet" in say("/context")
+    list(assistant.ask("Where do sheep eat grass?"))
+    shown = say("/context")
+    assert "knowledge" in shown
+    assert "focus" in shown
+    assert "shared by strategy dynamic" in shown
+    assert "no node is open" in say("/focus none")
+
+
+def test_a_refresh_at_the_prompt_says_whether_anything_is_new(say):
+    assert "nothing has changed" in say("/context refresh")
+
+    say.assistant.knowledge.add_node("Sheep", source_text="Sheep eat grass.")
+
+    assert "as now" in say("/context refresh")  # the tail may hold passages from here on
+    assert "usage" in say("/context everything")
