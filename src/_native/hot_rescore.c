@@ -66,18 +66,31 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Every one is compared with all others, without a branch: a few vector instructions each, where sorting would guess. */
+static void sort_few(rescoring *r)
+{
+    const hot_search *s = r->search;
+    int32_t keys[SMALL_K]; /* signed, since that is what vectors compare */
+    for (int i = 0; i < SMALL_K; i++)
+        keys[i] = i < s->n_heap ? (int32_t)(s->heap[i].document ^ UINT32_C(0x80000000)) : INT32_MAX;
+    for (int i = 0; i < s->n_heap; i++) {
+        int n_below = 0;
+        for (int j = 0; j < SMALL_K; j++)
+            n_below += keys[j] < keys[i];
+        r->order[n_below] = (uint64_t)s->heap[i].document << 32 | (uint64_t)i;
+    }
+}
+
 static void sort_candidates(rescoring *r)
 {
     const hot_search *s = r->search;
-    for (int64_t i = 0; i < s->n_heap; i++) {
-        uint64_t moved = (uint64_t)s->heap[i].document << 32 | (uint64_t)i;
-        int64_t j = i;
-        for (; s->n_heap <= SMALL_K && j > 0 && r->order[j - 1] > moved; j--)
-            r->order[j] = r->order[j - 1];
-        r->order[j] = moved;
+    if (s->n_heap <= SMALL_K) {
+        sort_few(r);
+        return;
     }
-    if (s->n_heap > SMALL_K)
-        qsort(r->order, (size_t)s->n_heap, sizeof *r->order, by_number);
+    for (int64_t i = 0; i < s->n_heap; i++)
+        r->order[i] = (uint64_t)s->heap[i].document << 32 | (uint64_t)i;
+    qsort(r->order, (size_t)s->n_heap, sizeof *r->order, by_number);
 }
 
 static session *session_of(const rescoring *r, int32_t thread)
@@ -134,19 +147,19 @@ static void keep(rescoring *r, uint32_t document, double bm25, double evidence)
         shp_heap_order(r->best, r->n_best);
 }
 
-/* Scores one memory; `sums` stands at its own BM25, with that of the memories beside it around. */
-static void score_memory(rescoring *r, uint32_t document, const double *sums)
+/* Scores one memory; `best`: of the candidates of its thread, 0 without; `sums` stands at its own BM25, with that of the
+   memories beside it around. */
+static void score_memory(rescoring *r, uint32_t document, double best, const double *sums)
 {
     const hot_near *near = &r->search->index->near[document];
     int before = near->second & 15, after = near->second >> 4;
-    const session *session = near->thread ? session_of(r, near->thread) : NULL;
     shp_rescore_beside beside = {
         .bm25 = sums[0],
         .previous = near->beside & HOT_PREVIOUS ? sums[-1] : 0.0,
         .next = near->beside & HOT_NEXT ? sums[1] : 0.0,
         .second_before = before ? sums[-before] : 0.0,
         .second_after = after ? sums[after] : 0.0,
-        .best = session && session->thread && session->best > sums[0] ? session->best : sums[0],
+        .best = best > sums[0] ? best : sums[0],
         .asks_before = near->asks >> 4,
         .asks = near->asks & 15,
         .label = near->has_label ? r->search->index->documents[document].label : 0,
@@ -169,12 +182,14 @@ static void score_all(rescoring *r)
         int64_t next = i + 1 < s->n_heap ? (int64_t)(r->order[i + 1] >> 32) : -1;
         const double *sums = s->reach[candidate->slot].sums + REACH;
         const hot_near *near = &s->index->near[document];
+        /* Those beside it are of its thread. */
+        double best = near->thread ? session_of(r, near->thread)->best : 0.0;
         if (near->thread > 0 && near->beside & HOT_PREVIOUS && document - 1 > scored)
-            score_memory(r, (uint32_t)document - 1, sums - 1);
-        score_memory(r, (uint32_t)document, sums);
+            score_memory(r, (uint32_t)document - 1, best, sums - 1);
+        score_memory(r, (uint32_t)document, best, sums);
         scored = document;
         if (near->thread > 0 && near->beside & HOT_NEXT && document + 1 != next) {
-            score_memory(r, (uint32_t)document + 1, sums + 1);
+            score_memory(r, (uint32_t)document + 1, best, sums + 1);
             scored = document + 1;
         }
     }

@@ -76,13 +76,15 @@ static shp_hot_status offer(hot_search *s, shp_candidate offered, const hot_reac
 static shp_hot_status offer_waiting(hot_search *s)
 {
     int takes_all = s->n_postings <= s->n_candidates;
+    double scores[MOST_WAITING];
     shp_hot_status status = SHP_HOT_OK;
+    /* All divisions first: between them nothing has to be guessed, so they overlap. */
+    for (int i = 0; i < s->n_waiting && !takes_all; i++)
+        scores[i] = s->waiting[i].reach.sums[REACH] * recency_at(s, s->index->near[s->waiting[i].document].timestamp);
     for (int i = 0; i < s->n_waiting && status == SHP_HOT_OK; i++) {
-        hot_waiting *waiting = &s->waiting[i];
-        uint32_t document = waiting->document;
-        double bm25 = waiting->reach.sums[REACH];
-        double score = takes_all ? 0.0 : bm25 * recency_at(s, s->index->near[document].timestamp);
-        status = offer(s, (shp_candidate){score, bm25, document, 0}, &waiting->reach);
+        const hot_waiting *waiting = &s->waiting[i];
+        double score = takes_all ? 0.0 : scores[i];
+        status = offer(s, (shp_candidate){score, waiting->reach.sums[REACH], waiting->document, 0}, &waiting->reach);
     }
     s->n_waiting = 0;
     return status;
