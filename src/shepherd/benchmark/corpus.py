@@ -21,6 +21,8 @@ __all__ = ["DAY", "NOW", "Corpus", "Memories", "Memory", "build"]
 NOW = 1_780_000_000
 DAY = 86_400
 VOCABULARY_SIZE = 100_000
+# Numbers made or hashed at a time: ten million memories have 400 million tokens.
+_PIECE = 1 << 20
 
 _STOP_WORDS = """
     the of and a to in is you that it he was for on are as with his they i at be this have from or
@@ -86,12 +88,18 @@ class Memories(Sequence[Memory]):
 
     def of_user(self, user: int) -> list[Memory]:
         """That user's memories, oldest first."""
-        return [self[int(i)] for i in np.flatnonzero(self._users == user)]
+        return [self[i] for i in self.places_of(user)]
+
+    def places_of(self, user: int) -> list[int]:
+        """Where that user's memories are, without making them."""
+        places: list[int] = np.flatnonzero(self._users == user).tolist()
+        return places
 
     def update(self, digest: Any) -> None:
         """Adds everything that the memories are made of to a hash."""
         for array in (self._tokens, self._starts, self._users, self._times):
-            digest.update(np.ascontiguousarray(array).astype("<i8").tobytes())
+            for start in range(0, len(array), _PIECE):
+                digest.update(array[start : start + _PIECE].astype("<i8").tobytes())
 
 
 @dataclass(frozen=True)
@@ -104,13 +112,16 @@ class Corpus:
 
 
 def build(n_memories: int, n_users: int, n_questions: int = 400, seed: int = 7) -> Corpus:
-    """About 0.3 s for 100,000 memories."""
+    """About 0.3 s for 100,000 memories, and 190 bytes of memory for each."""
     rng = np.random.default_rng(seed)
     words = _vocabulary(rng)
     cumulative = np.cumsum(1.0 / (np.arange(len(words)) + 2.7) ** 1.05)
     cumulative /= cumulative[-1]
     lengths = rng.integers(20, 61, n_memories)
-    tokens = np.searchsorted(cumulative, rng.random(int(lengths.sum()))).astype(np.int32)
+    tokens = np.empty(int(lengths.sum()), np.int32)
+    for start in range(0, len(tokens), _PIECE):
+        piece = tokens[start : start + _PIECE]
+        piece[:] = np.searchsorted(cumulative, rng.random(len(piece)))
     times = np.sort(rng.integers(NOW - 730 * DAY, NOW, n_memories))
     users = rng.integers(0, n_users, n_memories)
     starts = np.concatenate(([0], np.cumsum(lengths)))
