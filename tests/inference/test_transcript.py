@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
@@ -281,12 +283,46 @@ def test_no_messages_are_refused(vocabulary: Vocabulary) -> None:
         ("{{ 1 // 0 }}", "ZeroDivisionError"),
         ("{{ ''.__class__.__mro__ }}", "refused the messages|failed"),
         ("{{ messages.append(1) }}", "refused the messages|failed"),
+        ("{{ messages[0].update({'content': 'b'}) }}", "refused the messages|failed"),
+        ("{{ messages[0].content.__class__.__mro__ }}", "refused the messages|failed"),
+        ("{{ messages[0]['__class__']['__mro__'] }}", "refused the messages|failed"),
+        ("{{ '{0.__class__.__mro__}'.format(messages) }}", "refused the messages|failed"),
+        ("{{ messages[0].content['format_map']({}).__class__() }}", "refused the messages|failed"),
+        ("{% set ns = namespace(a=1) %}{{ ns.__class__.__mro__ }}", "refused the messages|failed"),
+        ("{% for m in messages %}{{ loop.__class__.__mro__ }}{% endfor %}", "refused the messages|failed"),
+        (
+            "{% for m in messages %}{{ loop._iterator.__class__() }}{% endfor %}",
+            "refused the messages|failed",
+        ),
         ("{% for i in range(10**9) %}x{% endfor %}", "failed"),
     ],
 )
 def test_bad_or_hostile_template_is_an_error_and_nothing_else(source: str, says: str) -> None:
     with pytest.raises(TemplateError, match=says):
         ChatTemplate(source).render([{"role": "user", "content": "a"}], add_generation_prompt=True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages[0].nothing is defined }}{{ messages[0]['nothing'] is defined }}",
+        "{{ messages[0].items() | list }}{{ messages[0]['items'] is defined }}{{ messages[0].get('x', 1) }}",
+        "{% set ns = namespace(a=0, b='') %}{{ ns.a }}{{ ns.b }}{{ ns.c is defined }}",
+        "{% set ns = namespace(a=0) %}{% set ns.a = 5 %}{{ ns.a }}",
+        "{% for m in messages %}{{ loop.index0 }}{{ loop.first }}{{ loop.what is defined }}{% endfor %}",
+        "{{ messages[0].content.split('a') }}{{ '%s {}'.format(1) }}",
+        "{{ messages[0].content.nothing is defined }}",
+        "{{ messages[0].role.format }}",
+    ],
+)
+def test_short_ways_of_the_sandbox_lead_where_its_own_do(source: str) -> None:
+    slow = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    message = {"role": "user", "content": "a cat", "tool_calls": None}
+
+    text = ChatTemplate(source).render([message] * 2, add_generation_prompt=True)
+
+    expected = slow.from_string(source).render(messages=[message] * 2)
+    assert re.sub("0x[0-9a-f]+", "", text) == re.sub("0x[0-9a-f]+", "", expected)
 
 
 def test_templates_clock_stands_still() -> None:
