@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -85,6 +86,15 @@ def pytest_configure() -> None:
     # A shell starts what it runs in the background with SIGINT ignored, and programs started here inherit it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    # llama-cpp-python opens /dev/null twice when it is imported, and leaves both to the interpreter's end, which
+    # tells of it where warnings are errors: "Exception ignored in: <_io.FileIO name='/dev/null' …>".
+    utils = sys.modules.get("llama_cpp._utils")
+    for name in ("outnull_file", "errnull_file"):
+        if file := getattr(utils, name, None):
+            file.close()
 
 
 # ---- PostgreSQL
