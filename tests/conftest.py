@@ -89,8 +89,8 @@ def pytest_configure() -> None:
 
 
 def pytest_unconfigure() -> None:
-    # llama-cpp-python opens /dev/null twice when it is imported, and leaves both to the interpreter's end, which
-    # tells of it where warnings are errors: "Exception ignored in: <_io.FileIO name='/dev/null' …>".
+    # llama-cpp-python opens /dev/null twice when it is imported and leaves both to the interpreter's end,
+    # which tells of it where warnings are errors: "Exception ignored in: <_io.FileIO name='/dev/null' …>".
     utils = sys.modules.get("llama_cpp._utils")
     for name in ("outnull_file", "errnull_file"):
         if file := getattr(utils, name, None):
