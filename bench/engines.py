@@ -283,8 +283,7 @@ class ShepherdServer(Server):
         told = {
             "threads": options["n_threads"],
             "n_ctx": options["n_ctx"],
-            # At least two, in the cells of one window (server_windows) as the other sides have them.
-            "server_slots": max(options["slots"], 2),
+            "server_slots": options["slots"],
             # As many cells as llama-server gets.
             "server_windows": 1,
             "cache_ram_mb": options["cache_bytes"] >> 20,

@@ -386,7 +386,7 @@ class Config:
         4,
         "whole number",
         "answers that the server makes at once; more wait their turn",
-        least=2,
+        least=1,
         most=64,
     )
     server_windows: int = _setting(

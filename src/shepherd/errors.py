@@ -18,6 +18,7 @@
     │   ├── TemplateError                   its chat template cannot be rendered
     │   └── ProviderError                   a remote model, or its server
     │       ├── ProviderKeyError            the API key is missing, wrong, or may not do this
+    │       ├── ProviderRefusedError        it does not take this request
     │       └── ProviderUnavailableError    not reached, too busy or broken: it may pass by itself
     ├── DocumentError              exit 1   a file or page of others that cannot be read
     └── InternalError              exit 1   our own bug; please report it
@@ -38,6 +39,7 @@ __all__ = [
     "ModelLoadError",
     "ProviderError",
     "ProviderKeyError",
+    "ProviderRefusedError",
     "ProviderUnavailableError",
     "SessionCacheError",
     "ShepherdError",
@@ -135,6 +137,14 @@ class ProviderError(ModelError):
 
 class ProviderKeyError(ProviderError):
     """The provider does not accept the API key, or there is none."""
+
+
+class ProviderRefusedError(ProviderError):
+    """The provider does not take this request. `said` are its words, maybe the user's: for who asked."""
+
+    def __init__(self, message: str, *, hint: str = "", said: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.said = said
 
 
 class ProviderUnavailableError(ProviderError):

@@ -72,7 +72,7 @@ def test_kill_9_of_the_server_loses_nothing_that_was_answered_and_doubles_nothin
         settings = {
             "SHEPHERD_MEMORY_EXTRACTION": "true",
             "SHEPHERD_MEMORY_EXTRACTION_ENDPOINT": upstream.url,
-            "SHEPHERD_MEMORY_EXTRACTION_RETRY_INTERVAL": "0.01",
+            "SHEPHERD_MEMORY_EXTRACTION_RETRY_INTERVAL": "0.1",
             "SHEPHERD_ARCHIVE_TURNS": "false",
         }
 

@@ -119,6 +119,19 @@ def test_server_without_memory_for_all_windows_says_so_and_takes_fewer(endless_m
         assert not said
 
 
+def test_with_one_slot_a_second_answer_waits_its_turn(serve, endless_model):
+    server = serve("-m", endless_model, "--ctx", "8192", "--slots", "1")
+    body = {"model": "default", "messages": HELLO, "max_tokens": 200, "stream": True}
+    with server.http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        second = server.ask("Hello", max_tokens=2)
+        said = [line for line in lines if line]
+
+    assert second["usage"]["completion_tokens"] == 2
+    assert said[-1] == "data: [DONE]"
+
+
 def test_client_that_goes_away_ends_its_stream(patient):
     body = {"model": "default", "messages": HELLO, "max_tokens": FOREVER, "stream": True}
     n_before = len(requests_in(patient.log))

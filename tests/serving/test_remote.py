@@ -115,7 +115,10 @@ def test_provider_without_memory_is_told_nothing(served, memory):
     ("step", "status", "code"),
     [
         (upstream.refuses(400, TOO_LONG), 400, "context_length_exceeded"),
+        (upstream.refuses(400), 400, "invalid_request"),
+        (upstream.refuses(422), 400, "invalid_request"),
         (upstream.refuses(401), 502, "upstream_refused"),
+        (upstream.refuses(404), 502, "upstream_failed"),
         (upstream.refuses(500), 503, "upstream_unavailable"),
         (upstream.drops(), 503, "upstream_unavailable"),
     ],
@@ -128,6 +131,16 @@ def test_fault_before_the_first_word_is_an_http_error(served, memory, stream, st
 
     assert (caught.value.status_code, caught.value.code) == (status, code)
     assert memory.list_sessions("steve") == []
+
+
+def test_refusal_comes_in_the_providers_own_words_and_is_not_logged(served, caplog):
+    client, _ = served(upstream.refuses(400, {"message": "Hello is no question"}))
+
+    with pytest.raises(openai.BadRequestError, match="Hello is no question") as caught:
+        client.chat.completions.create(model="m", messages=HELLO)
+
+    assert "it does not understand the request" in caught.value.message
+    assert "no question" not in caplog.text
 
 
 def test_fault_within_the_answer_is_an_error_in_the_stream_and_nothing_is_kept(served, memory):

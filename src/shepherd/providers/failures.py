@@ -14,6 +14,7 @@ from shepherd.errors import (
     ContextOverflowError,
     ProviderError,
     ProviderKeyError,
+    ProviderRefusedError,
     ProviderUnavailableError,
     ShepherdError,
 )
@@ -127,9 +128,17 @@ def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> Sheph
             f"{what}: the API key is not accepted",
             hint=f"shepherd provider set {provider.name} api_key{where}",
         )
-    return ProviderError(what + _ADVICE.get(status, ("", ""))[0], hint=_advice(status, codes, provider))
+    what += _ADVICE.get(status, ("", ""))[0]
+    hint = _advice(status, codes, provider)
+    if status in _REFUSALS:
+        words = without_key(message, key.value) if isinstance(message, str) else ""
+        return ProviderRefusedError(what, hint=hint, said=words[:_LONGEST_SAID])
+    return ProviderError(what, hint=hint)
 
 
+# The request is to blame, and its sender can change it.
+_REFUSALS = frozenset({400, 413, 422})
+_LONGEST_SAID = 500
 _ADVICE = {
     400: (": it does not understand the request", "is the model right? shepherd provider show {name}"),
     402: (": payment is due", "look at your account there; shepherd provider next takes another"),

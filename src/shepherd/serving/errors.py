@@ -14,7 +14,9 @@ from typing import Any
 
 from shepherd.errors import (
     ContextOverflowError,
+    ProviderError,
     ProviderKeyError,
+    ProviderRefusedError,
     ProviderUnavailableError,
     ShepherdError,
     StoreError,
@@ -87,6 +89,10 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, ProviderKeyError):
         # Our key, not the client's: nothing that it could send would help.
         return Problem(502, "upstream_refused", message)
+    if isinstance(error, ProviderRefusedError):
+        return Problem(400, "invalid_request", f"{error}: {error.said}" if error.said else message)
+    if isinstance(error, ProviderError):
+        return Problem(502, "upstream_failed", message)
     if isinstance(error, StoreLockedError):
         return Problem(503, "memory_busy", message, headers=(("Retry-After", "1"),))
     return Problem(500, "memory_failed" if isinstance(error, StoreError) else "model_failed", message)

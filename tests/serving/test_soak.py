@@ -1,0 +1,116 @@
+"""Clients that go away, break off and send too much, over HTTP: nobody is stuck, nothing grows.
+
+SHEPHERD_TEST_EVENTS=1000 and more is the long form; what has grown after its first third is asserted then.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+
+EVENTS = int(os.environ.get("SHEPHERD_TEST_EVENTS", "120"))
+LONG = 1000
+CLIENTS, SLOTS, WINDOW = 8, 4, 512
+PARTS = 3
+STUCK_S = 300
+# After the first third, however many events: a leak shows where there are enough.
+GROWTH_MB = 12
+
+
+def ask(client: httpx.Client, text: str, n: int, what: str, user: str) -> str:
+    """One request that ends as `what` says; how it ended."""
+    body = {
+        "model": "default",
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": n,
+        "stream": True,
+        "user": user,
+    }
+    with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        if answer.status_code != 200:
+            return f"{answer.status_code}"
+        lines = answer.iter_lines()
+        if what == "disconnect":
+            next(lines)
+            return what
+        said = [line for line in lines if line]
+    assert said[-1] == "data: [DONE]"
+    return "end"
+
+
+def hang_up(url: str, text: str) -> str:
+    """Sends a request and is gone before it is answered."""
+    address = urlsplit(url)
+    data = b'{"model":"default","max_tokens":400,"messages":[{"role":"user","content":"%s"}]}' % text.encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(data) + data)
+    return "hang up"
+
+
+def client_of(server, number: int, part: int, counts: Counter[str]) -> None:
+    choose = random.Random(100 * part + number)
+    left = EVENTS // PARTS // CLIENTS + 1
+    with server.http() as client:
+        while left > 0:
+            text = f"{choose.random()} " * choose.randrange(1, 4)
+            what = choose.choices(("end", "disconnect", "hang up", "overflow"), (3, 4, 3, 1))[0]
+            left -= what != "end"
+            if what == "hang up":
+                counts[hang_up(server.url, text)] += 1
+                continue
+            text = "overflow " * WINDOW if what == "overflow" else text
+            ended = ask(client, text, choose.randrange(1, 200), what, f"user-{number}")
+            assert (ended == "400") == (what == "overflow"), ended
+            counts[ended] += 1
+
+
+def under_way(server) -> int:
+    with server.http() as client:
+        figures = client.get("/metrics").text
+    return sum(int(float(n)) for n in re.findall(r"shepherd_answers_under_way\{[^}]*\} (\S+)", figures))
+
+
+def test_clients_that_go_away_leave_nothing_behind(serve, endless_model):
+    server = serve(
+        "-m", endless_model, "--ctx", WINDOW, "--slots", SLOTS, "--threads", 1, SHEPHERD_CACHE_RAM_MB="1"
+    )
+    process = psutil.Process(server.process.pid)
+    counts: Counter[str] = Counter()
+    sizes, files = [], []
+
+    for part in range(PARTS):
+        threads = [
+            threading.Thread(target=client_of, args=(server, i, part, counts), daemon=True)
+            for i in range(CLIENTS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(STUCK_S)
+        assert not any(thread.is_alive() for thread in threads), f"a client of part {part} waits for ever"
+        deadline = time.monotonic() + STUCK_S
+        while under_way(server):
+            assert time.monotonic() < deadline, "an answer that nobody reads was not ended"
+            time.sleep(0.05)
+        sizes.append(process.memory_info().rss / 1e6)
+        files.append(process.num_fds())
+
+    print(f"{dict(counts)}; resident {[round(size, 1) for size in sizes]} MB; open files {files}")
+    assert sum(counts[what] for what in ("disconnect", "hang up", "400")) >= EVENTS
+    assert all(server.ask("Hello", max_tokens=2)["usage"]["completion_tokens"] == 2 for _ in range(SLOTS))
+    assert "Traceback" not in server.log
+    assert '"level": "error"' not in server.log
+    # Connections of clients that went away, and pipes of their answers, are closed.
+    assert files[-1] <= files[0] + CLIENTS
+    if EVENTS >= LONG:
+        assert sizes[-1] - sizes[0] < GROWTH_MB
