@@ -23,6 +23,8 @@ enum {
     LOOK_MS = 20, /* while it yields, the thread looks at its jobs' cancel flags this often */
     NEAR = 16,    /* tokens */
     SHARE = 20,   /* of the time while others go first, the part that is its own: one in so many */
+    /* Of one turn, if a batch is not longer. Users wait for it. */
+    LONGEST_TURN_NS = 5000000,
 };
 
 static int make_batch(shp_scheduler *s) {
@@ -196,20 +198,31 @@ static void admit(shp_scheduler *s) {
 static int may_go_on(shp_scheduler *s) {
     if (!s->before || !shp_gate_is_taken(s->before))
         return 1;
-    int64_t left_ms = (s->turn_after_ns - shp_now_ns() + 999999) / 1000000;
+    int64_t now = shp_now_ns(), left_ms = (s->turn_after_ns - now + 999999) / 1000000;
+    if (s->waits_since_ns == 0)
+        s->waits_since_ns = now;
     if (left_ms > 0)
         return shp_gate_wait(s->before, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
     s->has_turn = shp_gate_ask(s->before, LOOK_MS);
     return s->has_turn || !shp_gate_is_taken(s->before);
 }
 
+/* A batch; in a turn, as many as its share of the time that it has waited allows, the first in any case. */
 static void decode(shp_scheduler *s) {
-    int64_t started = shp_now_ns();
-    shp_batch_build(s);
-    if (s->batch.n_tokens > 0)
-        shp_batch_decode(s);
-    int64_t now = shp_now_ns();
-    s->turn_after_ns = now + (SHARE - 1) * (now - started);
+    int64_t started = shp_now_ns(), now = started, before;
+    int64_t share = (started - s->waits_since_ns) / (SHARE - 1);
+    if (share > LONGEST_TURN_NS)
+        share = LONGEST_TURN_NS;
+    do {
+        before = now;
+        shp_batch_build(s);
+        if (s->batch.n_tokens > 0)
+            shp_batch_decode(s);
+        now = shp_now_ns();
+    } while (s->has_turn && s->batch.n_tokens > 0 && (now - started) + (now - before) <= share);
+    /* The next one is due when there is time for another batch, at least. */
+    s->waits_since_ns = 0;
+    s->turn_after_ns = now + (SHARE - 1) * (now - before);
     if (s->has_turn)
         shp_gate_give_back(s->before);
     s->has_turn = 0;

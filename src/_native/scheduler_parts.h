@@ -28,6 +28,7 @@ struct shp_scheduler {
     shp_gate *gate, *before;
     int has_turn;          /* those who go first stand still for our batch: it is small, and not interrupted */
     int64_t turn_after_ns; /* no such turn is asked for before */
+    int64_t waits_since_ns; /* 0: it does not */
 };
 
 /* jobs.c */
