@@ -237,6 +237,11 @@ class Config:
     memory_vectors_weight: float = _setting(
         0.2, "number", "share of the vectors in the ranking, the rest is the words'", least=0, most=1
     )
+    knowledge_reranker: str = _setting(
+        "off",
+        "text",
+        "order passages for a prompt by a GGUF made for reranking, or off; reading 32 takes a while on a CPU",
+    )
     injection_retention: Literal["auto", "strip", "keep"] = _setting(
         "auto",
         "text",

@@ -5,7 +5,8 @@ Every frontend starts here, or in shepherd.session, so that a setting means the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from shepherd.context import Summarizer
 from shepherd.errors import (
     ConfigError,
     SessionCacheError,
+    ShepherdError,
     StoreError,
     StoreFullError,
     StoreLockedError,
@@ -31,11 +33,12 @@ from shepherd.memory import Memory
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
-    from shepherd.inference.embedding import Embedder
+    from shepherd.inference.embedding import Embedder, Reranker
     from shepherd.memory.vectors import VectorSettings
     from shepherd.providers import ChatModel
 
 __all__ = [
+    "LazyReranker",
     "extracts",
     "kept_cache",
     "memory_in_any_weather",
@@ -44,6 +47,7 @@ __all__ = [
     "open_engine",
     "open_memory",
     "open_memory_to_read",
+    "reranker_of",
     "summarizer_of",
     "sums_up",
     "vector_settings",
@@ -80,6 +84,7 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         max_db_size=config.max_db_size,
         recall_cache_mb=config.recall_cache_mb,
         vectors=vector_settings(config),
+        reranker=reranker_of(config),
     )
 
 
@@ -108,6 +113,63 @@ def vector_settings(config: Config) -> VectorSettings | None:
         )
 
     return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
+
+
+def reranker_of(config: Config) -> LazyReranker | None:
+    """The reranker of these settings, loaded when it is first asked; UsageError where there is no file."""
+    wanted = config.knowledge_reranker.strip()
+    if wanted in ("", "off"):
+        return None
+    path = resolve(wanted)
+    if not path.exists():
+        raise UsageError(
+            f"{path}: there is no such file", hint="knowledge_reranker names a GGUF file, or is off"
+        )
+    return LazyReranker(config, path)
+
+
+class LazyReranker:
+    """A reranker that is loaded when it is first asked, and tried before if it never was. Thread-safe.
+
+    One that cannot be loaded is not tried again.
+    """
+
+    def __init__(self, config: Config, path: Path) -> None:
+        self._config = config
+        self._path = path
+        self._lock = threading.Lock()
+        self._reranker: Reranker | None = None
+        self._failure: ShepherdError | None = None
+
+    def scores(self, query: str, documents: Sequence[str]) -> list[float]:
+        """One score per document, in their order."""
+        return self._opened().scores(query, documents)
+
+    def close(self) -> None:
+        """Lets go of the model; twice is fine."""
+        with self._lock:
+            reranker, self._reranker = self._reranker, None
+            self._failure = self._failure or UsageError("the reranker is closed")
+        if reranker is not None:
+            reranker.close()
+
+    def _opened(self) -> Reranker:
+        from shepherd.inference.embedding import Reranker
+
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._reranker is None:
+                config = self._config
+                try:
+                    trial.require(self._path, is_trusted=not config.model_trial)
+                    self._reranker = Reranker(
+                        self._path, n_gpu_layers=config.gpu_layers, n_threads=config.threads
+                    )
+                except ShepherdError as error:
+                    self._failure = error
+                    raise
+            return self._reranker
 
 
 def open_embedder(config: Config, path: Path) -> Embedder:

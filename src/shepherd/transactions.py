@@ -5,10 +5,10 @@ The memory owns the database; knowledge lives in it too and knows these protocol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["ChunkHit", "ChunkIndex", "Connection", "Transactions", "Value"]
+__all__ = ["ChunkHit", "ChunkIndex", "Connection", "Meaning", "Reranker", "Transactions", "Value"]
 
 _Result = TypeVar("_Result")
 
@@ -56,10 +56,49 @@ class ChunkIndex(Protocol):
         """The best chunks of a tenant, best first, ties to the larger id; the same bits on both engines."""
 
 
+class Meaning(Protocol):
+    """Vectors of texts by the configured embedder, and those of chunks. From any thread.
+
+    An embedder that is away costs its part of an answer: it is logged, and nothing is raised.
+    """
+
+    weight: float
+    """Of vectors beside words: 0 not at all, 1 alone."""
+
+    def embed_query(self, text: str) -> Any | None:
+        """The vector of a question; None: there is none to be had."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Mapping[str, Any]:
+        """The vector of each text; what is missing is made in the background. Outside of a transaction."""
+
+    def nearest(
+        self, connection: Connection, tenant: int, query: Any, ids: Sequence[int], n: int
+    ) -> tuple[list[tuple[int, float]], float]:
+        """Ids and cosines of a tenant's `n` nearest chunks and of those of `ids`, and the mean of all."""
+
+    def put(self, connection: Connection, vectors: Sequence[tuple[int, Any]]) -> None:
+        """Stores vectors of chunks, in the caller's transaction; they go with their chunks."""
+
+
+class Reranker(Protocol):
+    """How relevant documents are to a question; higher is more, comparable within one question only."""
+
+    def scores(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        """One score per document, in their order."""
+
+    def close(self) -> None:
+        """Lets go of the model; twice is fine."""
+
+
 class Transactions(Protocol):
-    """A database of many users. Errors are those of shepherd.errors. From any thread."""
+    """A database of many users. Errors are those of shepherd.errors. From any thread.
+
+    `meaning`, `reranker`: None where no embedder, no reranker is configured.
+    """
 
     chunks: ChunkIndex
+    meaning: Meaning | None
+    reranker: Reranker | None
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """What `work` returns; everything in it sees the same moment. May run it again."""

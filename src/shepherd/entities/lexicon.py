@@ -170,7 +170,7 @@ CONNECTORS = _words("of de van von der den da di la del du le al bin ibn")
 PERSONAL_VERBS = _words(
     "said says told tells asked asks called calls thinks thought wants wanted likes liked loves loved"
     " hates works worked lives lived moved went met married wrote writes emailed phoned texted visited"
-    " knows knew has had is was will got gave took made came left sent bought"
+    " knows knew got gave took made came left sent bought"
 )
 
 _DAYS = _words(

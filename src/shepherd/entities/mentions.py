@@ -277,7 +277,9 @@ def _is_name(words: list[_Word], at: int, length: int, *, is_known: bool) -> boo
         return True
     if length > 1 or word.folded in GIVEN_NAMES or word.folded in PLACES or word.folded in HONORIFICS:
         return True
-    after = words[at + 1].folded if at + 1 < len(words) else ""
+    after, then = ([one.folded for one in words[at + 1 : at + 3]] + ["", ""])[:2]
+    if after in ("is", "was"):  # "Coffee is good" is not about somebody
+        return then in POSSESSIVES or then in ("from", "married")
     return word.is_possessive or after in PERSONAL_VERBS
 
 

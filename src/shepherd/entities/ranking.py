@@ -11,13 +11,21 @@ Names and values are what people wrote: each is one line, cannot pass for anothe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shepherd.entities.records import USER, USER_NAME, Attribute, Entity, Resolved
 from shepherd.entities.registry import EntityRegistry
 from shepherd.escaping import escape_fact_key, escape_text
 
-__all__ = ["FIRST_ATTRIBUTES", "EntityText", "Ranked", "entity_text", "fit_entities", "rank_entities"]
+__all__ = [
+    "FIRST_ATTRIBUTES",
+    "EntityText",
+    "Ranked",
+    "entity_forms",
+    "entity_text",
+    "fit_entities",
+    "rank_entities",
+]
 
 # Beside what the question itself names, something salient counts for so much.
 _SALIENCE_WEIGHT = 0.7
@@ -110,6 +118,31 @@ def entity_text(
     )
 
 
+def entity_forms(
+    registry: EntityRegistry,
+    ranked: Ranked,
+    *,
+    max_attributes: int = 5,
+    relations: bool = True,
+    allow_private: bool = True,
+) -> list[EntityText]:
+    """An entity whole, and then in ever shorter forms, for where it does not fit.
+
+    It loses its attributes from the last on, then its relations, then its description.
+    """
+    entity = ranked.entity
+    n_shown = sum(allow_private or not one.private for one in entity.attributes)
+    forms = [
+        entity_text(registry, ranked, max_attributes=n, relations=relations, allow_private=allow_private)
+        for n in range(min(max_attributes, n_shown), -1, -1)
+    ] or [entity_text(registry, ranked, max_attributes=0, relations=relations)]
+    if forms[-1].relations:
+        forms.append(entity_text(registry, ranked, max_attributes=0, relations=False))
+    if forms[-1].description:
+        forms.append(entity_text(registry, ranked, max_attributes=0, relations=False, description=False))
+    return forms
+
+
 def fit_entities(
     registry: EntityRegistry,
     ranked: Sequence[Ranked],
@@ -122,47 +155,25 @@ def fit_entities(
 ) -> list[EntityText]:
     """Those that fit into `max_tokens`, in order, each with its line break counted.
 
-    One that is too big for what is left loses its attributes from the last on, then its relations and its
-    description; what does not fit even so is skipped, and the next one may fit.
+    One that is too big for what is left takes a shorter form; what does not fit even so is skipped, and the
+    next one may fit.
     """
     room = max_tokens
     fitted = []
     for one in ranked:
-        for text in _ever_shorter(registry, one, max_attributes, relations, allow_private):
-            tokens = count_tokens(text.text + "\n")
+        for form in entity_forms(
+            registry,
+            one,
+            max_attributes=max_attributes,
+            relations=relations,
+            allow_private=allow_private,
+        ):
+            tokens = count_tokens(form.text + "\n")
             if tokens <= room:
                 room -= tokens
-                fitted.append(_counted(text, tokens))
+                fitted.append(replace(form, tokens=tokens))
                 break
     return fitted
-
-
-def _ever_shorter(
-    registry: EntityRegistry, ranked: Ranked, max_attributes: int, relations: bool, allow_private: bool
-) -> Iterable[EntityText]:
-    n = min(max_attributes, len(ranked.entity.attributes))
-    for left in range(n, -1, -1):
-        yield entity_text(
-            registry, ranked, max_attributes=left, relations=relations, allow_private=allow_private
-        )
-    if relations and ranked.entity.relations:
-        yield entity_text(registry, ranked, max_attributes=0, relations=False, allow_private=allow_private)
-    if ranked.entity.description:
-        yield entity_text(registry, ranked, max_attributes=0, relations=False, description=False)
-
-
-def _counted(text: EntityText, tokens: int) -> EntityText:
-    return EntityText(
-        text.entity_id,
-        text.name,
-        text.type,
-        text.description,
-        text.attributes,
-        text.relations,
-        text.relevance,
-        text.text,
-        tokens,
-    )
 
 
 def _ordered(attributes: Iterable[Attribute]) -> list[Attribute]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from shepherd.entities.records import Entity, Known, Resolved, Speaker
 from shepherd.entities.resolution import Reading
-from shepherd.entities.state import FOCUS_LEAST, FOCUS_TURNS, State, salience_at
+from shepherd.entities.state import FOCUS_LEAST, FOCUS_TURNS, Gazetteer, State, salience_at
 
 __all__ = ["EntityRegistry"]
 
@@ -38,8 +38,7 @@ class EntityRegistry:
         self._state = State.of(entities, turn)
         self._before: list[State] = []
         self._is_open = False
-        self._known: tuple[Known, ...] = ()
-        self.set_known(known)
+        self._known = Gazetteer(known)
 
     def __len__(self) -> int:
         return len(self._state.entities)
@@ -69,12 +68,11 @@ class EntityRegistry:
 
     def set_known(self, known: Iterable[Known]) -> None:
         """Other names that mean something before they are said; those that were said stay what they are."""
-        self._known = tuple(known)
-        self._known_names = State.names_of(self._known)
+        self._known = Gazetteer(known)
 
     def resolve(self, text: str) -> tuple[Resolved, ...]:
         """What a text refers to, in order, of entities there are; nothing changes, nothing is registered."""
-        reading = Reading(self._state.copy(), self._known, self._known_names)
+        reading = Reading(self._state.copy(), self._known)
         return tuple(found for found in reading.read(text, "user") if found.entity_id in self._state.entities)
 
     def hear(self, text: str, speaker: Speaker = "user") -> tuple[Resolved, ...]:
@@ -86,7 +84,7 @@ class EntityRegistry:
             self._before = [*self._before[-(_MOST_UNDONE - 1) :], self._state]
             self._state = self._state.copy()
             self._is_open = True
-        return Reading(self._state, self._known, self._known_names).read(text, speaker)
+        return Reading(self._state, self._known).read(text, speaker)
 
     def end_turn(self) -> None:
         """What is heard next belongs to the next turn; who was not named in this one loses salience."""

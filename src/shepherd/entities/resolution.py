@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from shepherd.entities.facts_in_text import note_facts
 from shepherd.entities.lexicon import (
@@ -23,9 +24,9 @@ from shepherd.entities.lexicon import (
     gender_of_name,
 )
 from shepherd.entities.mentions import Spot, find_spots
-from shepherd.entities.names import PART, NameIndex, key_of
+from shepherd.entities.names import ALIAS, PART, key_of
 from shepherd.entities.records import USER, USER_NAME, Entity, EntityType, Gender, Known, Resolved, Speaker
-from shepherd.entities.state import FOCUS_TURNS, State
+from shepherd.entities.state import FOCUS_TURNS, Gazetteer, State
 
 __all__ = ["Reading"]
 
@@ -56,10 +57,9 @@ _GOES_TO = re.compile(
 class Reading:
     """One text against one state, which it changes."""
 
-    def __init__(self, state: State, known: Sequence[Known], known_names: NameIndex) -> None:
+    def __init__(self, state: State, known: Gazetteer) -> None:
         self._state = state
         self._known = known
-        self._known_names = known_names
         self._text = ""
         self._spots: list[Spot] = []
         self._found: list[Resolved] = []
@@ -69,7 +69,7 @@ class Reading:
     def read(self, text: str, speaker: Speaker) -> tuple[Resolved, ...]:
         """What the text refers to, in order; mentions are counted, new entities are there from now on."""
         self._text = text
-        self._spots = find_spots(text, self._state.names, self._known_names)
+        self._spots = find_spots(text, self._state.names, self._known.names)
         for i, spot in enumerate(self._spots):
             if speaker == "assistant" and not self._counts_in_answer(spot):
                 continue
@@ -96,15 +96,19 @@ class Reading:
     def _entities_of(self, i: int, spot: Spot) -> list[tuple[int, float]]:
         if spot.kind == "pronoun":
             return self._by_pronoun(spot)
-        found = self._by_name(spot) if spot.kind == "name" else self._by_description(i, spot)
+        found = self._by_name(spot, i) if spot.kind == "name" else self._by_description(i, spot)
         return [] if found is None else [found]
 
     # ---- names
 
-    def _by_name(self, spot: Spot) -> tuple[int, float] | None:
+    def _by_name(self, spot: Spot, i: int = 0) -> tuple[int, float] | None:
         words = key_of(spot.text)
         if not words:
             return None
+        other = self._also_called(i, spot)
+        if other is not None:
+            self._state.alias(other, spot.text)
+            return other, _BY_NAME[ALIAS]
         if spot.known and (not spot.entries or len(spot.known[0].words) > len(spot.entries[0].words)):
             return self._of_known(spot)
         entries = [entry for entry in spot.entries if entry.id in self._state.entities]
@@ -119,6 +123,18 @@ class Reading:
             self._state.characterise(entity_id, "person", gender_of_name(spot.text))
             return entity_id, _BY_NAME[PART]
         return self._new_name(spot), _NEW_NAME
+
+    def _also_called(self, i: int, spot: Spot) -> int | None:
+        """Whose other name it is: Robert, also known as Bob."""
+        before = self._spots[i - 1] if i else None
+        if before is None or spot.entries or before.kind != "name" or not self._found:
+            return None
+        is_told = self._found[-1].start == before.start
+        return (
+            self._found[-1].entity_id
+            if is_told and _ALSO.fullmatch(self._text[before.end : spot.start])
+            else None
+        )
 
     def _best(self, entries: Sequence[tuple[object, int, int]]) -> tuple[int, float]:
         ranked = sorted(entries, key=lambda entry: (entry[2], -self._state.entities[entry[1]].place))
@@ -135,10 +151,13 @@ class Reading:
 
     def _of_known(self, spot: Spot) -> tuple[int, float] | None:
         entry = spot.known[0]
-        known = self._known[entry.id]
+        return self._introduced(self._known.known[entry.id]), _BY_NAME[entry.rank]
+
+    def _introduced(self, known: Known) -> int:
+        """The entity of something that was known before, which is there from now on."""
         there = self._state.names.find(known.name)
         if there:
-            return there[0].id, _BY_NAME[entry.rank]
+            return there[0].id
         entity = self._state.add(
             known.name,
             known.type,
@@ -154,7 +173,7 @@ class Reading:
             )
         if known.relation:
             self._state.relate(entity.id, known.relation, USER)
-        return entity.id, _BY_NAME[entry.rank]
+        return entity.id
 
     def _new_name(self, spot: Spot) -> int:
         kind = self._type_of(spot)
@@ -183,18 +202,14 @@ class Reading:
         if _GOES_TO.search(before):
             return "location"
         after = re.match(r"\s+(\w+)", self._text[spot.end : spot.end + 30])
-        is_actor = (
-            after is not None
-            and after[1] in PERSONAL_VERBS
-            and after[1] not in ("is", "was", "has", "had", "will")
-        )
+        is_actor = after is not None and after[1] in PERSONAL_VERBS
         return "person" if is_actor and not _NEAR_PLACE.search(before) else "unknown"
 
     # ---- descriptions
 
     def _by_description(self, i: int, spot: Spot) -> tuple[int, float] | None:
-        owner = self._owner(i, spot)
         named = self._named_by(i, spot)
+        owner = self._owner(i, spot, named[0] if named else None)
         label = f"{spot.role} of"
         if named is not None:
             entity_id, is_surely = named
@@ -211,6 +226,9 @@ class Reading:
             candidates = self._with_role(label, owner)
             if candidates:
                 return candidates[0].id, _BY_ROLE * (_RIVALRY if len(candidates) > 1 else 1.0)
+            known = self._known.related(label) if owner == USER else None
+            if known is not None:
+                return self._introduced(known), _BY_ROLE
             return self._new_description(spot, owner), _NEW_DESCRIPTION
         if spot.owner != "the":
             return None
@@ -224,8 +242,8 @@ class Reading:
             return None
         return self._new_description(spot, None), _NEW_DESCRIPTION
 
-    def _owner(self, i: int, spot: Spot) -> int | None:
-        """Whose sister it is: USER, an entity, or None."""
+    def _owner(self, i: int, spot: Spot, owned: int | None) -> int | None:
+        """Whose sister it is: USER, an entity other than the `owned` one, or None."""
         if spot.owner in ("my", "our"):
             return USER
         if spot.owner == "the":
@@ -235,10 +253,10 @@ class Reading:
             if before is None or not self._told or not before.is_possessive:
                 return None
             return self._told[-1][1]
-        found = self._by_pronoun(spot)
-        for entity_id, _ in found[:1]:
-            self._take(spot, entity_id, _BY_PRONOUN)
-            self._found.pop()  # the description says more of this place
+        for entity_id, confidence in self._by_pronoun(spot, except_id=owned)[:1]:
+            end = spot.start + len(spot.owner)
+            pronoun = replace(spot, kind="pronoun", text=self._text[spot.start : end], end=end)
+            self._take(pronoun, entity_id, confidence)
             return entity_id
         return None
 
@@ -323,7 +341,7 @@ class Reading:
 
     # ---- pronouns
 
-    def _by_pronoun(self, spot: Spot) -> list[tuple[int, float]]:
+    def _by_pronoun(self, spot: Spot, *, except_id: int | None = None) -> list[tuple[int, float]]:
         wanted = PRONOUNS.get(spot.owner, "")
         if not wanted:
             return []
@@ -331,7 +349,7 @@ class Reading:
             group = self._latest_group()
             if group:
                 return [(entity_id, _BY_PRONOUN) for entity_id in group]
-        fitting = [one for one in self._by_recency(spot) if _agrees(one, wanted)]
+        fitting = [one for one in self._by_recency(spot) if one.id != except_id and _agrees(one, wanted)]
         if not fitting:
             return []
         chosen = fitting[0]

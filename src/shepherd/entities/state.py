@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from shepherd.entities.names import NameIndex
@@ -25,6 +25,7 @@ __all__ = [
     "FOCUS_TURNS",
     "MENTION_GAIN",
     "MOST_ENTITIES",
+    "Gazetteer",
     "State",
     "salience_at",
 ]
@@ -48,6 +49,25 @@ def salience_at(entity: Entity, turn: int) -> float:
     """Salience while `turn` is under way: the turns since the last mention have passed without one."""
     passed = turn - entity.last_turn - 1
     return entity.salience * DECAY**passed if passed > 0 else entity.salience
+
+
+class Gazetteer:
+    """What was known before, by name and by what it is to the user."""
+
+    def __init__(self, known: Iterable[Known]) -> None:
+        self.known = tuple(known)
+        self.names = NameIndex()  # ids are places in `known`
+        self._by_relation: dict[str, Known] = {}
+        for place, one in enumerate(self.known):
+            self.names.add(place, one.name, is_person=one.type == "person")
+            for alias in one.aliases:
+                self.names.add(place, alias, is_alias=True)
+            if one.relation:
+                self._by_relation.setdefault(one.relation, one)
+
+    def related(self, relation: str) -> Known | None:
+        """Who is `relation` ("sister of") the user; of several the first."""
+        return self._by_relation.get(relation)
 
 
 @dataclass(slots=True)
@@ -75,16 +95,6 @@ class State:
             state.next_place = max(state.next_place, entity.place + 1)
             state._name(entity)
         return state
-
-    @staticmethod
-    def names_of(known: Sequence[Known]) -> NameIndex:
-        """The names of what was known before; ids are places in that sequence."""
-        names = NameIndex()
-        for place, one in enumerate(known):
-            names.add(place, one.name, is_person=one.type == "person")
-            for alias in one.aliases:
-                names.add(place, alias, is_alias=True)
-        return names
 
     def copy(self) -> State:
         """Another one that can be changed."""

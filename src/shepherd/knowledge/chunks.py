@@ -5,13 +5,13 @@ Inside the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shepherd.knowledge.chunking import spans
 from shepherd.knowledge.records import ChunkResult, Part
-from shepherd.transactions import ChunkHit, ChunkIndex, Connection, Transactions
+from shepherd.transactions import ChunkHit, ChunkIndex, Connection, Meaning, Transactions
 
 __all__ = ["Shelf", "add_part", "card", "of_node", "remove", "results", "shelf_of"]
 
@@ -23,12 +23,18 @@ _COLUMNS = "c.id, c.node_id, n.title, c.part, c.idx, c.start_char, c.end_char, c
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where a user's knowledge is filed, and what its chunks are indexed and measured by."""
+    """Where a user's knowledge is filed, and what its chunks are indexed and measured by.
+
+    `vectors`: of texts that chunks are expected to have, made before the transaction; one that is not among
+    them gets its vector in the background.
+    """
 
     user_id: str
     number: int
     index: ChunkIndex
     count_tokens: Callable[[str], int] | None = None
+    meaning: Meaning | None = None
+    vectors: Mapping[str, Any] = field(default_factory=dict)
 
 
 def shelf_of(
@@ -36,13 +42,14 @@ def shelf_of(
     transactions: Transactions,
     user_id: str,
     count_tokens: Callable[[str], int] | None,
+    vectors: Mapping[str, Any] | None = None,
 ) -> Shelf:
     """The user's shelf, which is there from now on."""
     number = transactions.ensure_number(connection, user_id)
     connection.execute(
         "INSERT INTO knowledge_sums(number) VALUES(?) ON CONFLICT(number) DO NOTHING", (number,)
     )
-    return Shelf(user_id, number, transactions.chunks, count_tokens)
+    return Shelf(user_id, number, transactions.chunks, count_tokens, transactions.meaning, vectors or {})
 
 
 def card(title: str, description: str, notes: str) -> str:
@@ -75,6 +82,9 @@ def add_part(connection: Connection, shelf: Shelf, node_id: int, part: Part, tex
             (chunk_id, shelf.user_id, node_id, part, idx, start, end, n_tokens, length, piece),
         )
     _count(connection, shelf, len(found), sum(lengths))
+    made = [(chunk_id, shelf.vectors[piece]) for chunk_id, piece in pieces if piece in shelf.vectors]
+    if made and shelf.meaning is not None:
+        shelf.meaning.put(connection, made)
 
 
 def remove(connection: Connection, shelf: Shelf, node_id: int, part: Part) -> None:

@@ -49,7 +49,7 @@ def put(knowledge: Knowledge, new: NewNode) -> tuple[int, State]:
     def store(connection: Connection, shelf: Shelf) -> tuple[int, State]:
         return _put_one(connection, shelf, new, knowledge.now())
 
-    return knowledge.transaction(store, 3 * len(new.source_text) + 2048)
+    return knowledge.transaction(store, 3 * len(new.source_text) + 2048, texts=_new_texts(knowledge, [new]))
 
 
 def put_nodes(
@@ -69,7 +69,22 @@ def put_nodes(
             now = knowledge.now()
             return [(key, *_put_one(connection, shelf, new, now, by_time=by_time)) for key, new in batch]
 
-        yield from knowledge.transaction(store, sum(3 * len(new.source_text) + 2048 for _, new in batch))
+        yield from knowledge.transaction(
+            store,
+            sum(3 * len(new.source_text) + 2048 for _, new in batch),
+            texts=_new_texts(knowledge, [new for _, new in batch]),
+        )
+
+
+def _new_texts(knowledge: Knowledge, incoming: Sequence[NewNode]) -> list[str]:
+    """The parts of those that are new or were read from something else the last time."""
+
+    def unknown(connection: Connection) -> list[NewNode]:
+        found = [(nodes.by_origin(connection, knowledge.user_id, new.origin), new) for new in incoming]
+        return [new for known, new in found if known is None or known[1] != new.content_hash]
+
+    found: list[NewNode] = []
+    return [text for new in knowledge.look(unknown, found) for text in nodes.texts_of(new)]
 
 
 def _put_one(

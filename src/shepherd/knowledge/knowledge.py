@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, nodes, retrieval
+from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, hybrid, nodes, retrieval
 from shepherd.knowledge.blocks import Focused
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.nodes import CHANGEABLE, NewNode
 from shepherd.knowledge.records import ChunkResult, Dimension, Edge, Hub, Node, Part
-from shepherd.transactions import Connection, Transactions
+from shepherd.transactions import ChunkHit, Connection, Transactions
 from shepherd.types import ANONYMOUS_USERS
 
 __all__ = ["Knowledge"]
@@ -37,7 +37,8 @@ class Knowledge:
 
     Ids are the user's own: 1, 2, 3. Nobody (`""`, `"unknown"`) reads nothing and may write nothing.
     Thread-safe, and cheap to make: one for each user. `count_tokens` is of the model that will read the
-    chunks.
+    chunks. Where the memory has vectors, chunks get them with their document, and are found by both; where it
+    has a reranker, that orders the best candidates for a prompt.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class Knowledge:
     def store_node(self, new: NewNode) -> int:
         """The id of a new node, every field of which may be given; its text must be storable."""
         return self._change(
-            lambda connection, shelf: nodes.add(connection, shelf, new, self.now()), _size(new)
+            lambda connection, shelf: nodes.add(connection, shelf, new, self.now()),
+            _size(new),
+            texts=nodes.texts_of(new),
         )
 
     def get_node(self, node_id: int, *, with_text: bool = False) -> Node | None:
@@ -146,7 +149,21 @@ class Knowledge:
             return nodes.change(connection, shelf, node_id, wanted, self.now())
 
         size = sum(len(value) for value in stored.values() if isinstance(value, str))
-        return self._change(change, 2 * size + _ROW_BYTES)
+        return self._change(change, 2 * size + _ROW_BYTES, texts=self._texts_after(node_id, stored, added))
+
+    def _texts_after(self, node_id: int, values: Mapping[str, Any], added: str) -> list[str]:
+        """What a node's parts will say; only that they can get their vectors before the transaction."""
+        if self._transactions.meaning is None:
+            return []
+        known = self.get_node(node_id)
+        if known is None:
+            return []
+        title, description, notes = (
+            values.get(name, getattr(known, name)) for name in ("title", "description", "notes")
+        )
+        if added:
+            notes = f"{notes}\n\n{added}" if notes else added
+        return [str(values.get("source_text", "")), chunks.card(title, description, notes)]
 
     def delete_node(self, node_id: int) -> bool:
         """Removes a node with its edges and chunks; whether there was such a one."""
@@ -271,25 +288,25 @@ class Knowledge:
         part: Part | None = None,
         node_ids: Iterable[int] | None = None,
     ) -> list[ChunkResult]:
-        """The chunks that fit the words of `query`, best first; of one part, and of some nodes, if asked."""
+        """The chunks that fit `query`, best first; of one part, and of some nodes, if asked.
+
+        By its words, and where there are vectors by what it means as well.
+        """
         keywords = extract_keywords(storable(query))
+        meaning = self._transactions.meaning
+        vector = None if meaning is None or limit < 1 else meaning.embed_query(storable(query))
         wanted = None if node_ids is None else frozenset(node_ids)
 
         def find(connection: Connection) -> list[ChunkResult]:
             number = self._transactions.find_number(connection, self.user_id)
-            if number is None or not keywords or limit < 1:
+            if number is None or not (keywords or vector is not None) or limit < 1:
                 return []
             asked = limit
             while True:
-                hits = self._transactions.chunks.search(
-                    connection, number, keywords, limit=asked, min_relevance=min_relevance
-                )
-                # Without a word of its own: the rest of a node that has them elsewhere.
+                hits = self._hits(connection, number, keywords, vector, asked, min_relevance)
                 found = [
                     result
-                    for result in chunks.results(
-                        connection, self.user_id, [hit for hit in hits if hit[1] > 0.0]
-                    )
+                    for result in chunks.results(connection, self.user_id, hits)
                     if (part is None or result.part == part) and (wanted is None or result.node_id in wanted)
                 ]
                 if len(found) >= limit or len(hits) < asked or asked >= _MOST_ASKED:
@@ -297,6 +314,36 @@ class Knowledge:
                 asked *= _MORE
 
         return self._read(find, [])
+
+    def _hits(
+        self,
+        connection: Connection,
+        number: int,
+        keywords: Sequence[str],
+        vector: Any | None,
+        limit: int,
+        min_relevance: float,
+    ) -> Sequence[ChunkHit]:
+        """The best chunks by words and vectors, or by words alone."""
+        index, meaning = self._transactions.chunks, self._transactions.meaning
+        if vector is not None and meaning is not None:
+            n = max(limit, hybrid.CANDIDATES)
+            words = index.search(connection, number, keywords, limit=n, min_relevance=0.0) if keywords else []
+            near, mean = meaning.nearest(connection, number, vector, [hit[0] for hit in words], n)
+            if near:
+                return hybrid.fused(
+                    words,
+                    dict(near),
+                    mean,
+                    weight=meaning.weight,
+                    limit=limit,
+                    min_relevance=min_relevance,
+                )
+        if not keywords:
+            return []
+        hits = index.search(connection, number, keywords, limit=limit, min_relevance=min_relevance)
+        # Without a word of its own: the rest of a node that has them elsewhere.
+        return [hit for hit in hits if hit[1] > 0.0]
 
     def retrieve(
         self,
@@ -308,8 +355,10 @@ class Knowledge:
         recency_weight: float = 0.0,
         entity_weight: float = 0.0,
     ) -> list[ChunkResult]:
-        """Candidates for a prompt: what is relevant enough, reordered by dates and known names."""
+        """Candidates for a prompt: what is relevant enough, reordered by reranker, dates and known names."""
         found = self.search(query, limit, min_relevance=min_relevance)
+        if self._transactions.reranker is not None:
+            found = hybrid.reranked(self._transactions.reranker, storable(query), found)
         return retrieval.boosted(
             found,
             now=self._clock(),
@@ -409,9 +458,14 @@ class Knowledge:
 
     # ---- transactions
 
-    def transaction(self, work: Callable[[Connection, Shelf], _Result], size: int = 0) -> _Result:
-        """For the rest of this room: `work` in one write transaction, with the user's shelf."""
-        return self._change(work, size)
+    def transaction(
+        self, work: Callable[[Connection, Shelf], _Result], size: int = 0, *, texts: Iterable[str] = ()
+    ) -> _Result:
+        """For the rest of this room: `work` in one write transaction, with the user's shelf.
+
+        `texts` are parts that it will cut into chunks: these get their vectors before it begins.
+        """
+        return self._change(work, size, texts=texts)
 
     def look(self, work: Callable[[Connection], _Result], otherwise: _Result) -> _Result:
         """For the rest of this room: `work` in one read transaction; `otherwise` for nobody."""
@@ -420,16 +474,25 @@ class Knowledge:
     def _read(self, work: Callable[[Connection], _Result], otherwise: _Result) -> _Result:
         return otherwise if self.user_id in ANONYMOUS_USERS else self._transactions.read(work)
 
-    def _change(self, work: Callable[[Connection, Shelf], _Result], size: int = _ROW_BYTES) -> _Result:
+    def _change(
+        self,
+        work: Callable[[Connection, Shelf], _Result],
+        size: int = _ROW_BYTES,
+        *,
+        texts: Iterable[str] = (),
+    ) -> _Result:
         if self.user_id in ANONYMOUS_USERS:
             raise UsageError(
                 "nothing is kept for this user", hint="--user or the setting 'user_id' names a user"
             )
 
+        # A model takes its time: nobody waits for the database meanwhile.
+        meaning = self._transactions.meaning
+        vectors = {} if meaning is None else meaning.embed_documents(hybrid.pieces(texts))
+
         def run(connection: Connection) -> _Result:
-            return work(
-                connection, chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens)
-            )
+            shelf = chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens, vectors)
+            return work(connection, shelf)
 
         return self._transactions.write(self.user_id, run, size=size)
 

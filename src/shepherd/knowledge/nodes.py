@@ -29,6 +29,7 @@ __all__ = [
     "get",
     "listed",
     "several",
+    "texts_of",
 ]
 
 _COLUMNS = (
@@ -69,6 +70,14 @@ class NewNode:
     content_hash: str = ""
     created_at: int | None = None
     updated_at: int | None = None
+
+
+def texts_of(new: NewNode) -> list[str]:
+    """The parts of a new node that are cut into chunks."""
+    return [
+        new.source_text,
+        chunks.card(" ".join(new.title.split())[:_LONGEST_TITLE], new.description, new.notes),
+    ]
 
 
 def content_hash(text: str) -> str:

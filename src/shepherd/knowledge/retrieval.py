@@ -17,7 +17,7 @@ __all__ = ["boosted"]
 
 _DAY_S = 86_400.0
 _YEAR_DAYS = 365.0
-# What a boost of full weight adds to a relevance of 0..1.
+# What a boost of full weight adds to a score of 0..1.
 _RECENCY_SHARE, _ENTITY_SHARE = 0.2, 0.3
 
 
@@ -29,8 +29,9 @@ def boosted(
     recency_weight: float = 0.0,
     entity_weight: float = 0.0,
 ) -> list[ChunkResult]:
-    """The same chunks, best first by relevance and boosts, their `score` from now on; ties as they came.
+    """The same chunks, best first by score and boosts, their `score` from now on; ties as they came.
 
+    score: as a share of the best one's, 0..1.
     recency: w · e^(-days / 365) · 0.2, of a node with an event date that is not to come.
     entities: w · matched / entities · 0.3, by whole words of the chunk.
     """
@@ -38,8 +39,10 @@ def boosted(
         re.compile(rf"(?<!\w){re.escape(name.casefold())}(?!\w)") for name in entities if name.strip()
     ]
 
+    best = max((result.score for result in results), default=0.0)
+
     def score(result: ChunkResult) -> float:
-        value = result.relevance
+        value = result.score / best if best > 0.0 else 0.0
         days = _age_days(result.date, now)
         if days is not None and recency_weight:
             value += recency_weight * math.exp(-days / _YEAR_DAYS) * _RECENCY_SHARE

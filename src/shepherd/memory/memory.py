@@ -34,7 +34,7 @@ from shepherd.memory.records import (
 from shepherd.memory.repetition import without_repetitions
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.tail import FactsBlocks
-from shepherd.transactions import Transactions
+from shepherd.transactions import Reranker, Transactions
 from shepherd.types import ANONYMOUS_USERS, Fact, Injection, MemoryRecord, Message, SearchResult
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Memory:
 
     `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, the one
     given here as default; `""` and `"unknown"` are nobody: nothing is read, nothing written. Thread-safe.
-    With `vectors`, what words find is fused with what a model of embeddings finds near.
+    With `vectors`, what words find is fused with what a model of embeddings finds near; `reranker`, which is
+    closed with the memory, orders what is found in knowledge.
     Text that UTF-8 cannot hold is stored with U+FFFD. Errors are those of shepherd.errors.
     """
 
@@ -73,6 +74,7 @@ class Memory:
         recall_cache_mb: int = 256,
         busy_timeout_s: float = 5.0,
         vectors: VectorSettings | None = None,
+        reranker: Reranker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.user_id = user_id
@@ -88,10 +90,13 @@ class Memory:
             recall_cache_mb=recall_cache_mb,
             busy_timeout_s=busy_timeout_s,
         )
+        self._store.reranker = reranker
         self.ledger = LedgerNotes(self._store, self._user, clock)
         self.extraction = ExtractionQueue(self._store, self._user, clock)
         self.keys = ApiKeys(self._store, clock)
         self._vectors = _open_vectors(self._store, vectors, read_only=read_only)
+        if self._vectors is not None:
+            self._store.meaning = self._vectors.meaning()
 
     def __enter__(self) -> Memory:
         return self
@@ -105,6 +110,8 @@ class Memory:
         """Lets go of the database; twice is fine."""
         if self._vectors is not None:
             self._vectors.close()
+        if self._store.reranker is not None:
+            self._store.reranker.close()
         self._store.close()
 
     @property

@@ -31,6 +31,7 @@ from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
 
 if TYPE_CHECKING:
+    from shepherd.memory.vectors.chunk_table import ChunkTable
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["SQLiteStore"]
@@ -168,6 +169,12 @@ class SQLiteStore(MemoryStore):
         from shepherd.memory.vectors.in_file import FileVectors  # arrays, for those who have vectors
 
         return FileVectors(self._database)
+
+    def chunk_vectors(self) -> ChunkTable:
+        """Where vectors of the chunks of knowledge are; made when it is opened to write."""
+        from shepherd.memory.vectors.chunks_in_file import FileChunkVectors
+
+        return FileChunkVectors(self._database)
 
     # ---- the whole database
 

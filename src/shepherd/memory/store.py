@@ -30,10 +30,11 @@ from shepherd.memory.records import (
     Periods,
     SessionSummary,
 )
-from shepherd.transactions import ChunkIndex
+from shepherd.transactions import ChunkIndex, Meaning, Reranker
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
 if TYPE_CHECKING:
+    from shepherd.memory.vectors.chunk_table import ChunkTable
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["MemoryStore"]
@@ -51,6 +52,8 @@ class MemoryStore(ABC):
     # Whether a look at one row takes microseconds, and nobody can hold it up: no thread is worth it.
     is_in_file: bool
     chunks: ChunkIndex
+    meaning: Meaning | None = None
+    reranker: Reranker | None = None
 
     def __init__(self) -> None:
         self._facts = FactCache()
@@ -111,6 +114,10 @@ class MemoryStore(ABC):
     @abstractmethod
     def vector_table(self) -> VectorTable:
         """Where vectors of the memories are; made when it is opened to write."""
+
+    @abstractmethod
+    def chunk_vectors(self) -> ChunkTable:
+        """Where vectors of the chunks of knowledge are; made when it is opened to write."""
 
     @abstractmethod
     def stats(self, user_id: str) -> MemoryStats:

@@ -67,7 +67,7 @@ def test_vectors_pushed_out_of_memory_by_others_give_the_same_bits(
 ) -> None:
     memory = open_memory()
     table: Any = memory._vectors._table  # type: ignore[union-attr]
-    table._limit_bytes = 20_000  # one of the two fits
+    table._held.limit_bytes = 20_000  # one of the two fits
     scattered(memory, "anna")
     questions = [f"word{number} puppy" for number in range(40)]
     before = [memory.search(question, 50, "anna") for question in questions]

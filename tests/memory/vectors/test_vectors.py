@@ -8,6 +8,7 @@ import pytest
 from shepherd.errors import ModelError
 from shepherd.memory import Memory
 from shepherd.memory.vectors import VectorSettings
+from shepherd.memory.vectors.held import MEMORIES, HeldVectors
 from shepherd.memory.vectors.table import Unembedded
 from tests.postgres import IN_A_FILE, ON_A_SERVER
 
@@ -247,13 +248,11 @@ def test_matrix_in_memory_follows_other_processes_and_the_file_itself_answers_th
         table = memory._vectors._table
         query = memory._vectors._vector(f"word{rng.integers(20)}")
         held = table.nearest("steve", query, ids[:3], 10)
-        limit, table._limit_bytes = table._limit_bytes, 0
-        table._held.clear() if number % 10 == 9 else None
-        kept = dict(table._held)
-        table._held.clear()
+        kept, table._held = table._held, HeldVectors(MEMORIES, 0)
         read = table.nearest("steve", query, ids[:3], 10)
-        table._limit_bytes = limit
-        table._held.update(kept)
+        table._held = kept
+        if number % 10 == 9:
+            kept.forget()
 
         assert [(row.id, row.answer) for row in held.rows] == [(row.id, row.answer) for row in read.rows]
         assert np.allclose([row.cosine for row in held.rows], [row.cosine for row in read.rows], atol=1e-6)

@@ -19,6 +19,7 @@ from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
 
 if TYPE_CHECKING:
+    from shepherd.memory.vectors.chunk_table import ChunkTable
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["PostgresStore"]
@@ -147,6 +148,12 @@ class PostgresStore(MemoryStore):
         from shepherd.memory.postgres.vectors import ServerVectors  # arrays, for those who have vectors
 
         return ServerVectors(self._database)
+
+    def chunk_vectors(self) -> ChunkTable:
+        """Where vectors of the chunks of knowledge are; made when it is opened to write."""
+        from shepherd.memory.postgres.chunk_vectors import ServerChunkVectors
+
+        return ServerChunkVectors(self._database)
 
     # ---- the whole database
 

@@ -28,7 +28,7 @@ from shepherd.memory.vectors.table import (
     put,
 )
 
-__all__ = ["ServerVectors"]
+__all__ = ["ServerVectors", "installed_type", "vector_literal"]
 
 
 class ServerVectors:
@@ -45,11 +45,9 @@ class ServerVectors:
         StoreError where there is no pgvector and it may not be installed.
         """
         self._owner = fingerprint(embedder_name)
-        self._type_schema = self._database.read(_schema_of_type)
+        self._type_schema = installed_type(self._database, to_install=to_write)
         if not to_write:
             return
-        if not self._type_schema:
-            self._install()
         if not self._database.read(lambda connection: belongs_to(connection, self._owner)):
             self._database.write_locked("schema", self._make)
 
@@ -72,7 +70,7 @@ class ServerVectors:
                 " FROM context c LEFT JOIN v ON v.id = c.id"
                 " WHERE c.id BETWEEN ?2 AND ?3"
                 " AND (c.id IN (SELECT id FROM best) OR c.id = ANY(?5::bigint[]))",
-                (_literal(query), *memory_range(tenant), n, list(ids)),
+                (vector_literal(query), *memory_range(tenant), n, list(ids)),
             )
             found = [
                 Near(memory_id, question, answer, told_at, pinned != 0, source, session, cosine)
@@ -92,7 +90,7 @@ class ServerVectors:
 
     def put(self, batch: Sequence[Unembedded], vectors: Floats) -> None:
         """Stores vectors; of a memory that has changed meanwhile none, and it is pending again."""
-        literals = [_literal(vector) for vector in vectors]
+        literals = [vector_literal(vector) for vector in vectors]
 
         def write(connection: Connection) -> None:
             if belongs_to(connection, self._owner):
@@ -113,20 +111,6 @@ class ServerVectors:
         return self._database.read(read)
 
     # ---- setting up
-
-    def _install(self) -> None:
-        try:
-            self._database.write_locked(
-                "schema",
-                lambda connection: connection.run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public"),
-            )
-        except StoreError as error:
-            raise StoreError(
-                f"{self._database.shown}: memory_vectors needs the extension pgvector, which is not there",
-                hint="install it on the server (Debian: postgresql-NN-pgvector) and run CREATE EXTENSION"
-                " vector as its owner, or set memory_vectors to off",
-            ) from error
-        self._type_schema = self._database.read(_schema_of_type)
 
     def _make(self, connection: Connection) -> None:
         for statement in (
@@ -151,6 +135,28 @@ class ServerVectors:
             claim_table(connection, self._owner)
 
 
+def installed_type(database: Database, *, to_install: bool) -> str:
+    """The schema of pgvector's type, quoted; "" where it is not there and not to be installed.
+
+    StoreError where it may not be installed.
+    """
+    found = database.read(_schema_of_type)
+    if found or not to_install:
+        return found
+    try:
+        database.write_locked(
+            "schema",
+            lambda connection: connection.run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public"),
+        )
+    except StoreError as error:
+        raise StoreError(
+            f"{database.shown}: memory_vectors needs the extension pgvector, which is not there",
+            hint="install it on the server (Debian: postgresql-NN-pgvector) and run CREATE EXTENSION"
+            " vector as its owner, or set memory_vectors to off",
+        ) from error
+    return database.read(_schema_of_type)
+
+
 def _schema_of_type(connection: Connection) -> str:
     """Where pgvector's type is, quoted; the connection's search_path names our schema alone. "" without."""
     rows = connection.execute(
@@ -161,5 +167,6 @@ def _schema_of_type(connection: Connection) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def _literal(vector: Floats) -> str:
+def vector_literal(vector: Floats) -> str:
+    """A vector as pgvector reads it."""
     return f"[{','.join(map(repr, vector.astype(float).tolist()))}]"

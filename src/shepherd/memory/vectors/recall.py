@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from shepherd.errors import ShepherdError
 from shepherd.memory.records import Periods
 from shepherd.memory.store import MemoryStore
+from shepherd.memory.vectors.chunk_table import ChunkTable
 from shepherd.memory.vectors.fusion import CANDIDATES, fuse
+from shepherd.memory.vectors.meaning import ChunkMeaning
 from shepherd.memory.vectors.table import Floats, TextEmbedder, VectorTable
 from shepherd.types import SearchResult
 
@@ -46,6 +48,7 @@ class VectorRecall:
     def __init__(self, store: MemoryStore, settings: VectorSettings, *, read_only: bool) -> None:
         self._store = store
         self._table: VectorTable = store.vector_table()
+        self._chunks: ChunkTable = store.chunk_vectors()
         self._settings = settings
         self._read_only = read_only
         self._embedder: TextEmbedder | None = None
@@ -131,6 +134,17 @@ class VectorRecall:
         self._queries[query] = vector
         return vector
 
+    def meaning(self) -> ChunkMeaning:
+        """The same for chunks of knowledge, by the same embedder."""
+        return ChunkMeaning(
+            self._chunks,
+            self._settings.weight,
+            opened=self._opened,
+            of_query=self._vector,
+            failed=self._failed,
+            wake=self.wake,
+        )
+
     # ---- the embedder
 
     def _opened(self) -> TextEmbedder | None:
@@ -142,6 +156,7 @@ class VectorRecall:
                 embedder = self._settings.open_embedder()
                 try:
                     self._table.open(embedder.name, to_write=not self._read_only)
+                    self._chunks.open(embedder.name, to_write=not self._read_only)
                 except BaseException:
                     embedder.close()
                     raise
@@ -198,16 +213,27 @@ class VectorRecall:
             batch = self._table.pending(_BATCH)
             if batch:
                 self._table.put(batch, embedder.embed_documents([memory.text for memory in batch]))
+            has_more = bool(batch) or self._step_chunks(embedder)
         except ShepherdError as error:
             if not self._closing:
                 self._failed(error)
             return self._retry_s
         self._retry_s, self._next_try = _RETRY_S, 0.0
-        if batch:
+        if has_more:
             return 0.0
         if not self._wake.is_set():
             self._idle.set()
         return _IDLE_S
+
+    def _step_chunks(self, embedder: TextEmbedder) -> bool:
+        """One batch of chunks that came without a vector; whether there was one."""
+        chunks = self._store.read(lambda connection: self._chunks.pending(connection, _BATCH))
+        if not chunks:
+            return False
+        vectors = embedder.embed_documents([chunk.text for chunk in chunks])
+        pairs = [(chunk.id, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
+        self._store.write(chunks[0].user_id, lambda connection: self._chunks.put(connection, pairs))
+        return True
 
     def close(self) -> None:
         """Ends the thread after the batch it is at, then the embedder; twice is fine."""

@@ -1,0 +1,207 @@
+"""Small conversations with what each turn means, written by hand; the rules are to find it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.entities import EntityRegistry, Known, known_from_facts
+from shepherd.types import Fact
+
+# Turns with the names they refer to, in order, each once; a turn that begins with > is an answer.
+DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
+    "sister by role, then by pronoun": [
+        ("My sister Anna works at Acme.", ["Anna", "Acme"]),
+        ("Where does she work?", ["Anna"]),
+        ("Does my sister like it there?", ["Anna", "Acme"]),
+        ("anna is on holiday", ["Anna"]),
+    ],
+    "manager introduced by a copula": [
+        ("My manager is called Bob Miller.", ["Bob Miller"]),
+        ("What should I tell him?", ["Bob Miller"]),
+        ("Is the manager in a good mood?", ["Bob Miller"]),
+        ("Bob said no.", ["Bob Miller"]),
+        ("I wrote to Mr. Miller.", ["Mr. Miller"]),
+    ],
+    "a description gets its name later": [
+        ("My sister is visiting.", ["the user's sister"]),
+        ("She is Austrian.", ["the user's sister"]),
+        ("My sister's name is Maria.", ["Maria"]),
+        ("What did I say about my sister?", ["Maria"]),
+    ],
+    "a name gets its role later": [
+        ("Dr. Weber called.", ["Dr. Weber"]),
+        ("He is my new dentist.", ["Dr. Weber"]),
+        ("When does the dentist open?", ["Dr. Weber"]),
+    ],
+    "somebody of somebody": [
+        ("Anna's brother Tom lives in Austin.", ["Anna", "Tom", "Austin"]),
+        ("Her brother is nice.", ["Anna", "Tom"]),
+        ("Is it a big city?", ["Austin"]),
+        ("And the city, is it warm?", ["Austin"]),
+    ],
+    "two friends stay two": [
+        ("My friend Tom is here.", ["Tom"]),
+        ("My friend Bob is not.", ["Bob"]),
+        ("Tom is late.", ["Tom"]),
+    ],
+    "agreement decides between two": [
+        ("Anna met Tom in Berlin.", ["Anna", "Tom", "Berlin"]),
+        ("What did he say to her?", ["Tom", "Anna"]),
+        ("Did they like it?", ["Tom", "Anna", "Berlin"]),
+    ],
+    "a name of no known gender gets one": [
+        ("I met Priyanka yesterday. She is a plumber.", ["Priyanka"]),
+        ("Priyanka has a van.", ["Priyanka"]),
+        ("Is he nice?", []),
+        ("What is her van like?", ["Priyanka"]),
+    ],
+    "an answer names somebody": [
+        ("Who wrote the novel about the sand worms?", []),
+        ("> It was written by Frank Herbert, of Tacoma.", ["Frank Herbert"]),
+        ("What else did he write?", ["Frank Herbert"]),
+    ],
+    "companies": [
+        ("I work for Initech Corp.", ["Initech Corp"]),
+        ("Initech is moving.", ["Initech Corp"]),
+        ("Is the company large? Does it pay well?", ["Initech Corp"]),
+    ],
+    "a pet": [
+        ("My dog Rex is ill.", ["Rex"]),
+        ("Can he eat rice? What does my dog need?", ["Rex"]),
+    ],
+    "nothing is meant": [
+        ("It is raining. It's hard to say when it stops.", []),
+        ("Tell me about the PDF API, please.", []),
+        ("Monday is fine, in English or German.", []),
+        ("Write a poem. Make it short.", []),
+        ("I'm Steve.", []),
+        ("see `Anna.Smith()` and https://example.com/Berlin", []),
+    ],
+    "a longer name": [
+        ("Anna called.", ["Anna"]),
+        ("Anna Smith is a lawyer.", ["Anna Smith"]),
+        ("Ask the lawyer.", ["Anna Smith"]),
+        ("Smith knows.", ["Anna Smith"]),
+    ],
+    "another name": [
+        ("Robert Miller, also known as Bobby, called.", ["Robert Miller"]),
+        ("Bobby is late.", ["Robert Miller"]),
+    ],
+    "sentence beginnings": [
+        ("Paris is lovely. Ask Tom.", ["Paris", "Tom"]),
+        ("However, Vienna wins.", ["Vienna"]),
+        ("Coffee is good. Bananas too.", []),
+    ],
+}
+
+
+@pytest.mark.parametrize("turns", DIALOGUES.values(), ids=DIALOGUES.keys())
+def test_the_dialogue_means_what_is_meant(turns):
+    registry = EntityRegistry()
+
+    for text, expected in turns:
+        is_answer = text.startswith("> ")
+        found = registry.hear(text.removeprefix("> "), "assistant" if is_answer else "user")
+        names = list(dict.fromkeys(registry[one.entity_id].name for one in found))
+        assert names == expected, text
+        if is_answer or not any(other.startswith("> ") for other, _ in turns):
+            registry.end_turn()
+
+
+def test_two_who_fit_as_well_are_less_sure():
+    registry = EntityRegistry()
+    registry.hear("Tom called Bob.")
+    registry.end_turn()
+
+    [he] = registry.resolve("What did he say?")
+    [tom] = registry.resolve("What did Tom say?")
+
+    assert he.confidence < 0.7
+    assert tom.confidence == 1.0
+
+
+def test_pronoun_looks_no_farther_than_the_focus():
+    registry = EntityRegistry()
+    registry.hear("I met Anna.")
+    for _ in range(20):
+        registry.end_turn()
+
+    assert registry.resolve("Where is she?") == ()
+    assert len(registry.resolve("Where is Anna?")) == 1
+
+
+def test_what_facts_and_nodes_name_is_known():
+    facts = [Fact("wife", "Carla", 0, 0), Fact("employer", "Initech", 0, 0), Fact("city", "Austin", 0, 0)]
+    node = Known("vector databases", "abstract", description="where vectors are kept", node_id=7)
+    registry = EntityRegistry(known=[*known_from_facts(facts), node])
+
+    found = registry.hear("Does carla like Vector Databases at initech?")
+
+    said = {registry[one.entity_id].name: registry[one.entity_id] for one in found}
+    assert list(said) == ["Carla", "vector databases", "Initech"]
+    assert said["Carla"].gender == "f"
+    assert [one.label for one in said["Carla"].relations] == ["wife of"]
+    assert (said["vector databases"].node_id, said["vector databases"].description) == (
+        7,
+        "where vectors are kept",
+    )
+
+
+def test_a_role_is_found_in_the_facts():
+    registry = EntityRegistry(known=known_from_facts([Fact("wife", "Carla", 0, 0)]))
+
+    found = registry.hear("What could I give my wife?")
+
+    assert [registry[one.entity_id].name for one in found] == ["Carla"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "attribute", "value"),
+    [
+        ("Anna's email is anna.smith+x@example.org.", "Anna", "email", "anna.smith+x@example.org"),
+        ("Anna called. Her phone number is +43 660 123456.", "Anna", "phone", "+43 660 123456"),
+        ("Tom is a software developer at Acme.", "Tom", "title", "software developer"),
+        ("Tom is 34 years old.", "Tom", "age", "34"),
+        ("Tom's favourite colour is dark green.", "Tom", "favorite colour", "dark green"),
+        ("Tom moved to Vienna.", "Tom", "location", "Vienna"),
+    ],
+)
+def test_attributes_are_read_from_plain_statements(text, name, attribute, value):
+    registry = EntityRegistry()
+    registry.hear(text)
+
+    entity = registry.find(name)
+    assert entity is not None
+    found = entity.attribute(attribute)
+    assert found is not None
+    assert found.value == value
+
+
+@pytest.mark.parametrize(
+    "text", ["Is Anna a dentist?", "Anna's email is?", "Does Anna live in Berlin?", "Has Anna married Tom?"]
+)
+def test_a_question_states_nothing(text):
+    registry = EntityRegistry()
+    registry.hear(text)
+
+    assert all(not entity.attributes and not entity.relations for entity in registry)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "label", "second"),
+    [
+        ("Anna works at Acme.", "Anna", "works at", "Acme"),
+        ("Tom is married to Anna.", "Tom", "married to", "Anna"),
+        ("Anna reports to Bob.", "Anna", "reports to", "Bob"),
+        ("Anna is a nurse at Mercy Hospital.", "Anna", "works at", "Mercy Hospital"),
+        ("Initech Corp is based in Austin.", "Initech Corp", "located in", "Austin"),
+    ],
+)
+def test_relations_are_read_from_plain_statements(text, first, label, second):
+    registry = EntityRegistry()
+    registry.hear(text)
+
+    one, other = registry.find(first), registry.find(second)
+    assert one is not None
+    assert other is not None
+    assert (label, other.id) in [(relation.label, relation.target) for relation in one.relations]
