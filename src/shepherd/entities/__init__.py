@@ -5,6 +5,7 @@ They know text and salience; not how many tokens a model has room for, nor where
 
 from __future__ import annotations
 
+from shepherd.entities.extractor import Extracted, extract_entities
 from shepherd.entities.known import known_from_facts, known_from_nodes
 from shepherd.entities.ranking import (
     FIRST_ATTRIBUTES,
@@ -40,6 +41,7 @@ __all__ = [
     "EntityRegistry",
     "EntityText",
     "EntityType",
+    "Extracted",
     "Known",
     "Mention",
     "Ranked",
@@ -48,6 +50,7 @@ __all__ = [
     "SessionEntities",
     "entity_forms",
     "entity_text",
+    "extract_entities",
     "fit_entities",
     "known_from_facts",
     "known_from_nodes",

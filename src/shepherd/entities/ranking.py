@@ -161,18 +161,21 @@ def fit_entities(
     room = max_tokens
     fitted = []
     for one in ranked:
-        for form in entity_forms(
-            registry,
-            one,
-            max_attributes=max_attributes,
-            relations=relations,
-            allow_private=allow_private,
-        ):
-            tokens = count_tokens(form.text + "\n")
-            if tokens <= room:
-                room -= tokens
-                fitted.append(replace(form, tokens=tokens))
-                break
+        whole = entity_text(
+            registry, one, max_attributes=max_attributes, relations=relations, allow_private=allow_private
+        )
+        tokens = count_tokens(whole.text + "\n")
+        if tokens > room:  # only now are the other forms made
+            shorter = entity_forms(
+                registry, one, max_attributes=max_attributes, relations=relations, allow_private=allow_private
+            )[1:]
+            for whole in shorter:
+                tokens = count_tokens(whole.text + "\n")
+                if tokens <= room:
+                    break
+        if tokens <= room:
+            room -= tokens
+            fitted.append(replace(whole, tokens=tokens))
     return fitted
 
 

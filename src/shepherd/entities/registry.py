@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shepherd.entities.records import Entity, Known, Resolved, Speaker
+from shepherd.entities.extractor import Extracted
+from shepherd.entities.records import USER, Entity, Known, Resolved, Speaker
 from shepherd.entities.resolution import Reading
 from shepherd.entities.state import FOCUS_LEAST, FOCUS_TURNS, Gazetteer, State, salience_at
 
@@ -15,6 +16,8 @@ __all__ = ["EntityRegistry"]
 
 # How many turns can be taken back.
 _MOST_UNDONE = 20
+# How sure an attribute is that a model found.
+_BY_MODEL = 0.8
 
 
 class EntityRegistry:
@@ -135,6 +138,28 @@ class EntityRegistry:
     def relate(self, entity_id: int, label: str, target: int) -> None:
         """Notes that an entity is `label` ("sister of") the target, an entity or USER."""
         self._state.relate(entity_id, label, target)
+
+    def learn(self, found: Iterable[Extracted]) -> None:
+        """Takes what a model found in the turn under way, or the last one: who is new, what is said of them.
+
+        It is less sure than what the rules read, and does not replace that.
+        """
+        listed = list(found)
+        ids: dict[str, int] = {"user": USER}
+        for one in listed:
+            known = self.find(one.name)
+            if known is None:
+                known = self._state.add(one.name, one.type)
+                self._state.mention(known.id, one.name)
+            self._state.characterise(known.id, one.type)
+            for name, value in one.attributes:
+                self._state.note(known.id, name, value, _BY_MODEL)
+            ids[one.name.casefold()] = known.id
+        for one in listed:
+            for label, target in one.relations:
+                target_id = ids.get(" ".join(target.casefold().split()))
+                if target_id is not None:
+                    self._state.relate(ids[one.name.casefold()], label, target_id)
 
     def describe(self, entity_id: int, description: str) -> None:
         """Gives an entity a description in a few words."""

@@ -298,7 +298,9 @@ class Reading:
         found = [
             entity
             for entity in self._state.entities.values()
-            if any(one.label == label and one.target == owner for one in entity.relations)
+            # Most have none: a generator for each of a thousand would take as long as all the rest.
+            if entity.relations
+            and any(one.label == label and one.target == owner for one in entity.relations)
         ]
         return sorted(found, key=lambda entity: -entity.place)
 
@@ -394,7 +396,7 @@ class Reading:
 
     def _recent(self) -> Iterator[Entity]:
         """What was in focus, the one mentioned last first."""
-        for entity_id in reversed(list(self._state.recent)):
+        for entity_id in reversed(self._state.recent):
             entity = self._state.entities[entity_id]
             if self._state.turn - entity.last_turn > FOCUS_TURNS:
                 return

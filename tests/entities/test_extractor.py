@@ -1,0 +1,112 @@
+"""Entities by a model of our own making: always in the shape that was asked for, only what the text says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.entities import USER, EntityRegistry, Extracted, extract_entities
+from shepherd.entities.extractor import parse_entities
+from shepherd.inference import Engine
+from tests import models
+from tests.inference.engines import exact_settings
+
+TEXT = "Meine Schwester Anna arbeitet bei Initech in Wien."
+FOUND = {
+    "entities": [
+        {
+            "name": "Anna",
+            "type": "person",
+            "attributes": {"location": "Wien", "title": "queen"},
+            "relations": [{"relation": "sister of", "target": "user"}],
+        },
+        {
+            "name": "Initech",
+            "type": "organization",
+            "attributes": {},
+            "relations": [{"relation": "owned by", "target": "Mallory"}],
+        },
+        {"name": "Mallory", "type": "person", "attributes": {}, "relations": []},
+    ]
+}
+
+
+def pieces(text: str, length: int = 37) -> list[str]:
+    """A text in pieces that differ, as a script needs them."""
+    cut = [text[start : start + length] for start in range(0, len(text), length)]
+    assert len(set(cut)) == len(cut)
+    return cut
+
+
+@pytest.fixture(scope="module")
+def finder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that says FOUND to everything."""
+    path = tmp_path_factory.mktemp("finder") / "finder.gguf"
+    models.scripted(path, pieces(json.dumps(FOUND)))
+    return path
+
+
+def test_what_the_model_says_is_taken_as_far_as_the_text_says_it(finder):
+    with Engine(finder, settings=exact_settings(n_ctx=2048)) as engine:
+        found = extract_entities(engine, TEXT)
+
+    assert found == (
+        Extracted("Anna", "person", (("location", "Wien"),), (("sister of", "user"),)),
+        Extracted("Initech", "organization"),
+    )
+
+
+def test_a_model_that_babbles_gives_nothing_that_the_text_does_not_say(plain_model):
+    with Engine(plain_model, settings=exact_settings(n_ctx=2048)) as engine:
+        found = extract_entities(engine, TEXT, max_tokens=64)
+
+    assert all(one.name.casefold() in TEXT.casefold() for one in found)
+
+
+def test_what_was_found_is_learned():
+    registry = EntityRegistry()
+    registry.hear(TEXT)
+    registry.learn(parse_entities(json.dumps(FOUND), TEXT))
+    registry.end_turn()
+
+    anna = registry.find("Anna")
+    assert anna is not None
+    assert (anna.type, [(one.label, one.target) for one in anna.relations]) == (
+        "person",
+        [("sister of", USER)],
+    )
+    assert [(one.name, one.value, one.confidence) for one in anna.attributes] == [("location", "Wien", 0.8)]
+    assert registry.find("Initech") is not None
+    assert registry.find("Mallory") is None
+    assert registry.roll_back()
+    assert len(registry) == 0
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["entities", "name", "type", "attributes", "relations", "relation", "target"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_whatever_comes_as_an_answer_costs_no_turn(answer):
+    assert isinstance(parse_entities(json.dumps(answer), TEXT), tuple)
+    assert isinstance(parse_entities(json.dumps({"entities": [answer, *FOUND["entities"]]}), TEXT), tuple)
+
+
+@pytest.mark.parametrize("answer", ["", "no json", "[]", '{"entities": 3}', '{"entities": [{"name": "Anna"'])
+def test_an_answer_that_is_none_gives_nothing(answer):
+    assert parse_entities(answer, TEXT) == ()
