@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+
+from shepherd.cli.explain import explain_turn
+from shepherd.cli.render import Screen
 
 LINES = """\
 /context/s1/000003/budget/total\t4096
@@ -77,3 +81,33 @@ def test_mistakes_are_said_in_one_line(shepherd, traced):
 
     assert (pattern.returncode, pattern.stderr.count("\n")) == (2, 2)
     assert (broken.returncode, "line 1: there is no tab in it" in broken.stderr) == (2, True)
+
+
+def test_why_adds_what_is_kept_about_the_turn():
+    out = io.StringIO()
+    entries = {
+        "budget/total": 4096,
+        "assembled/total_tokens": 416,
+        "entities/count": 1,
+        "entities/0000/name": "Ann",
+        "entities/0000/type": "person",
+        "entities/0000/relevance": 0.7,
+        "entities/0000/tokens": 9,
+        "rag/chunks_selected": 1,
+        "rag/chunks/0000/doc_title": "Notes",
+        "rag/chunks/0000/relevance": 0.834,
+        "rag/chunks/0000/tokens": 250,
+        "history/compression_level": "light",
+        "warnings/0000": "no vectors",
+    }
+
+    explain_turn(Screen(out, out), "s1", 3, entries)
+
+    assert out.getvalue().splitlines() == [
+        "turn 3 of this conversation: 416 of 4,096 tokens shown",
+        "  entity   Ann (person), relevance 0.70, 9 tokens",
+        "  passage  Notes, relevance 0.83, 250 tokens",
+        "  history  compressed, light",
+        "  warning  no vectors",
+        "all of it: shepherd trace tree s1/3",
+    ]

@@ -174,6 +174,7 @@ def paths(memory_id: int) -> list[tuple[str, str, object]]:
         ("POST", "/v1/knowledge/search", {"query": "where do the sheep sleep"}),
         ("GET", "/v1/trace", None),
         ("GET", "/v1/trace/0123456789abcdef", None),
+        ("GET", "/v1/trace/0123456789abcdef/0", None),
     ]
 
 

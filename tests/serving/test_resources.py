@@ -12,6 +12,7 @@ from shepherd.config import Config
 from shepherd.memory import Memory, OpenJob
 from shepherd.serving.app import create_app
 from shepherd.serving.session_server import SessionState
+from shepherd.trace import Traces
 from shepherd.types import Message
 from tests.serving.running import Running
 
@@ -130,6 +131,24 @@ def test_a_trace_says_what_was_injected_into_which_message_and_why(client, memor
     assert [(found["id"], found["score"] > 0) for found in traced["memories"]] == [(memory_id, True)]
     assert traced["keywords"] == list(injection.keywords)
     assert refusal(client.get("/v1/trace/0123456789abcdef")) == (404, "not_found")
+
+
+def test_a_turn_is_shown_with_its_paths_to_its_user_alone(client, memory):
+    traces = Traces(memory.transactions, "steve")
+    traces.write("s/1", {"model": "tiny", "budget/total": 4096}, turn=7)
+    Traces(memory.transactions, "anna").write("hers", {"model": "tiny"})
+
+    assert client.get("/v1/trace/s%2F1/7").status_code == 404  # a slash ends a part of an address
+    traces.write("s1", {"model": "tiny", "budget/total": 4096}, turn=7)
+    assert client.get("/v1/trace/s1").json() == {"id": "s1", "data": [], "turns": [7]}
+    assert client.get("/v1/trace/s1/7").json() == {
+        "id": "s1",
+        "turn": 7,
+        "data": {"budget/total": 4096, "model": "tiny"},
+    }
+    assert refusal(client.get("/v1/trace/s1/8")) == (404, "not_found")
+    assert refusal(client.get("/v1/trace/hers/0")) == (404, "not_found")
+    assert client.get("/v1/trace/s1/-1").status_code == 400
 
 
 @pytest.mark.parametrize(

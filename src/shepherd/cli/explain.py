@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shepherd.cli.render import Screen, age_in_words, counted, duration
@@ -12,7 +12,7 @@ from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 if TYPE_CHECKING:
     from shepherd.assistant import Finished
 
-__all__ = ["explain_injection", "explain_stats", "list_facts", "list_memories"]
+__all__ = ["explain_injection", "explain_stats", "explain_turn", "list_facts", "list_memories"]
 
 _SHOWN_CHARS = 200
 
@@ -54,6 +54,28 @@ def explain_injection(screen: Screen, last: Finished | None, *, private: bool = 
     actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
     screen.note(f"to change it: {' · '.join(actions)}")
     return [result.id for result in injection.results]
+
+
+def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, object]) -> None:
+    """What is kept about a turn beside facts and memories: tokens, entities, passages, warnings."""
+    if not entries:
+        return
+    used, total = _number(entries, "assembled/total_tokens"), _number(entries, "budget/total")
+    screen.print(f"turn {turn} of this conversation: {used:,} of {total:,} tokens shown")
+    for number in range(_number(entries, "entities/count")):
+        place = f"entities/{number:04d}"
+        kind = entries.get(f"{place}/type", "")
+        screen.print(f"  entity   {_said(entries, f'{place}/name')} ({kind}){_relevance(entries, place)}")
+    for number in range(_number(entries, "rag/chunks_selected")):
+        place = f"rag/chunks/{number:04d}"
+        screen.print(f"  passage  {_said(entries, f'{place}/doc_title')}{_relevance(entries, place)}")
+    if (level := entries.get("history/compression_level")) is not None:
+        screen.print(f"  history  compressed, {level}")
+    number = 0
+    while (warning := entries.get(f"warnings/{number:04d}")) is not None:
+        screen.print(f"  warning  {shortened(str(warning))}")
+        number += 1
+    screen.note(f"all of it: shepherd trace tree {session}/{turn}")
 
 
 def explain_stats(screen: Screen, last: Finished | None) -> None:
@@ -104,6 +126,21 @@ def _provenance(memory: MemoryRecord | SearchResult) -> str:
     if memory.pinned:
         parts.append("pinned")
     return " · ".join(parts)
+
+
+def _number(entries: Mapping[str, object], path: str) -> int:
+    value = entries.get(path, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _said(entries: Mapping[str, object], path: str) -> str:
+    return shortened(str(entries.get(path, "")))
+
+
+def _relevance(entries: Mapping[str, object], place: str) -> str:
+    relevance, tokens = entries.get(f"{place}/relevance"), entries.get(f"{place}/tokens")
+    shown = f", relevance {relevance:.2f}" if isinstance(relevance, float) else ""
+    return f"{shown}, {counted(tokens, 'token')}" if isinstance(tokens, int) else shown
 
 
 def _why_nothing(injection: Injection) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from shepherd.cli.explain import explain_injection, explain_stats, list_facts, list_memories
+from shepherd.cli.explain import explain_injection, explain_stats, explain_turn, list_facts, list_memories
 from shepherd.cli.jobs import summary as learned_in_words
 from shepherd.cli.parsing import near_miss
 from shepherd.cli.render import Screen, counted
@@ -149,7 +149,19 @@ def _facts(chat: Chat, argument: str) -> None:
 
 
 def _why(chat: Chat, argument: str) -> None:
-    chat.listed = explain_injection(chat.screen, chat.assistant.last, private=chat.assistant.private)
+    assistant = chat.assistant
+    chat.listed = explain_injection(chat.screen, assistant.last, private=assistant.private)
+    session = assistant.session_id
+    if assistant.memory is None or assistant.private or not session:
+        return
+    from shepherd.trace import Traces, turn_path
+
+    traces = Traces(assistant.memory.transactions, assistant.user_id)
+    turn = traces.last_turn(session)
+    if turn is not None:
+        root = turn_path(session, turn)
+        entries = {path[len(root) + 1 :]: value for path, value in traces.turn(session, turn)}
+        explain_turn(chat.screen, session, turn, entries)
 
 
 def _stats(chat: Chat, argument: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,6 +19,8 @@ from shepherd.memory import ExtractionJob, Memory
 from shepherd.serving.errors import Denied
 from shepherd.serving.identity import caller_of
 from shepherd.serving.state import Gated
+from shepherd.trace import ROOT, Traces, encode_segment, turn_path
+from shepherd.trace.paths import LAST_TURN
 from shepherd.types import Injection, Message
 
 __all__ = ["LONGEST_TEXT", "Body", "Limit", "Offset", "Own", "OwnMemory", "checked", "missing", "router"]
@@ -30,6 +32,7 @@ _MOST_LISTED = 1000
 _LARGEST_ID = (1 << 63) - 1
 LONGEST_TEXT = 1 << 20
 
+TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
 Offset = Annotated[int, Query(ge=0, le=_LARGEST_ID)]
 
@@ -227,14 +230,33 @@ def list_traces(own: OwnMemory, limit: Limit = 50) -> dict[str, Any]:
 
 @router.get("/trace/{session_id}")
 def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
-    """For each message of the user in a conversation: what memory added to it, with sources and scores."""
+    """For each message of the user in a conversation: what memory added to it, with sources and scores.
+
+    `turns` are the numbers of those that more is known about.
+    """
     messages = own.memory.load_session(session_id, own.user)
-    if not messages:
+    turns = _traces(own).children(f"{ROOT}/{encode_segment(session_id)}")
+    if not messages and not turns:
         raise missing("conversation")
-    return {"id": session_id, "data": [_traced(message) for message in messages if message.role == "user"]}
+    data = [_traced(message) for message in messages if message.role == "user"]
+    return {"id": session_id, "data": data, "turns": [int(turn) for turn in turns]}
+
+
+@router.get("/trace/{session_id}/{turn}")
+def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[str, Any]:
+    """All that is known about one turn: paths below it, with their values."""
+    root = turn_path(session_id, turn)
+    entries = _traces(own).turn(session_id, turn)
+    if not entries:
+        raise missing("turn")
+    return {"id": session_id, "turn": turn, "data": {path[len(root) + 1 :]: value for path, value in entries}}
 
 
 # ---- what they have in common
+
+
+def _traces(own: Own) -> Traces:
+    return Traces(own.memory.transactions, own.user)
 
 
 def _memory(own: Own, memory_id: int) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """What each turn showed the model and why, as paths with values.
 
-It reads plans and writes paths, values and their text forms; it decides nothing about what is shown.
+It knows paths, values and their text forms, and decides nothing about what is shown.
 """
 
 from shepherd.trace.diffing import Change, diff
-from shepherd.trace.paths import Value, encode_segment, shown_path, turn_path
+from shepherd.trace.paths import ROOT, Value, encode_segment, shown_path, turn_path
 from shepherd.trace.predicates import PREDICATES, Predicate
 from shepherd.trace.records import (
     AssembledTrace,
@@ -24,12 +24,12 @@ from shepherd.trace.records import (
 )
 from shepherd.trace.traces import KEPT_TURNS, Traces
 from shepherd.trace.transfer import FORMATS, Format, export, import_file
-from shepherd.trace.turns import turn_trace
 
 __all__ = [
     "FORMATS",
     "KEPT_TURNS",
     "PREDICATES",
+    "ROOT",
     "AssembledTrace",
     "BudgetTrace",
     "Change",
@@ -55,5 +55,4 @@ __all__ = [
     "paths_of",
     "shown_path",
     "turn_path",
-    "turn_trace",
 ]

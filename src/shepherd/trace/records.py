@@ -2,7 +2,7 @@
 
 The way from a plan to the database:
 
-    record = turn_trace(plan, injection, model="…")    # see shepherd.trace.turns; or TurnTrace(…) by hand
+    record = TurnTrace(model="…", budget=BudgetTrace(total=8192, …), history=HistoryTrace(…), …)
     Traces(memory.transactions, user_id).write(session_id, record)
 
 Every part may be left out, and every value that is None is not written. Sequences become zero-padded indices
