@@ -14,7 +14,8 @@ SOURCE = Path(shepherd.__file__).parent
 # From the top. A room may import rooms of lower floors, and itself.
 FLOORS = [
     {"__main__"},
-    {"cli", "tui"},
+    {"tui"},
+    {"cli"},
     {"mcp"},
     {"serving"},
     {"session"},

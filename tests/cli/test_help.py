@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import subprocess
 import sys
 
@@ -55,6 +57,20 @@ def test_every_command_that_does_something_can_print_json(parser):
     has_actions = any(isinstance(action, argparse._SubParsersAction) for action in parser._actions)
 
     assert has_actions or "--json" in parser._option_string_actions
+
+
+@pytest.mark.parametrize("parser", ALL_PARSERS, ids=lambda parser: parser.prog.replace(" ", "-"))
+def test_help_has_examples_that_are_right(parser):
+    help = parser.format_help()
+
+    _, heading, examples = help.rpartition("example")
+    assert heading
+    for line in re.findall(r"(?m)(?:^  |\| )(shepherd .*)", examples):
+        command = re.split(r"  +| [|>] ", line)[0]
+        name, *arguments = shlex.split(re.sub(r"\$\([^)]*\)", "x", command), comments=True)[1:]
+        if name not in COMMANDS:
+            name, arguments = "chat", [name, *arguments]
+        parser_of(name).parse_args(arguments)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -259,6 +259,32 @@ def test_a_memory_is_edited_at_the_prompt(terminal, model, shepherd):
     assert shepherd("memory", "list").stdout.endswith("\tWhich IDE?\tEmacs with evil mode\n")
 
 
+def test_one_key_begins_to_change_what_was_listed(terminal, model, shepherd):
+    shepherd("memory", "add", "Which IDE?", "Emacs")
+    chat = terminal("-m", model)
+
+    chat.type("which ide?")
+    chat.prompt()
+    chat.type("/why")
+    chat.expect("Alt-E edits it")
+    chat.type("\x1bp", enter=False)
+    chat.expect("/pin 1")
+    chat.type("")
+    chat.expect("pinned")
+    chat.prompt()
+    chat.type("/memory")
+    chat.expect("Alt-E edits it")
+    chat.type("\x1bf", enter=False)
+    chat.expect("/forget 1")
+    chat.type("")
+    chat.expect("forgotten")
+
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+    assert shepherd("memory", "list").stdout == ""
+
+
 def test_facts_are_set_shown_and_listed(terminal, model):
     chat = terminal("-m", model)
 

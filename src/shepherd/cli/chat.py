@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from shepherd.config import Config
     from shepherd.session import Session
 
-__all__ = ["about_the_built_in_model", "build_parser", "execute"]
+__all__ = [
+    "about_the_built_in_model",
+    "add_conversation_options",
+    "add_model_options",
+    "build_parser",
+    "execute",
+    "who_answers",
+]
 
 _DESCRIPTION = """\
 Talk with a model that remembers, on this machine or elsewhere (shepherd provider).
@@ -44,8 +51,7 @@ exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
 def build_parser() -> Parser:
     """The options of `shepherd chat`."""
     parser = Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
-    add_setting_option(parser, "--model", "model", "NAME", short="-m")
-    add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
+    add_model_options(parser)
     parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this one message and end")
     parser.add_argument(
         "--continue", dest="resume", action="store_true", help="go on with the last conversation"
@@ -61,8 +67,23 @@ def build_parser() -> Parser:
     )
     add_setting_option(elsewhere, "--api-base", "api_base", "URL")
 
+    add_conversation_options(parser)
+    return parser
+
+
+def add_model_options(parser: Parser) -> None:
+    """Who answers."""
+    add_setting_option(parser, "--model", "model", "NAME", short="-m")
+    add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
+
+
+def add_conversation_options(parser: Parser) -> None:
+    """What a conversation remembers, and how it is answered; the same at every prompt."""
     memory = parser.add_argument_group("memory")
     memory.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    memory.add_argument(
+        "--norag", action="store_true", help="append nothing from memory; what is told is still kept"
+    )
     memory.add_argument(
         "--memtools",
         action="store_true",
@@ -90,7 +111,6 @@ def build_parser() -> Parser:
     for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
         add_setting_option(engine, option, key, "N")
     add_setting_option(engine, "--session-cache", "session_cache", "PATH")
-    return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
@@ -104,7 +124,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _chat(arguments: Namespace, screen: Screen) -> int:
-    config, model = _who_answers(arguments)
+    config, model = who_answers(arguments)
     message = (
         None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
     )
@@ -144,7 +164,7 @@ def _chat(arguments: Namespace, screen: Screen) -> int:
         return _converse(session, screen, resumed, show_context=arguments.show_context)
 
 
-def _who_answers(arguments: Namespace) -> tuple[Config, str]:
+def who_answers(arguments: Namespace) -> tuple[Config, str]:
     """The settings, and the model of -m, which is the provider's.
 
     One that can only be a file for this process is not meant for a provider elsewhere, unless -p says so.
@@ -155,6 +175,8 @@ def _who_answers(arguments: Namespace) -> tuple[Config, str]:
         config = replace(config, provider="")
     if arguments.memtools:
         config = replace(config, memory_tools=True)
+    if arguments.norag:
+        config = replace(config, rag_context_injection=False)
     return config, model
 
 

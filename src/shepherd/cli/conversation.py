@@ -5,10 +5,11 @@ from __future__ import annotations
 from shepherd import __version__
 from shepherd.assistant import Assistant
 from shepherd.cli.editor import Editor
+from shepherd.cli.explain import memory_in_words
 from shepherd.cli.render import Screen, counted
 from shepherd.cli.slash import COMMANDS, Chat
 from shepherd.cli.turn import show_turn, summary
-from shepherd.errors import InternalError, ShepherdError, StoreError, UsageError
+from shepherd.errors import InternalError, ShepherdError
 from shepherd.paths import history_file
 from shepherd.session import Session
 
@@ -31,6 +32,7 @@ class Conversation:
         self._screen = screen
         self._show_context = show_context
         self._editor = editor or Editor(screen, history_file(), COMMANDS)
+        self._has_listed = False
         self._chat = Chat(assistant, screen, self._editor, session=session)
 
     def run(self, resumed: int) -> int:
@@ -39,6 +41,7 @@ class Conversation:
         self._screen.error_label = "error:"  # who speaks is clear by now
         while not self._chat.done:
             self._editor.private = self._assistant.private
+            self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0
             text = self._editor.read()
             if text is None:
                 break
@@ -47,9 +50,11 @@ class Conversation:
         return 0
 
     def _handle(self, text: str) -> None:
+        before, self._has_listed = self._chat.listed, False
         try:
             text.encode("utf-8")
             message = self._chat.message_of(text)
+            self._has_listed = self._chat.listed is not before
             if message is not None:
                 self._answer(message)
         except UnicodeEncodeError:
@@ -69,19 +74,8 @@ class Conversation:
 
     def _greet(self, resumed: int) -> None:
         model, window = self._assistant.engine.info.name, self._assistant.engine.window_tokens
-        self._screen.note(
-            f"Shepherd {__version__} · {model} · window {window:,} tokens · {self._memory_in_words()}"
-        )
+        remembered = memory_in_words(self._assistant)
+        self._screen.note(f"Shepherd {__version__} · {model} · window {window:,} tokens · {remembered}")
         if resumed:
             self._screen.note(f"continued after {counted(resumed, 'exchange')}")
         self._screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits")
-
-    def _memory_in_words(self) -> str:
-        memory, user = self._assistant.memory, self._assistant.user_id
-        if memory is None:
-            return "no memory"
-        try:
-            facts, memories = len(memory.get_all_facts(user)), memory.count_memories(user)
-        except (StoreError, UsageError) as error:
-            return f"memory unavailable: {error}"
-        return f"{counted(memories, 'memory', 'memories')} and {counted(facts, 'fact')} of {user}"

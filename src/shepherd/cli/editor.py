@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
+from shepherd.cli.history import open_history
 from shepherd.cli.render import Screen
 
 __all__ = ["Editor"]
@@ -31,9 +34,10 @@ class Editor:
         self, screen: Screen, history_path: Path, commands: Iterable[str], *, keys: Input | None = None
     ) -> None:
         self.private = False
+        self.n_listed = 0  # memories that the last command listed, for one key to change them
         self._screen = screen
         self._session: PromptSession[str] = PromptSession(
-            history=_open_history(history_path, lambda: self.private, screen),
+            history=open_history(history_path, lambda: self.private, screen.warn),
             key_bindings=_key_bindings(self),
             multiline=True,
             completer=_CommandCompleter(commands),
@@ -49,7 +53,9 @@ class Editor:
         """The next message, which may have several lines; None when the user is done."""
         while True:
             try:
-                text = self._session.prompt(self._prompt_text(), prompt_continuation="  ")
+                text = self._session.prompt(
+                    self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder()
+                )
             except EOFError:
                 return None
             except KeyboardInterrupt:
@@ -69,6 +75,11 @@ class Editor:
         except (EOFError, KeyboardInterrupt):
             return None
 
+    def begin(self, command: str, event: KeyPressEvent) -> None:
+        """On an empty line: write a command for the memory that was listed, or for one of several."""
+        if self.n_listed and not event.current_buffer.text:
+            event.current_buffer.insert_text(f"/{command} 1" if self.n_listed == 1 else f"/{command} ")
+
     def clear_or_interrupt(self, event: KeyPressEvent) -> None:
         """Ctrl-C: clear the line; on an empty one, interrupt."""
         if event.current_buffer.text:
@@ -77,9 +88,25 @@ class Editor:
         else:
             event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
+    def _placeholder(self) -> ANSI | None:
+        if not self.n_listed:
+            return None
+        which = "it" if self.n_listed == 1 else "one of them"
+        text = f"Alt-E edits {which}, Alt-F forgets, Alt-P pins"
+        return ANSI(self._screen.styled(text, "dim", out=self._screen.out_is_terminal))
+
     def _prompt_text(self) -> ANSI:
         name, style = ("private> ", "yellow") if self.private else ("> ", "cyan")
         return ANSI(self._screen.styled(name, style, out=self._screen.out_is_terminal))
+
+
+# With Alt, on an empty line behind a list; elsewhere these keys move by words and the like.
+_LISTED_KEYS = {"e": "edit", "f": "forget", "p": "pin"}
+
+
+@Condition
+def _is_empty() -> bool:
+    return not get_app().current_buffer.text
 
 
 def _key_bindings(editor: Editor) -> KeyBindings:
@@ -99,6 +126,8 @@ def _key_bindings(editor: Editor) -> KeyBindings:
         event.current_buffer.newline(copy_margin=False)
 
     bindings.add("c-c")(editor.clear_or_interrupt)
+    for key, command in _LISTED_KEYS.items():
+        bindings.add("escape", key, filter=_is_empty)(partial(editor.begin, command))
     return bindings
 
 
@@ -115,30 +144,3 @@ class _CommandCompleter(Completer):
             for command in self._commands:
                 if command.startswith(text[1:]):
                     yield Completion(f"/{command}", start_position=-len(text))
-
-
-def _open_history(path: Path, is_private: Callable[[], bool], screen: Screen) -> History:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError as error:
-        screen.warn(f"{path}: lines are not kept for next time: {error.strerror}")
-        return InMemoryHistory()
-    return _PrivateHistory(path, is_private)
-
-
-class _PrivateHistory(FileHistory):
-    """A history file that does not get to see private lines, and whose failure costs nothing."""
-
-    def __init__(self, path: Path, is_private: Callable[[], bool]) -> None:
-        super().__init__(str(path))
-        self._is_private = is_private
-
-    def store_string(self, string: str) -> None:
-        """Append a line to the file, unless it is private."""
-        if self._is_private():
-            return
-        try:
-            super().store_string(string)
-        except (OSError, UnicodeEncodeError):
-            return  # a full disk, or half a character: the line is still in this process's history

@@ -7,14 +7,35 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shepherd.cli.render import Screen, age_in_words, counted, duration
+from shepherd.errors import StoreError, UsageError
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
-    from shepherd.assistant import Finished
+    from shepherd.assistant import Assistant, Finished
 
-__all__ = ["explain_injection", "explain_stats", "explain_turn", "list_facts", "list_memories"]
+__all__ = [
+    "explain_injection",
+    "explain_stats",
+    "explain_turn",
+    "list_facts",
+    "list_memories",
+    "memory_in_words",
+    "provenance",
+]
 
 _SHOWN_CHARS = 200
+
+
+def memory_in_words(assistant: Assistant) -> str:
+    """How much is remembered of whom, or that there is no memory, and why."""
+    memory, user = assistant.memory, assistant.user_id
+    if memory is None:
+        return "no memory"
+    try:
+        facts, memories = len(memory.get_all_facts(user)), memory.count_memories(user)
+    except (StoreError, UsageError) as error:
+        return f"memory unavailable: {error}"
+    return f"{counted(memories, 'memory', 'memories')} and {counted(facts, 'fact')} of {user}"
 
 
 def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult]) -> None:
@@ -23,7 +44,7 @@ def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult
         screen.print(f"{number:3}  {shortened(memory.question)}")
         if memory.answer:
             screen.print(f"     {shortened(memory.answer)}")
-        screen.print(f"     {_provenance(memory)}", "dim")
+        screen.print(f"     {provenance(memory)}", "dim")
 
 
 def list_facts(screen: Screen, facts: Sequence[Fact]) -> None:
@@ -115,7 +136,8 @@ def shortened(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
 
 
-def _provenance(memory: MemoryRecord | SearchResult) -> str:
+def provenance(memory: MemoryRecord | SearchResult) -> str:
+    """One line: its id, how old it is, who wrote it, and what a search thought of it."""
     age = memory.age_days if isinstance(memory, SearchResult) else (time.time() - memory.timestamp) / 86_400
     parts = [f"id {memory.id}", age_in_words(age)]
     if memory.source:

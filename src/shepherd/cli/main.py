@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 # Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
+    "tui": ("shepherd.tui.command", "the same on a whole screen, with memory and knowledge beside it"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),
@@ -36,6 +37,7 @@ COMMANDS = {
     "config": ("shepherd.cli.config", "show and change settings"),
     "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a memory of its own"),
     "doctor": ("shepherd.cli.doctor", "check the installation, the database, the model and the GPU"),
+    "completion": ("shepherd.cli.completion", "complete commands with Tab in bash, zsh and fish"),
 }
 
 INTERRUPTED = 130
@@ -43,6 +45,10 @@ INTERRUPTED = 130
 
 def run() -> NoReturn:
     """The `shepherd` command."""
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next
+        from shepherd.cli.completion import complete
+
+        complete()
     sys.exit(main(sys.argv[1:]))
 
 

@@ -19,7 +19,7 @@ from shepherd.cli.parsing import (
     loaded_settings,
     new_file,
 )
-from shepherd.cli.progress import amount
+from shepherd.cli.progress import amount, working
 from shepherd.cli.render import Screen, counted, size
 from shepherd.errors import ShepherdError, UsageError
 
@@ -111,7 +111,26 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     reads = arguments.action in _READING or (arguments.action == "jobs" and not changes_jobs(arguments))
     opened = open_memory_to_read if reads else open_memory
     with opened(loaded_settings(arguments).config) as memory:
-        return _ACTIONS[arguments.action](memory, arguments, screen) or 0
+        run = _ACTIONS[arguments.action]
+        if (what := _LONG.get(arguments.action)) and not _writes_to_stdout(arguments):
+            with working(screen, what):
+                return run(memory, arguments, screen) or 0
+        return run(memory, arguments, screen) or 0
+
+
+# With many memories these take seconds, and cannot say how far they are.
+_LONG = {
+    "audit": "looking for duplicates",
+    "backup": "copying",
+    "check": "checking",
+    "claim": "taking over",
+    "export": "exporting",
+    "stats": "counting",
+}
+
+
+def _writes_to_stdout(arguments: Namespace) -> bool:
+    return bool(arguments.action == "export" and arguments.file == "-")
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:

@@ -43,6 +43,13 @@ class Parser(argparse.ArgumentParser):
         if self._optionals.title != "options":  # Python 3.9's word, kept by some distributions
             self._optionals.title = "options"
 
+    def format_help(self) -> str:
+        """argparse's own, with the examples of this command."""
+        from shepherd.cli.examples import examples_of
+
+        shown = examples_of(self.prog)
+        return f"{super().format_help()}\n{shown}\n" if shown else super().format_help()
+
     def error(self, message: str) -> NoReturn:
         """Raise the mistake as UsageError."""
         raise UsageError(message, hint=f"{self.prog} --help")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
     from shepherd.inference.hub import Report, Transferred, Waiting
 
-__all__ = ["amount", "downloads"]
+__all__ = ["amount", "downloads", "working"]
+
+# Work that takes less shows nothing.
+_SILENT_S = 1.0
 
 
 @contextmanager
@@ -41,6 +45,36 @@ def amount(screen: Screen, what: str) -> Iterator[Callable[[int, int], None]]:
     task = progress.add_task(what, total=None)
     with progress:
         yield lambda done, total: progress.update(task, completed=done, total=total or None)
+
+
+@contextmanager
+def working(screen: Screen, what: str) -> Iterator[None]:
+    """On a terminal, shows after a second that work goes on and for how long, until the block ends."""
+    if not screen.err_is_terminal:
+        yield
+        return
+    has_ended = threading.Event()
+    showing = threading.Thread(target=_show_working, args=(screen, what, has_ended), daemon=True)
+    showing.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        showing.join()
+
+
+def _show_working(screen: Screen, what: str, has_ended: threading.Event) -> None:
+    if has_ended.wait(_SILENT_S):
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(file=screen.err, no_color=not screen.err_has_colour)
+    description = TextColumn("{task.description}", markup=False)
+    columns = (description, BarColumn(bar_width=30), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(what, total=None)
+        has_ended.wait()
 
 
 class _Bars:

@@ -11,9 +11,9 @@ from types import FrameType
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
 from shepherd.cli.render import Screen, counted, duration, shortened
 from shepherd.errors import InternalError
-from shepherd.types import Thought, ToolCall
+from shepherd.types import Thought, ToolCall, TurnStats
 
-__all__ = ["cancelling_on_interrupt", "show_turn", "summary"]
+__all__ = ["cancelling_on_interrupt", "ending", "show_turn", "summary"]
 
 
 def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False) -> Finished:
@@ -95,12 +95,17 @@ def summary(finished: Finished) -> str:
     parts.append(f"wrote {stats.generated_tokens:,}")
     if stats.tokens_per_second:
         parts.append(f"{stats.tokens_per_second:.0f} tokens/s")
-    if stats.finish_reason == "length":
-        parts.append("cut at the longest allowed answer (--max-tokens)")
-    elif stats.finish_reason == "cancelled":
-        parts.append("stopped")
-    elif stats.finish_reason == "filtered":
-        parts.append("ended by the provider's filter")
-    else:
-        parts.append(duration(stats.total_ms))
+    parts.append(ending(stats) or duration(stats.total_ms))
     return " · ".join(parts)
+
+
+def ending(stats: TurnStats) -> str:
+    """Why an answer ended before the model was done; "" when it was."""
+    return _ENDINGS.get(stats.finish_reason, "")
+
+
+_ENDINGS = {
+    "length": "cut at the longest allowed answer (--max-tokens)",
+    "cancelled": "stopped",
+    "filtered": "ended by the provider's filter",
+}

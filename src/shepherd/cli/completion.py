@@ -1,0 +1,120 @@
+"""`shepherd completion`: a script by which a shell asks Shepherd what may come next, and the answer."""
+
+from __future__ import annotations
+
+import os
+from argparse import Action, Namespace
+from collections.abc import Iterable
+from typing import Any
+
+from shepherd.cli.parsing import Parser, add_common_options
+from shepherd.cli.render import Screen
+from shepherd.errors import ShepherdError
+
+__all__ = ["build_parser", "complete", "execute"]
+
+_DESCRIPTION = """\
+Print a script that completes commands, options, settings, models and providers with Tab. It asks Shepherd
+itself, so it need not be made again for a new version."""
+
+_WHERE = {
+    "bash": 'eval "$(shepherd completion bash)" in ~/.bashrc does the same',
+    "zsh": "the folder must be in $fpath before compinit runs",
+    "fish": "fish finds it there by itself",
+}
+
+
+def build_parser() -> Parser:
+    """The options of `shepherd completion`."""
+    parser = Parser(prog="shepherd completion", description=_DESCRIPTION)
+    parser.add_argument("shell", choices=list(_WHERE), metavar="SHELL", help=", ".join(_WHERE))
+    add_common_options(parser, json_help="print the script as a JSON string")
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Print the script."""
+    from argcomplete.shell_integration import shellcode
+
+    script = shellcode(["shepherd"], shell=arguments.shell)
+    if arguments.json:
+        screen.json(script)
+        return 0
+    screen.print(script)
+    if screen.out_is_terminal:
+        screen.note(_WHERE[arguments.shell])
+    return 0
+
+
+def complete() -> None:
+    """Answer the shell that asks, and end the process; by the protocol of argcomplete."""
+    import argcomplete
+
+    from shepherd.cli.main import COMMANDS, parser_of
+
+    words = os.environ.get("COMP_LINE", "").split()
+    if len(words) > 1 and words[1] in COMMANDS and _is_behind(words[1]):
+        # Only this command's parser is made: `shepherd COMMAND` is the program that is completed.
+        parser = parser_of(words[1])
+        os.environ["_ARGCOMPLETE"] = "2"
+    else:
+        parser = parser_of("chat")
+        parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="what to do")
+    _tell_values(parser)
+    argcomplete.autocomplete(parser)
+
+
+def _is_behind(word: str) -> bool:
+    """Whether the cursor has left the word, and does not stand right behind its last letter."""
+    line = os.environ["COMP_LINE"][: int(os.environ.get("COMP_POINT", "0"))]
+    return line.partition(word)[2][:1].isspace()
+
+
+def _tell_values(parser: Any) -> None:
+    """Give the arguments that name something the names that there are."""
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for child in action.choices.values():
+                _tell_values(child)
+        elif names := _names_of(parser.prog, action):
+            action.completer = names
+
+
+def _names_of(prog: str, action: Action) -> Any:
+    if action.dest == "setting_model" or prog in ("shepherd model show", "shepherd model rm"):
+        return _models if action.dest in ("setting_model", "name") else None
+    if action.dest == "setting_provider" or (prog.startswith("shepherd provider") and action.dest == "name"):
+        return None if prog == "shepherd provider add" else _providers
+    if prog.startswith("shepherd config") and action.dest == "key":
+        from shepherd.config import SETTINGS
+
+        return lambda **_: {name: setting.help for name, setting in SETTINGS.items()}
+    if prog.startswith("shepherd facts") and action.dest == "key":
+        return _facts
+    return None
+
+
+def _models(prefix: str, **_: Any) -> Iterable[str]:
+    from argcomplete.completers import FilesCompleter
+
+    from shepherd.inference.models import ModelRegistry
+
+    stored = [model.name for model in ModelRegistry().models()]
+    return [*stored, *FilesCompleter(["gguf"])(prefix)]
+
+
+def _providers(**_: Any) -> Iterable[str]:
+    from shepherd.providers import ProviderTable
+
+    return ProviderTable().names()
+
+
+def _facts(**_: Any) -> Iterable[str]:
+    from shepherd.config import load
+    from shepherd.opening import open_memory_to_read
+
+    try:
+        with open_memory_to_read(load().config) as memory:
+            return [fact.key for fact in memory.get_all_facts()]
+    except ShepherdError:
+        return []

@@ -1,0 +1,151 @@
+"""Examples for the help of every command; a test reads each of them with the command's own parser."""
+
+from __future__ import annotations
+
+__all__ = ["examples_of"]
+
+# By the name of the parser: command lines, or pairs of one with what it does.
+_EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
+    "shepherd chat": (
+        ("shepherd chat --continue", "go on with the last conversation"),
+        ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, fetched once"),
+        ('shepherd chat -e "what is my dog called?"', "one answer, to stdout"),
+        ('git diff | shepherd chat -e "review this"', "stdin is appended to the question"),
+        ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest word"),
+    ),
+    "shepherd memory": (
+        ("shepherd memory search vim", "what would be recalled"),
+        ("shepherd memory export mine.jsonl", "take everything along"),
+    ),
+    "shepherd memory list": (
+        ("shepherd memory list --limit 10", "the ten newest"),
+        ("shepherd memory list --json | jq .[].question", "only their questions"),
+    ),
+    "shepherd memory search": (
+        ("shepherd memory search which editor", "with scores, best first"),
+        ("shepherd memory search --threshold 0.3 editor", "what would be appended to a message"),
+    ),
+    "shepherd memory show": ("shepherd memory show 1099511627777",),
+    "shepherd memory add": ('shepherd memory add "Which IDE do I use?" "VS Code with vim keybindings"',),
+    "shepherd memory edit": ('shepherd memory edit 1099511627777 --answer "Helix"',),
+    "shepherd memory pin": (
+        ("shepherd memory pin 1099511627777", "keep it when old ones make room"),
+        ("shepherd memory pin --off 1099511627777", "no longer"),
+    ),
+    "shepherd memory forget": (
+        ("shepherd memory forget 1099511627777 1099511627778", "these two"),
+        ('shepherd memory forget --question "Which IDE do I use?"', "all of this question"),
+    ),
+    "shepherd memory export": (
+        ("shepherd memory export mine.jsonl", "to a new file"),
+        ("shepherd memory export | gzip > mine.jsonl.gz", "through a pipe"),
+    ),
+    "shepherd memory import": (
+        ("shepherd memory import chatgpt.zip", "what kind of file it is, is looked at"),
+        ("shepherd memory import --format mem0 memories.json", "or said"),
+    ),
+    "shepherd memory claim": (
+        ("shepherd memory claim --from local", "what a library call stored without a user"),
+    ),
+    "shepherd memory stats": ("shepherd memory stats --json",),
+    "shepherd memory check": (
+        ("shepherd memory check", "look for damage"),
+        ("shepherd memory check --repair", "and mend what can be mended"),
+    ),
+    "shepherd memory backup": ('shepherd memory backup "memory-$(date +%F).db"',),
+    "shepherd memory audit": ("shepherd memory audit",),
+    "shepherd memory jobs": (
+        ("shepherd memory jobs", "what waits, and what failed"),
+        ("shepherd memory jobs --retry", "try what failed again"),
+    ),
+    "shepherd facts": (
+        ("shepherd facts set name Steve", "what it should know"),
+        ("shepherd facts list", "all of them"),
+    ),
+    "shepherd facts list": ("shepherd facts list --json",),
+    "shepherd facts get": ("shepherd facts get name",),
+    "shepherd facts set": ("shepherd facts set favourite_color 'deep blue'",),
+    "shepherd facts clear": ("shepherd facts clear name",),
+    "shepherd facts history": (("shepherd facts history name", "its older values, and when each began"),),
+    "shepherd knowledge": (
+        ("shepherd knowledge import notes/", "a folder of documents"),
+        ("shepherd knowledge search retrieval", "passages that fit"),
+    ),
+    "shepherd knowledge list": ("shepherd knowledge list --limit 10",),
+    "shepherd knowledge show": ("shepherd knowledge show 3",),
+    "shepherd knowledge search": ("shepherd knowledge search how does retrieval work",),
+    "shepherd knowledge hubs": ("shepherd knowledge hubs",),
+    "shepherd knowledge dimensions": ("shepherd knowledge dimensions --json",),
+    "shepherd knowledge add": (
+        'shepherd knowledge add "How RAG works" --kind paper --dimension reading',
+        'pandoc paper.docx -t plain | shepherd knowledge add "A paper" --text -',
+    ),
+    "shepherd knowledge edit": ('shepherd knowledge edit 3 --description "How retrieval works"',),
+    "shepherd knowledge forget": ("shepherd knowledge forget 3 4",),
+    "shepherd knowledge link": ('shepherd knowledge link 3 4 "builds on it"',),
+    "shepherd knowledge unlink": ("shepherd knowledge unlink 7",),
+    "shepherd knowledge focus": (
+        ("shepherd knowledge focus 3 4", "messages bring these along"),
+        ("shepherd knowledge focus", "which ones do now"),
+    ),
+    "shepherd knowledge import": ("shepherd knowledge import notes/ paper.pdf",),
+    "shepherd knowledge export": ("shepherd knowledge export graph.jsonl",),
+    "shepherd model": (
+        ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "fetch one"),
+        ("shepherd model list", "those that are here"),
+    ),
+    "shepherd model pull": ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",),
+    "shepherd model list": ("shepherd model list --json",),
+    "shepherd model show": ("shepherd model show hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",),
+    "shepherd model rm": ("shepherd model rm --yes hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",),
+    "shepherd provider add": (
+        "shepherd provider add claude anthropic --model claude-sonnet-4-5",
+        "shepherd provider add home openai --model qwen3 --base-url http://10.0.0.5:8000/v1",
+    ),
+    "shepherd provider list": ("shepherd provider list",),
+    "shepherd provider show": ("shepherd provider show claude",),
+    "shepherd provider set": (
+        ("shepherd provider set claude memory true", "let it be told what is remembered"),
+    ),
+    "shepherd provider use": ("shepherd provider use claude",),
+    "shepherd provider next": ("shepherd provider next",),
+    "shepherd provider remove": ("shepherd provider remove claude",),
+    "shepherd provider test": ("shepherd provider test claude",),
+    "shepherd apikey": (("shepherd apikey create --owner anna", "a key for anna's memory"),),
+    "shepherd apikey create": ("shepherd apikey create --owner anna --label laptop",),
+    "shepherd apikey list": ("shepherd apikey list --json",),
+    "shepherd apikey revoke": ("shepherd apikey revoke k1",),
+    "shepherd tools": (
+        ("shepherd tools", "what a model may do by itself"),
+        ("shepherd chat --memtools", "let it, in this conversation"),
+    ),
+    "shepherd config": (
+        ("shepherd config set model ~/model.gguf", "so that -m can be left out"),
+        ("shepherd config show --explain", "every setting, with what it does"),
+    ),
+    "shepherd config show": ("shepherd config show --explain",),
+    "shepherd config get": ("shepherd config get model",),
+    "shepherd config set": ("shepherd config set temperature 0.2",),
+    "shepherd config unset": ("shepherd config unset temperature",),
+    "shepherd config path": ('$EDITOR "$(shepherd config path)"',),
+    "shepherd demo": (("shepherd demo", "told two things, quit, started again, asked"),),
+    "shepherd doctor": (
+        ("shepherd doctor", "is everything in order?"),
+        ("shepherd doctor -m model.gguf --json", "with this model, for a bug report"),
+    ),
+    "shepherd completion": (
+        ("shepherd completion bash > ~/.local/share/bash-completion/completions/shepherd", ""),
+        ('shepherd completion zsh > "${fpath[1]}/_shepherd"', ""),
+        ("shepherd completion fish > ~/.config/fish/completions/shepherd.fish", ""),
+    ),
+}
+
+
+def examples_of(prog: str) -> str:
+    """The examples of a parser as its help shows them; "" when there are none."""
+    rows = [(row, "") if isinstance(row, str) else row for row in _EXAMPLES.get(prog, ())]
+    if not rows:
+        return ""
+    width = max((len(line) for line, text in rows if text), default=0)
+    shown = [f"  {line:{width}}  {text}".rstrip() for line, text in rows]
+    return "\n".join(["examples:", *shown])

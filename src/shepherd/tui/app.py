@@ -1,0 +1,300 @@
+"""The application: puts the parts of the screen together, and passes events between them and the thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Footer, TextArea
+
+from shepherd.cli.render import shortened
+from shepherd.cli.slash import COMMANDS
+from shepherd.tui.conversation import (
+    Asked,
+    Conversation,
+    Ended,
+    Event,
+    Failed,
+    History,
+    Loading,
+    Opening,
+    Output,
+    Piece,
+    Revising,
+    Standing,
+    Thinking,
+)
+from shepherd.tui.dialogs import Pick, Reading, Revise
+from shepherd.tui.help import help_text
+from shepherd.tui.past import Past
+from shepherd.tui.prompt import Hints, Prompt
+from shepherd.tui.side import Side
+from shepherd.tui.status import Status
+from shepherd.tui.transcript import Recollection, Transcript
+
+if TYPE_CHECKING:
+    from shepherd.assistant import Event as TurnEvent
+
+__all__ = ["ShepherdApp"]
+
+# Commands that the palette offers.
+_WITHOUT_ARGUMENT = ("why", "stats", "clear", "undo", "save", "model", "config", "tools")
+# Columns from which the panel has room beside the conversation.
+_WIDE = 100
+USAGES = {name: (command.usage, command.help) for name, command in COMMANDS.items()}
+
+
+class ShepherdApp(App[None]):
+    """The conversation on a whole screen. `failure` is what ended it, when that was an error.
+
+    `is_answering`: a line is being worked on, a message or a command.
+    """
+
+    TITLE = "Shepherd"
+    CSS_PATH = "shepherd.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 (as its base has it)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Help"),
+        Binding("f2", "panel", "Panel"),
+        Binding("f3", "memory", "Memory"),
+        Binding("f4", "knowledge", "Knowledge"),
+        Binding("f5", "provider", "Provider"),
+        Binding("f6", "private", "Private"),
+        Binding("escape", "stop", "Stop", show=False),
+        Binding("ctrl+c", "stop_or_quit", "Stop", show=False, priority=True),
+        Binding("ctrl+d", "quit", "Quit", show=False),
+        Binding("question_mark", "help", "Help", show=False),
+    ]
+
+    class Happened(Message):
+        """The conversation's thread tells something."""
+
+        def __init__(self, event: Event) -> None:
+            super().__init__()
+            self.event = event
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__()
+        self.failure: Exception | None = None
+        self.standing: Standing | None = None
+        self.conversation = Conversation(opening, self._tell)
+        self._past = Past(lambda text: self.notify(text, severity="warning", markup=False))
+        self._transcript = Transcript()
+        self._prompt = Prompt({name: usage for name, (usage, _) in USAGES.items()})
+        self._hints = Hints(id="hints")
+        self._side = Side(id="side")
+        self._status = Status()
+        self.is_answering = False
+        self._has_asked_to_quit = False
+
+    def compose(self) -> ComposeResult:
+        """Conversation and panel, the status line, the keys."""
+        with Horizontal(id="body"):
+            with Vertical(id="talk"):
+                yield self._transcript
+                yield self._hints
+                yield self._prompt
+            yield self._side
+        yield self._status
+        yield Footer(compact=True)
+
+    def on_mount(self) -> None:
+        """Open the session beside the first drawing."""
+        self.conversation.start()
+        self._prompt.focus()
+        self._recollect()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What the palette offers: the keys of this application, and the commands that need nothing more."""
+        for binding in self.BINDINGS:
+            if isinstance(binding, Binding) and binding.show:
+                name = f"action_{binding.action}"
+                text = (getattr(self, name).__doc__ or "").strip()
+                yield SystemCommand(binding.description, text, getattr(self, name))
+        for name in _WITHOUT_ARGUMENT:
+            usage, text = USAGES[name]
+            yield SystemCommand(usage.partition(" ")[0], text, partial(self.say, f"/{name}"))
+        yield SystemCommand("Theme", "Other colours", self.action_change_theme)
+        yield SystemCommand("Quit", "End the conversation", self.action_quit)
+
+    def say(self, line: str) -> bool:
+        """Send a line, unless another one is being worked on; whether it was sent."""
+        if self.is_answering:
+            self.notify("not sent: Esc stops the answer", severity="warning")
+            return False
+        self.is_answering = True
+        self.conversation.say(line)
+        return True
+
+    # ---- what the user does
+
+    @on(Prompt.Sent)
+    def _send(self, event: Prompt.Sent) -> None:
+        if self.say(event.text):
+            self._prompt.sent(event.text)
+            self._past.add(event.text)
+
+    @on(TextArea.Changed, "#prompt")
+    def _hint(self) -> None:
+        self._has_asked_to_quit = False
+        self._hints.show(self._prompt.matching(), USAGES)
+
+    @on(Recollection.Wanted)
+    def _show_panel(self) -> None:
+        self._side.remove_class("-hidden").add_class("-shown")
+
+    def action_help(self) -> None:
+        """Show the keys and the commands."""
+        self.push_screen(Reading(help_text(USAGES), title="Help"))
+
+    def action_panel(self) -> None:
+        """Show or hide what memory added to the last message, and the budget."""
+        is_shown = self._side.display
+        self._side.set_class(is_shown, "-hidden").set_class(not is_shown, "-shown")
+        if is_shown and self._side.has_focus_within:
+            self._prompt.focus()
+
+    def action_memory(self) -> None:
+        """Search, change, pin and forget memories and facts."""
+        if self.standing is None or self.standing.memory is None:
+            self.notify("this conversation has no memory", severity="warning")
+            return
+        from shepherd.tui.memory import MemoryScreen
+
+        self.push_screen(MemoryScreen(self.standing.memory, self.standing.user_id))
+
+    def action_knowledge(self) -> None:
+        """Search and read knowledge, follow its connections, put nodes into focus."""
+        if self.standing is None or self.standing.memory is None:
+            self.notify("this conversation has no memory", severity="warning")
+            return
+        from shepherd.tui.knowledge import KnowledgeScreen
+
+        self.push_screen(KnowledgeScreen(self.standing.memory, self.standing.user_id))
+
+    @work
+    async def action_provider(self) -> None:
+        """Go on with another provider."""
+        if self.standing is None:
+            return
+        pick = Pick(self.standing.providers, now=self.standing.provider, title="Who answers from here on")
+        if (name := await self.push_screen_wait(pick)) is not None:
+            self.say(f"/provider {name}")
+
+    def action_private(self) -> None:
+        """Recall nothing and keep nothing, until switched back."""
+        self.say("/private")
+
+    def action_stop(self) -> None:
+        """Stop the answer; without one, go back to the prompt."""
+        if self.is_answering:
+            self.conversation.cancel()
+        else:
+            self._prompt.focus()
+
+    def action_stop_or_quit(self) -> None:
+        """Ctrl-C: stop the answer, copy what is marked, clear the prompt, or, pressed twice, quit."""
+        marked = self.focused.selected_text if isinstance(self.focused, TextArea) else ""
+        marked = marked or self.screen.get_selected_text() or ""
+        if marked:
+            self.copy_to_clipboard(marked)
+        elif self.is_answering:
+            self.conversation.cancel()
+        elif self._prompt.text and self.focused is self._prompt:
+            self._prompt.load_text("")
+        elif self._has_asked_to_quit:
+            self.exit()
+        else:
+            self._has_asked_to_quit = True
+            self.notify("Ctrl-C once more, or Ctrl-Q, quits")
+
+    # ---- what the conversation tells
+
+    def _tell(self, event: Event) -> None:
+        """From the conversation's thread."""
+        with suppress(RuntimeError):  # the screen is gone, and its loop with it
+            self.post_message(self.Happened(event))
+
+    @on(Happened)
+    async def _happened(self, message: Happened) -> None:
+        event = message.event
+        match event:
+            case Standing():
+                self._stand(event)
+            case Loading():
+                self._status.show_loading(event.text)
+            case Asked():
+                await self._begin(event)
+            case Piece():
+                await self._transcript.write(event.text)
+            case Thinking():
+                await self._transcript.think(event.text)
+            case Output():
+                await self._transcript.show_output(event.lines)
+            case History():
+                self._side.forget()
+                await self._transcript.show_history(event.messages)
+            case Failed():
+                await self._transcript.remark(event.message, "error", event.hint)
+            case Revising():
+                self._revise(event)
+            case Ended():
+                self.failure = event.error
+                self.exit()
+            case _:
+                await self._turn_event(event)
+
+    async def _turn_event(self, event: TurnEvent) -> None:
+        # Not at the top: the thread is loading it while the first screen is drawn.
+        from shepherd.assistant import Finished, Recalled, ToolResult, Warned
+        from shepherd.cli.turn import ending
+        from shepherd.types import ToolCall
+
+        if isinstance(event, Recalled):
+            await self._transcript.show_recollection(event.injection)
+            if self.standing is not None:
+                self._side.show_injection(event.injection, self.standing)
+        elif isinstance(event, Warned):
+            await self._transcript.remark(event.message, "warning", event.hint)
+        elif isinstance(event, ToolCall):
+            await self._transcript.remark(f"calls {event.name} {shortened(event.arguments)}", "note")
+        elif isinstance(event, ToolResult) and event.failed:
+            await self._transcript.remark(f"{event.name}: {shortened(event.text)}", "note")
+        elif isinstance(event, Finished):
+            await self._transcript.end_answer()
+            if text := ending(event.stats):
+                await self._transcript.remark(text, "note")
+
+    async def _begin(self, event: Asked) -> None:
+        self.is_answering = True
+        await self._transcript.end_answer()
+        await self._transcript.show_message(event.text)
+        if not event.is_command:
+            self._status.show_answering()
+
+    def _stand(self, standing: Standing) -> None:
+        self.standing = standing
+        self.is_answering = False
+        self._prompt.is_private = self._past.is_private = standing.private
+        self._status.show_standing(standing)
+        self._side.show_standing(standing)
+
+    def _revise(self, event: Revising) -> None:
+        def answer(texts: dict[str, str] | None) -> None:
+            if not event.answer.done():
+                event.answer.set_result(texts)
+
+        self.push_screen(Revise(event.texts), answer)
+
+    @work
+    async def _recollect(self) -> None:
+        self._prompt.remember(await asyncio.to_thread(self._past.lines))

@@ -1,0 +1,147 @@
+"""Where the user types: several lines, a history shared with `shepherd chat`, completion of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Static, TextArea
+
+__all__ = ["Hints", "Prompt"]
+
+_MOST_HINTS = 6
+
+
+class Prompt(TextArea):
+    """A message or a command: Enter sends it, Ctrl-J, Alt-Enter or a \\ at its end begins a new line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+enter,shift+enter,ctrl+j", "new_line", "New line", show=False),
+        Binding("tab", "complete", "Complete", show=False),
+        Binding("f6", "app.private", "Private", show=False),  # else TextArea's, which marks the line
+    ]
+
+    is_private: reactive[bool] = reactive(False)
+
+    class Sent(Message):
+        """The user is done with a line."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, commands: Mapping[str, str]) -> None:
+        super().__init__(id="prompt", compact=True, highlight_cursor_line=False)
+        self._commands = commands
+        self._past: list[str] = []
+        self._place = 0  # in the past; its length is the line being written
+        self._draft = ""
+
+    @property
+    def past(self) -> list[str]:
+        """The lines that were sent, the oldest first."""
+        return list(self._past)
+
+    def remember(self, lines: list[str]) -> None:
+        """The lines of earlier conversations, the oldest first."""
+        self._past = [*lines, *self._past]
+        self._place = len(self._past)
+
+    def watch_is_private(self, is_private: bool) -> None:
+        """Show it at the frame."""
+        self.set_class(is_private, "-private")
+        self.border_title = "private: nothing is recalled, nothing is kept" if is_private else ""
+
+    def matching(self) -> list[str]:
+        """The commands that the text may become; none unless it begins with one slash and has no blank."""
+        text = self.text
+        if not text.startswith("/") or text.startswith("//") or any(mark.isspace() for mark in text):
+            return []
+        return [name for name in self._commands if name.startswith(text[1:])]
+
+    def action_new_line(self) -> None:
+        """Begin a new line; an empty first one is none."""
+        if self.text:
+            self.insert("\n")
+
+    def action_complete(self) -> None:
+        """Complete the command as far as it is clear; without one, go to the next part of the screen."""
+        names = self.matching()
+        if not names:
+            self.screen.focus_next()
+            return
+        common = names[0]
+        for name in names[1:]:
+            while not name.startswith(common):
+                common = common[:-1]
+        self.put(f"/{common} " if len(names) == 1 else f"/{common}")
+
+    def put(self, text: str) -> None:
+        """Replace what stands there; the cursor is at its end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self._enter()
+        else:
+            await super()._on_key(event)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """A line up; from the first one to the line that was sent before."""
+        if select or not self.cursor_at_first_line or self._place == 0:
+            super().action_cursor_up(select)
+        else:
+            self._go(self._place - 1)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """A line down; from the last one to the line that was sent after, and in the end to the new one."""
+        if select or not self.cursor_at_last_line or self._place == len(self._past):
+            super().action_cursor_down(select)
+        else:
+            self._go(self._place + 1)
+
+    def _enter(self) -> None:
+        text = self.text
+        if text.endswith("\\") and self.cursor_location == self.document.end:
+            self.action_delete_left()
+            self.action_new_line()
+        elif text.strip():
+            self.post_message(self.Sent(text))
+
+    def sent(self, text: str) -> None:
+        """It was taken: the prompt is empty again, and the line part of the history."""
+        if not self._past or self._past[-1] != text:
+            self._past.append(text)
+        self._place = len(self._past)
+        self._draft = ""
+        self.load_text("")
+
+    def _go(self, place: int) -> None:
+        if self._place == len(self._past):
+            self._draft = self.text
+        self._place = place
+        self.put(self._draft if place == len(self._past) else self._past[place])
+
+
+class Hints(Static):
+    """The commands that the text at the prompt may become."""
+
+    def show(self, names: list[str], usages: Mapping[str, tuple[str, str]]) -> None:
+        """List them, with what they do."""
+        self.display = bool(names)
+        lines = []
+        width = max((len(usages[name][0]) for name in names[:_MOST_HINTS]), default=0)
+        for name in names[:_MOST_HINTS]:
+            usage, text = usages[name]
+            lines.append(Content.assemble((f"{usage:{width}}", "$accent"), f"  {text}"))
+        if len(names) > _MOST_HINTS:
+            lines.append(Content.styled(f"and {len(names) - _MOST_HINTS} more; /help lists them", "dim"))
+        self.update(Content("\n").join(lines))

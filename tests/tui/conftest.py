@@ -1,0 +1,135 @@
+"""The screen as its users meet it: the real application and a real model; the pilot presses the keys."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from shepherd.config import load
+from shepherd.memory import Memory
+from shepherd.tui.app import ShepherdApp
+from shepherd.tui.conversation import Opening
+from shepherd.tui.prompt import Prompt
+
+PATIENCE_S = 120.0
+
+
+@dataclass
+class Stage:
+    """One run of the application."""
+
+    app: ShepherdApp
+    pilot: Pilot[None] = field(init=False)
+
+    async def until(self, holds: Callable[[], object], what: str) -> None:
+        """Wait for it; fails with the screen's text when it does not come."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while not holds():
+            assert asyncio.get_running_loop().time() < deadline, f"{what} did not come:\n{self.text()}"
+            await self.pilot.pause(0.02)
+        await self.pilot.pause()
+
+    async def shows(self, text: str) -> None:
+        """Wait until the text is on the screen."""
+        await self.until(lambda: text in self.text(), repr(text))
+
+    async def ready(self) -> None:
+        """Wait until nothing is being worked on."""
+        await self.until(lambda: self.app.standing is not None and not self.app.is_answering, "the end of it")
+
+    async def type(self, text: str, *, enter: bool = True) -> None:
+        """Write at the prompt, at once as a paste does."""
+        self.app.screen.query_one(Prompt).insert(text)
+        await self.pilot.pause()
+        if enter:
+            await self.pilot.press("enter")
+
+    async def say(self, text: str) -> None:
+        """Type a line, send it, and wait until it has been worked on."""
+        await self.ready()
+        before = self.app.standing
+        await self.type(text)
+        await self.until(lambda: self.app.standing is not before, "the end of the turn")
+        await self.ready()
+
+    def text(self) -> str:
+        """What is on the screen, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    def options(self, selector: str) -> list[str]:
+        """The texts of a list."""
+        listed = self.app.screen.query_one(selector, OptionList)
+        return [str(option.prompt) for option in listed.options]
+
+
+Play = Callable[[Stage], Awaitable[None]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home folder of user steve."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("SHEPHERD_USER_ID", "steve")
+    monkeypatch.setenv("SHEPHERD_MODEL_TRIAL", "false")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def memory(home: Path) -> Iterator[Memory]:
+    """The memory that the application will open, opened beside it."""
+    with Memory(user_id="steve") as opened:
+        yield opened
+
+
+@pytest.fixture
+def perform(home: Path) -> Callable[..., ShepherdApp]:
+    """Runs the application with a model while a play presses its keys; gives it back when it has ended."""
+
+    def run(
+        play: Play, model: Path | str = "", *, size: tuple[int, int] = (120, 40), **options: bool
+    ) -> ShepherdApp:
+        app = ShepherdApp(Opening(load().config, str(model), **options))
+        app.NOTIFICATION_TIMEOUT = 600  # a busy machine must not miss what is only shown for a moment
+
+        async def act() -> None:
+            stage = Stage(app)
+            async with app.run_test(size=size, notifications=True) as stage.pilot:
+                await play(stage)
+
+        try:
+            asyncio.run(act())
+        finally:
+            app.conversation.stop()
+            app.conversation.join()
+        return app
+
+    return run
+
+
+# What differs from run to run, and with every word of the system prompt: times, speeds, tokens, the bar.
+_VARYING = (
+    (r"\d[\d,.]* (µs|ms|s\b)", "~ ms"),
+    (r"\d[\d,.]* tokens/s", "~ tokens/s"),
+    (r"(score|relevance) \d[\d.]*", r"\1 ~"),
+    (r"\d[\d,]* of ([\d,]+) tokens", "~ of \\1 tokens"),
+    (r"(■ \w+) +\d[\d,]*", "\\1 ~"),
+    ("█+░+", "█░"),
+    (r"Shepherd \d[\d.]*", "Shepherd ~"),
+)
+
+
+def masked(text: str) -> str:
+    """The text with what varies replaced."""
+    for pattern, replacement in _VARYING:
+        text = re.sub(pattern, replacement, text)
+    return text

@@ -1,0 +1,248 @@
+"""A conversation on the screen: what is typed, what comes of it, and how it is stopped."""
+
+from __future__ import annotations
+
+from shepherd.tui.prompt import Prompt
+
+ANSWER = "Hello, I am a shepherd. Café is open today!"
+
+
+def test_it_remembers_and_shows_what_it_remembered(perform, memory):
+    memory.set_fact("name", "Steve")
+
+    async def play(stage):
+        await stage.say("What is my name?")
+
+        text = stage.text()
+        assert "remembered 1 fact: name=Steve" in text
+        assert "Your name is Steve" in text
+        assert any("name = Steve" in option for option in stage.options("#remembered"))
+        assert "reused" in text
+        assert "memory on" in text
+
+    perform(play)
+
+
+def test_an_answer_is_streamed_and_escape_stops_it(perform, endless_model, monkeypatch):
+    monkeypatch.setenv("SHEPHERD_MAX_TOKENS", "0")
+    monkeypatch.setenv("SHEPHERD_N_CTX", "65536")
+
+    async def play(stage):
+        for key in ("escape", "ctrl+c"):
+            await stage.ready()
+            await stage.type("hello")
+            await stage.shows("answering, esc stops")
+            await stage.pilot.press(key)
+            await stage.ready()
+            assert "stopped" in stage.text()
+        assert len(stage.app.screen.query("Said")) == 2
+
+    app = perform(play, endless_model)
+
+    assert app.failure is None
+
+
+def test_a_second_message_waits_at_the_prompt_while_an_answer_comes(perform, endless_model, monkeypatch):
+    monkeypatch.setenv("SHEPHERD_MAX_TOKENS", "0")
+    monkeypatch.setenv("SHEPHERD_N_CTX", "65536")
+
+    async def play(stage):
+        await stage.type("hello")
+        await stage.shows("answering, esc stops")
+        await stage.type("and more")
+
+        await stage.shows("not sent")
+        assert stage.app.screen.query_one(Prompt).text == "and more"
+        await stage.pilot.press("escape")
+        await stage.ready()
+
+    perform(play, endless_model)
+
+
+def test_what_is_typed_while_the_model_loads_is_answered(perform, scripted_model):
+    async def play(stage):
+        await stage.type("hello")
+        await stage.shows(ANSWER)
+
+    perform(play, scripted_model)
+
+
+def test_ctrl_c_clears_the_prompt_and_twice_ends_the_program(perform, scripted_model):
+    async def play(stage):
+        await stage.ready()
+        await stage.type("not this", enter=False)
+        await stage.pilot.press("ctrl+c")
+        assert stage.app.screen.query_one(Prompt).text == ""
+        await stage.pilot.press("ctrl+c")
+        await stage.shows("once more")
+        assert stage.app.is_running
+        await stage.pilot.press("ctrl+c")
+        await stage.until(lambda: not stage.app.is_running, "the end")
+
+    app = perform(play, scripted_model)
+
+    assert app.return_code == 0
+
+
+def test_lines_begin_by_ctrl_j_alt_enter_and_a_backslash(perform, scripted_model):
+    async def play(stage):
+        await stage.ready()
+        await stage.type("one", enter=False)
+        await stage.pilot.press("ctrl+j")
+        await stage.type("two", enter=False)
+        await stage.pilot.press("alt+enter")
+        await stage.type("three\\")
+        await stage.say("four")
+
+    app = perform(play, scripted_model)
+
+    assert app.conversation.said[0].raw == "one\ntwo\nthree\nfour"
+
+
+def test_lines_come_back_and_private_ones_only_while_it_runs(perform, scripted_model):
+    async def first(stage):
+        await stage.say("an open line")
+        await stage.pilot.press("f6")
+        await stage.until(lambda: stage.app.standing.private, "private")
+        await stage.say("a private line")
+        await stage.pilot.press("up")
+        assert stage.app.screen.query_one(Prompt).text == "a private line"
+
+    async def second(stage):
+        await stage.ready()
+        await stage.until(lambda: stage.app.screen.query_one(Prompt).past, "the history")
+        assert stage.app.screen.query_one(Prompt).past == ["an open line"]
+        await stage.pilot.press("up")
+        assert stage.app.screen.query_one(Prompt).text == "an open line"
+        await stage.pilot.press("down")
+        assert stage.app.screen.query_one(Prompt).text == ""
+
+    perform(first, scripted_model)
+    perform(second, scripted_model)
+
+
+def test_private_is_seen_and_nothing_is_kept(perform, scripted_model, memory):
+    memory.set_fact("name", "Steve")
+
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f6")
+        await stage.shows("private: nothing is recalled")
+        await stage.say("My dog is called Rex")
+        assert "Memory is not used" in stage.text()
+        assert "name=Steve" not in stage.text()
+
+    perform(play, scripted_model)
+
+    assert memory.count_memories() == 0
+
+
+def test_commands_are_those_of_the_other_prompt(perform, scripted_model, memory):
+    async def play(stage):
+        await stage.say("/facts name Steve")
+        await stage.say("/facts")
+        assert "name = Steve" in stage.text()
+        await stage.say("/memroy")
+        assert "did you mean /memory" in stage.text()
+        await stage.say("//etc")
+        await stage.shows("/etc")
+
+    app = perform(play, scripted_model)
+
+    assert memory.get_fact("name") == "Steve"
+    assert [message.raw for message in app.conversation.said] == ["/etc", ANSWER]
+
+
+def test_tab_completes_a_command_and_the_choices_are_listed(perform, scripted_model):
+    async def play(stage):
+        await stage.ready()
+        await stage.type("/me", enter=False)
+        await stage.shows("/memory [WORDS]")
+        await stage.pilot.press("tab")
+        assert stage.app.screen.query_one(Prompt).text == "/memory "
+
+    perform(play, scripted_model)
+
+
+def test_undo_takes_the_last_exchange_from_the_screen_and_clear_all(perform, scripted_model):
+    async def play(stage):
+        await stage.say("first")
+        await stage.say("second")
+        await stage.say("/undo")
+        assert "second" not in stage.text()
+        assert "first" in stage.text()
+        await stage.say("/clear")
+        assert ANSWER not in stage.text()
+
+    perform(play, scripted_model)
+
+
+def test_edit_asks_in_a_dialog(perform, scripted_model, memory):
+    memory.store_memory("Which IDE?", "Emacs")
+
+    async def play(stage):
+        await stage.say("/memory")
+        await stage.type("/edit 1")
+        await stage.shows("question")
+        await stage.pilot.press("tab", "space", "v", "i")
+        await stage.pilot.press("ctrl+s")
+        await stage.shows("changed")
+
+    perform(play, scripted_model)
+
+    assert memory.list_memories()[0].answer == "Emacs vi"
+
+
+def test_quit_ends_it_and_the_next_one_continues(perform, scripted_model):
+    async def first(stage):
+        await stage.say("hello")
+        await stage.type("/quit")
+        await stage.until(lambda: not stage.app.is_running, "the end")
+
+    async def second(stage):
+        await stage.ready()
+        await stage.shows(ANSWER)
+
+    perform(first, scripted_model)
+    app = perform(second, scripted_model, resume=True)
+
+    assert [message.raw for message in app.conversation.said] == ["hello", ANSWER]
+
+
+def test_control_characters_of_a_memory_do_not_reach_the_terminal(perform, scripted_model, memory):
+    memory.set_fact("name", "Steve\x1b]0;title\x07")
+
+    async def play(stage):
+        await stage.say("what is my name")
+
+        assert "\x1b" not in stage.text()
+        assert "\x07" not in stage.text()
+        assert "Steve\N{REPLACEMENT CHARACTER}" in stage.text()
+
+    perform(play, scripted_model)
+
+
+def test_a_model_that_cannot_be_loaded_ends_it_with_the_error(perform, tmp_path):
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"no model")
+
+    async def play(stage):
+        await stage.until(lambda: not stage.app.is_running, "the end")
+
+    app = perform(play, bad)
+
+    assert "bad.gguf" in str(app.failure)
+
+
+def test_a_turn_that_fails_is_told_and_the_next_one_works(perform, scripted_model, monkeypatch):
+    monkeypatch.setenv("SHEPHERD_N_CTX", "700")
+
+    async def play(stage):
+        await stage.ready()
+        stage.app.screen.query_one(Prompt).load_text("word " * 2000)
+        await stage.pilot.press("enter")
+        await stage.shows("window")
+        await stage.say("hello")
+        await stage.shows(ANSWER)
+
+    perform(play, scripted_model)

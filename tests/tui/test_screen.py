@@ -1,0 +1,150 @@
+"""How the screen looks, compared with kept texts, in small and large terminals; help, palette, command.
+
+A change that is meant is taken over with SHEPHERD_UPDATE_SNAPSHOTS=1, and looked at in the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from shepherd.memory import Memory
+from tests.tui.conftest import masked
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+
+
+def compare(name: str, text: str) -> None:
+    """The screen's text with the one that was kept under this name."""
+    path = SNAPSHOTS / f"{name}.txt"
+    shown = masked(text) + "\n"
+    if os.environ.get("SHEPHERD_UPDATE_SNAPSHOTS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(shown, encoding="utf-8")
+    assert shown == path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def remembered(home):
+    """Two facts and one memory, three and a half days old."""
+    with Memory(user_id="steve", clock=lambda: time.time() - 3.5 * 86_400) as memory:
+        memory.set_fact("name", "Steve")
+        memory.set_fact("location", "Texas")
+        memory.store_memory("Which IDE does the user like?", "VS Code with vim keybindings")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_conversation_looks_as_it_did(perform, scripted_model, remembered, size):
+    async def play(stage):
+        await stage.say("Which IDE do I like?")
+        compare(f"conversation-{size}", stage.text())
+
+    perform(play, scripted_model, size=SIZES[size])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_memories_look_as_they_did(perform, scripted_model, remembered, size):
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f3")
+        await stage.shows("1 memory")
+        compare(f"memories-{size}", stage.text())
+
+    perform(play, scripted_model, size=SIZES[size])
+
+
+def test_the_panel_fits_a_small_terminal_on_request(perform, scripted_model, remembered):
+    async def play(stage):
+        await stage.say("Which IDE do I like?")
+        assert "Remembered for this turn" not in stage.text()
+        await stage.pilot.press("f2")
+        await stage.shows("Remembered for this turn")
+        compare("panel-80x24", stage.text())
+
+    perform(play, scripted_model, size=(80, 24))
+
+
+def test_help_names_every_key_and_command(perform, scripted_model):
+    from shepherd.cli.slash import COMMANDS
+    from shepherd.tui.help import help_text
+
+    text = str(help_text({name: (command.usage, command.help) for name, command in COMMANDS.items()}))
+    assert all(f"/{name}" in text for name in COMMANDS)
+    assert all(f"F{number}" in text for number in range(1, 7))
+
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f1")
+        await stage.shows("begin a new line")
+        await stage.pilot.press("escape", "tab", "question_mark")
+        await stage.shows("begin a new line")
+
+    perform(play, scripted_model)
+
+
+def test_the_palette_offers_the_commands(perform, scripted_model):
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("ctrl+p")
+        await stage.shows("Search for commands")
+        await stage.pilot.press(*"stats", "enter")
+        await stage.shows("nothing has been answered yet")
+
+    perform(play, scripted_model)
+
+
+def test_no_colours_where_they_are_not_wanted(perform, scripted_model, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def play(stage):
+        await stage.say("hello")
+        colours = {
+            colour.triplet
+            for strip in stage.app.screen._compositor.render_strips()
+            for segment in strip.apply_filter(stage.app._filters[-1], stage.app.screen.background_colors[0])
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None and colour.triplet is not None
+        }
+        assert stage.app.no_color
+        assert all(len(set(triplet)) == 1 for triplet in colours)
+
+    perform(play, scripted_model)
+
+
+def test_it_needs_a_terminal(home):
+    done = subprocess.run(
+        [sys.executable, "-m", "shepherd", "tui"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert b"needs a terminal" in done.stderr
+    assert b"shepherd chat" in done.stderr
+
+
+def test_in_a_terminal_it_ends_with_the_conversation_on_stdout(home, scripted_model):
+    said = home / "said.json"
+    child = pexpect.spawn(
+        "/bin/sh",
+        ["-c", f"{sys.executable} -m shepherd tui --json -m {scripted_model} > {said}"],
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=120,
+    )
+    child.expect("memory on")
+    child.send("hello\r")
+    child.expect("is open today!")
+    child.expect("reused")
+    child.send("\x11")  # Ctrl-Q
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert child.exitstatus == 0
+    assert [message["role"] for message in json.loads(said.read_text())] == ["user", "assistant"]
