@@ -157,6 +157,6 @@ def test_the_provider_is_chosen_from_a_list(perform, scripted_model):
         await stage.shows("Who answers from here on")
         assert stage.options("OptionList") == ["* local"]
         await stage.pilot.press("home", "enter")
-        await stage.shows("local answers from here on: tiny-scripted")
+        await stage.shows("local answers from here on: shepherd-mini")
 
     perform(play, scripted_model)
