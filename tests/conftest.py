@@ -116,14 +116,18 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reason = config.stash.get(_no_server, None)
-    if reason is None:
+    if reason is not None:
+        _say_loudly(terminalreporter, "PostgreSQL", f"did not run: {reason}")
+    _say_loudly(terminalreporter, "Chromium", "of the memory page did not run; -rs says why")
+
+
+def _say_loudly(terminalreporter: pytest.TerminalReporter, name: str, what: str) -> None:
+    """Which tests were skipped with "no NAME: …", if any."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    names = [report.nodeid for report in skipped if f"no {name}: " in str(report.longrepr)]
+    if not names:
         return
-    names = [
-        report.nodeid
-        for report in terminalreporter.stats.get("skipped", [])
-        if "no PostgreSQL" in str(report.longrepr)
-    ]
-    terminalreporter.section("PostgreSQL WAS NOT TESTED", sep="!", red=True, bold=True)
-    terminalreporter.write_line(f"{len(names)} tests did not run: {reason}", red=True)
-    for name in names:
-        terminalreporter.write_line(f"  {name}")
+    terminalreporter.section(f"{name} WAS NOT TESTED", sep="!", red=True, bold=True)
+    terminalreporter.write_line(f"{len(names)} tests {what}", red=True)
+    for node in names:
+        terminalreporter.write_line(f"  {node}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +122,12 @@ def server(memory, keys):
         yield running
 
 
+def asked(client, method: str, path: str, body: object, user: str | None) -> httpx.Response:
+    """The answer of a request about this user."""
+    url = httpx.URL(path)
+    return client.request(method, url if user is None else url.copy_add_param("user", user), json=body)
+
+
 def everything_of(memory: Memory, user: str) -> list[object]:
     knowledge = Knowledge(memory.transactions, user)
     return [
@@ -136,6 +143,7 @@ def secret_of_bob(memory):
     for user in ["bob", *(f"bob/{name}" for name in ODD_NAMES)]:
         memory.set_fact("secret", "the sheep sleep", user)
         ids[user] = memory.store_memory("Where do the sheep sleep?", "in the barn", user)
+        memory.recall("Where do the sheep sleep?", user)
         knowledge = Knowledge(memory.transactions, user)
         if not knowledge.count_nodes():
             barn, other = (knowledge.add_node("The barn", source_text="the sheep sleep") for _ in range(2))
@@ -147,6 +155,8 @@ def secret_of_bob(memory):
 def paths(memory_id: int) -> list[tuple[str, str, object]]:
     return [
         ("GET", "/v1/memory", None),
+        ("GET", "/v1/memory/user", None),
+        ("GET", "/v1/memory/stats", None),
         ("POST", "/v1/memory/search", {"query": "where do the sheep sleep"}),
         ("GET", "/v1/memory/export", None),
         ("GET", f"/v1/memory/{memory_id}", None),
@@ -154,6 +164,7 @@ def paths(memory_id: int) -> list[tuple[str, str, object]]:
         ("DELETE", f"/v1/memory/{memory_id}", None),
         ("POST", "/v1/memory", {"question": "Whose barn?", "answer": "mine"}),
         ("GET", "/v1/facts", None),
+        ("GET", "/v1/facts?history=true", None),
         ("GET", "/v1/facts/secret", None),
         ("PUT", "/v1/facts/mine", {"value": "mine"}),
         ("DELETE", "/v1/facts/secret", None),
@@ -186,11 +197,13 @@ def test_without_a_good_key_every_route_but_health_is_closed(who, server, keys, 
         for method, path, body in [
             *paths(secret_of_bob["bob"]),
             ("GET", "/metrics", None),
-            ("GET", "/", None),
+            ("GET", "/page", None),
+            ("GET", "/page/", None),
+            ("GET", "/page/nothing.js", None),
+            ("GET", "/page/../v1/facts", None),
         ]:
             for user in (None, "bob", "admin"):
-                params = {} if user is None else {"user": user}
-                answer = client.request(method, path, json=body, params=params)
+                answer = asked(client, method, path, body, user)
                 assert answer.status_code == 401, (method, path)
                 assert "sheep" not in answer.text
         assert client.get("/health").status_code == 200
@@ -204,9 +217,8 @@ def test_another_owners_key_neither_reads_nor_writes(user, server, keys, secret_
     before = {name: everything_of(memory, name) for name in theirs}
 
     with server.client(keys["anna"]) as client:
-        params = {} if user is None else {"user": user}
         for method, path, body in paths(secret_of_bob["bob"]):
-            answer = client.request(method, path, json=body, params=params)
+            answer = asked(client, method, path, body, user)
             assert answer.status_code < 500, (method, path, answer.text)
             assert "sleep" not in answer.text
             assert 'barn"' not in answer.text

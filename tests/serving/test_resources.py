@@ -57,6 +57,36 @@ def test_an_identical_memory_comes_back_as_it_is(client):
     assert client.post("/v1/memory", json=body).json() == client.post("/v1/memory", json=body).json()
 
 
+def test_a_memory_that_was_forgotten_by_mistake_comes_back_as_old_as_it_was(client):
+    made = client.post("/v1/memory", json={"question": "q", "answer": "a", "timestamp": 1_000}).json()
+    client.delete(f"/v1/memory/{made['id']}")
+
+    again = client.post("/v1/memory", json={"question": "q", "answer": "a", "timestamp": made["timestamp"]})
+
+    assert made["timestamp"] == again.json()["timestamp"] == 1_000
+    assert refusal(client.post("/v1/memory", json={"question": "q", "timestamp": -1})) == (
+        400,
+        "invalid_request",
+    )
+
+
+def test_facts_come_with_all_that_they_were_and_those_that_are_forgotten(client):
+    for key, value in (("name", "Steve"), ("name", "Stephen"), ("city", "Austin")):
+        client.put(f"/v1/facts/{key}", json={"value": value})
+    client.delete("/v1/facts/city")
+
+    facts = client.get("/v1/facts", params={"history": True}).json()
+
+    assert [fact["key"] for fact in facts["data"]] == ["name"]
+    assert [(change["key"], change["value"]) for change in facts["history"]] == [
+        ("name", "Steve"),
+        ("name", "Stephen"),
+        ("city", "Austin"),
+        ("city", None),
+    ]
+    assert client.get("/v1/facts").json().keys() == {"data"}
+
+
 def test_pages_are_the_newest_first(client):
     ids = [
         client.post("/v1/memory", json={"question": f"q{i}", "answer": "a"}).json()["id"] for i in range(5)

@@ -7,6 +7,7 @@ from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.memory import Memory
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
+    Activity,
     ApiKey,
     AuditFinding,
     CheckReport,
@@ -24,6 +25,7 @@ from shepherd.memory.records import (
 from shepherd.memory.store import MemoryStore
 
 __all__ = [
+    "Activity",
     "ApiKey",
     "ApiKeys",
     "AuditFinding",

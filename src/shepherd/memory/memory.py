@@ -20,6 +20,7 @@ from shepherd.memory.ledger import LedgerNotes
 from shepherd.memory.periods import mentions_time, named_periods
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
+    Activity,
     AuditFinding,
     CheckReport,
     ClaimCounts,
@@ -452,6 +453,11 @@ class Memory:
         """Counts of the user, and sizes of the database."""
         user = self._user(user_id)
         return MemoryStats() if user is None else self._store.stats(user)
+
+    def activity(self, user_id: str | None = None, *, n_recalled: int = 10) -> Activity:
+        """How many memories are from which day, and which were recalled most."""
+        user = self._user(user_id)
+        return Activity() if user is None else self._store.activity(user, max(n_recalled, 0))
 
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
         """Memories and facts worth a look: doubles, echoes, leftovers, secrets. Changes nothing."""

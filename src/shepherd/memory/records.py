@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 __all__ = [
+    "Activity",
     "ApiKey",
     "AuditFinding",
     "CheckReport",
@@ -93,6 +94,14 @@ class MemoryStats:
     hot_users: int = 0
     hot_bytes: int = 0
     hot_saved_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """`per_day`: (days since 1970, memories from then); `recalled`: (id, how often, when last)."""
+
+    per_day: tuple[tuple[int, int], ...] = ()
+    recalled: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

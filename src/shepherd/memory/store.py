@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shepherd.escaping import storable
-from shepherd.memory import api_keys, facts, jobs, ledger, memories, recalls, sessions, tenants
+from shepherd.memory import activity, api_keys, facts, jobs, ledger, memories, recalls, sessions, tenants
 from shepherd.memory.connection import Connection
 from shepherd.memory.facts import FactCache
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.recalls import RecallCounts
 from shepherd.memory.records import (
+    Activity,
     ApiKey,
     CheckReport,
     ClaimCounts,
@@ -230,6 +231,12 @@ class MemoryStore(ABC):
 
         found: list[int] = self._read_of(user_id, look, [])
         return [memory_id for memory_id in found if memory_id not in self._recalls]
+
+    def activity(self, user_id: str, n_recalled: int) -> Activity:
+        """Memories by day, and those that were recalled most, as far as that was written down."""
+        return self._read_of(
+            user_id, lambda connection, tenant: activity.of_user(connection, tenant, n_recalled), Activity()
+        )
 
     # ---- facts
 

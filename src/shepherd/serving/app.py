@@ -20,6 +20,8 @@ from shepherd.serving import (
     knowledge_resources,
     models_api,
     openai_api,
+    overview,
+    page,
     resources,
 )
 from shepherd.serving.errors import Denied, Problem, error_of, problem_of
@@ -32,8 +34,11 @@ _PARTS = (
     anthropic_api,
     embedding_api,
     models_api,
+    # Before `resources`, where what follows /v1/memory/ is a memory's number.
+    overview,
     resources,
     knowledge_resources,
+    page,
 )
 _log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from shepherd.errors import StoreError, UsageError
 from shepherd.memory.api_keys import PREFIX
+from shepherd.serving import page
 from shepherd.serving.errors import Denied, Problem, problem_of
 from shepherd.serving.requests import App, Receive, Scope, Send, header, record_of, refuse
 from shepherd.serving.scopes import CHAT, MEMORY, METRICS
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyDoor", "Permit", "credential_of", "is_loopback", "require_keys_for", "scope_of"]
 
-# Nothing there depends on who asks.
-_OPEN_PATHS = frozenset({"/health"})
+# Nothing there depends on who asks; the page has a field for the key.
+_OPEN_PATHS = frozenset({"/health", *page.PATHS})
 _MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/knowledge")
 _BEARER = "bearer "
 # Looks at the table of keys at once. Threads of their own: those of handlers may all be busy with answers.

@@ -48,6 +48,8 @@ class NewMemory(Body):
 
     question: str = Field(default="", max_length=LONGEST_TEXT)
     answer: str = Field(default="", max_length=LONGEST_TEXT)
+    # When it was said, in unix seconds, for what is older than this request; now.
+    timestamp: int | None = Field(default=None, ge=0)
 
 
 class MemoryChange(Body):
@@ -78,8 +80,13 @@ class Own:
     def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
         state: Gated = request.app.state.shepherd
         self._state, self._memory = state, state.memory
-        self._caller = caller_of(request, user)
-        self.user = self._caller.user_id
+        self.caller = caller_of(request, user)
+        self.user = self.caller.user_id
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether anything would be kept for this caller."""
+        return self._memory is not None and self._state.is_writable and not self.caller.is_nobody
 
     @property
     def memory(self) -> Memory:
@@ -92,7 +99,7 @@ class Own:
     def writable(self) -> Memory:
         """To write; refuses where nothing would be kept."""
         memory = self.memory
-        if self._caller.is_nobody:
+        if self.caller.is_nobody:
             raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
         if not self._state.is_writable:
             raise Denied(503, "memory_read_only", "this server may only read its memory")
@@ -115,7 +122,7 @@ def list_memories(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict
 def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
     """Remembers something; an identical memory is left as it is and comes back."""
     memory = own.writable
-    memory_id = memory.store_memory(new.question, new.answer, own.user)
+    memory_id = memory.store_memory(new.question, new.answer, own.user, timestamp=new.timestamp)
     return _memory(own, memory_id or 0)
 
 
@@ -163,9 +170,12 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 
 
 @router.get("/facts")
-def list_facts(own: OwnMemory) -> dict[str, Any]:
-    """All facts, in the order of their keys."""
-    return {"data": [asdict(fact) for fact in own.memory.get_all_facts(own.user)]}
+def list_facts(own: OwnMemory, history: bool = False) -> dict[str, Any]:
+    """All facts, in the order of their keys; with `history` also every change, of forgotten ones too."""
+    facts: dict[str, Any] = {"data": [asdict(fact) for fact in own.memory.get_all_facts(own.user)]}
+    if history:
+        facts["history"] = [asdict(change) for change in own.memory.fact_history(None, own.user)]
+    return facts
 
 
 @router.get("/facts/{key:path}")

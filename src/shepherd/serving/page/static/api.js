@@ -1,0 +1,112 @@
+// Requests to this server, and its refusals in words that say what to do.
+//
+// The key is kept in sessionStorage: of this tab, this origin and no longer than the tab. A cookie would be sent
+// along with every request, those of other pages among them, and to every other port of this machine. That a
+// script could read the key is what the page's policy is for: none runs here but this server's own.
+
+const KEY = "shepherd.key";
+const USER = "shepherd.user";
+
+/** What the server did not do, said to a person. `status` 0: it was not reached. */
+export class Refused extends Error {
+  constructor(message, status, code) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const session = {
+  get key() {
+    return sessionStorage.getItem(KEY) ?? "";
+  },
+  set key(value) {
+    keep(KEY, value);
+  },
+  /** Whose memory: one of the key owner's users, or "" for the owner himself. */
+  get user() {
+    return sessionStorage.getItem(USER) ?? "";
+  },
+  set user(value) {
+    keep(USER, value);
+  },
+};
+
+function keep(name, value) {
+  if (value) sessionStorage.setItem(name, value);
+  else sessionStorage.removeItem(name);
+}
+
+export const get = (path, query) => asked("GET", path, { query });
+export const post = (path, body) => asked("POST", path, { body: body ?? {} });
+export const put = (path, body) => asked("PUT", path, { body });
+export const patch = (path, body) => asked("PATCH", path, { body });
+export const remove = (path) => asked("DELETE", path);
+
+/** The answer's JSON. Raises Refused. */
+async function asked(method, path, { query = {}, body } = {}) {
+  const response = await reached(method, path, { query, body });
+  const told = read(await response.text());
+  if (!response.ok || told === null) throw refusal(response, told);
+  return told;
+}
+
+/**
+ * JSON, with ids that are too large for JavaScript's numbers as strings: a memory's is its user's number << 40.
+ * Inside a string of JSON no quote stands without a backslash, so that the pattern fits keys alone.
+ */
+function read(text) {
+  try {
+    return JSON.parse(text.replace(/"id":\s*(\d{16,})/g, '"id":"$1"'));
+  } catch {
+    return null;
+  }
+}
+
+/** The answer as text: the figures of /metrics. Raises Refused. */
+export async function getText(path) {
+  const response = await reached("GET", path, {});
+  if (!response.ok) throw refusal(response, read(await response.text()));
+  return response.text();
+}
+
+async function reached(method, path, { query = {}, body }) {
+  const parameters = new URLSearchParams(query);
+  if (session.user) parameters.set("user", session.user);
+  const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const asks = parameters.toString();
+  try {
+    return await fetch(asks ? `${path}?${asks}` : path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+    });
+  } catch {
+    throw new Refused(
+      "The server does not answer. Look whether “shepherd serve” still runs, then try again.", 0, "unreachable",
+    );
+  }
+}
+
+const ADVICE = {
+  insufficient_scope:
+    "This key may not do that. “shepherd apikey create --owner NAME” makes one that may look into the memory.",
+  not_found: "It is not there any more: something else has removed it. Reload the page to see what is there.",
+  no_memory: "This server runs without memory. Start it without --nomemory to see one.",
+  memory_read_only: "This server may only read its memory, so nothing can be changed here.",
+  no_user: "Nothing is kept for nobody. Say whose memory this is, at the top of the page.",
+  memory_busy: "The memory is busy. Wait a moment and try again.",
+  too_many_requests: "This key asks too much at once. Wait a moment and try again.",
+  overloaded: "The server has too much to do. Wait a moment and try again.",
+  request_too_large: "This text is too long for the server; the setting server_max_body_mb says how much it takes.",
+};
+
+function refusal(response, told) {
+  const error = told?.error ?? {};
+  const code = error.code ?? "";
+  const said = error.message ? `The server says: ${error.message}.` : `The server answered ${response.status}.`;
+  return new Refused(ADVICE[code] ?? said, response.status, code);
+}

@@ -1,0 +1,157 @@
+// The frame: who is here, which view is shown, light or dark. Views come from modules of their own.
+
+import { Refused, get, session } from "./api.js";
+import { fill, h } from "./dom.js";
+import { icon } from "./icons.js";
+import { askKey, askUser } from "./login.js";
+import { hush, inWords, leave } from "./notice.js";
+import { themeButton } from "./theme.js";
+import * as facts from "./view_facts.js";
+import * as knowledge from "./view_knowledge.js";
+import * as learning from "./view_learning.js";
+import * as memories from "./view_memories.js";
+import * as statistics from "./view_statistics.js";
+import * as why from "./view_why.js";
+
+// Name in the address, label, and what shows it.
+const VIEWS = [
+  ["memories", "Memories", memories],
+  ["facts", "Facts", facts],
+  ["knowledge", "Knowledge", knowledge],
+  ["why", "Why", why],
+  ["learning", "Learning", learning],
+  ["statistics", "Statistics", statistics],
+];
+
+const main = document.getElementById("view");
+let leaveView = () => {};
+let shown = 0;
+
+/** Where the address points to: the view, and what it is to show. */
+function place() {
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  const view = VIEWS.find(([known]) => known === name);
+  return view ? { view, rest: rest.map(decoded) } : { view: VIEWS[0], rest: [] };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
+}
+
+/** Find out who asks, then show the view; or ask for the key, or for the user. */
+async function start() {
+  try {
+    const who = await known();
+    drawFrame(who);
+    if (who.user) await showView();
+    else askUser(main, who, start);
+  } catch (error) {
+    if (isUnknownKey(error)) signIn();
+    else failed(error, start);
+  }
+}
+
+async function known() {
+  const who = await get("/v1/memory/user");
+  if (who.user || !who.suggested || session.user) return who;
+  session.user = who.suggested;
+  return get("/v1/memory/user");
+}
+
+function isUnknownKey(error) {
+  return error instanceof Refused && error.status === 401;
+}
+
+function signIn() {
+  const wasIn = Boolean(session.key);
+  session.key = "";
+  drawFrame(null);
+  askKey(main, start, wasIn);
+}
+
+async function showView() {
+  shown += 1;
+  const turn = shown;
+  const {
+    view: [name, label, view],
+    rest,
+  } = place();
+  leaveView();
+  leaveView = () => {};
+  leave();
+  markView(name);
+  document.title = `${label} · Shepherd`;
+  const root = h("div", { class: `view view-${name}` });
+  try {
+    fill(main, root);
+    main.setAttribute("aria-busy", "true");
+    const left = await view.show(root, rest);
+    if (turn === shown) leaveView = left ?? leaveView;
+    else left?.();
+  } catch (error) {
+    if (turn !== shown) return;
+    if (isUnknownKey(error)) signIn();
+    else failed(error, showView);
+  } finally {
+    if (turn === shown) main.removeAttribute("aria-busy");
+  }
+}
+
+function failed(error, again) {
+  const button = h("button", { type: "button", on: { click: again } }, "Try again");
+  fill(main, h("div", { class: "empty", role: "alert" }, h("p", {}, inWords(error)), button));
+}
+
+// ---- the frame
+
+function drawFrame(who) {
+  const links = VIEWS.map(([name, label]) =>
+    h("li", {}, h("a", { href: `#/${name}`, "data-view": name }, icon(name), h("span", {}, label))),
+  );
+  fill(document.getElementById("nav"), who?.user ? h("ul", {}, links) : null);
+  fill(document.getElementById("controls"), who?.user ? userControls(who) : null, themeButton());
+}
+
+function userControls(who) {
+  const change = h("button", { type: "button", class: "quiet user", title: "Show another user's memory" });
+  fill(change, "Memory of ", h("bdi", {}, who.user));
+  change.addEventListener("click", () => {
+    hush();
+    leaveView();
+    leaveView = () => {};
+    shown += 1;
+    markView("");
+    askUser(main, who, start);
+  });
+  const note = who.is_writable ? null : h("p", { class: "hint" }, "This memory can only be read.");
+  const out = h("button", { type: "button", class: "quiet" }, "Sign out");
+  out.addEventListener("click", () => {
+    hush();
+    session.key = session.user = "";
+    start();
+  });
+  return [change, note, session.key ? out : null];
+}
+
+function markView(name) {
+  for (const link of document.querySelectorAll("#nav a")) {
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+addEventListener("hashchange", async () => {
+  await showView();
+  // As after a click on a link to another page: the keyboard goes on at its beginning.
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+start();

@@ -1,0 +1,85 @@
+// Who is here: the key, where the server asks for one, and whose memory is to be shown.
+
+import { get, session } from "./api.js";
+import { field, fill, h } from "./dom.js";
+import { attempt, inWords } from "./notice.js";
+
+/** Ask for the key, until the server knows it. */
+export function askKey(main, done, wasIn) {
+  const input = h("input", {
+    type: "password",
+    autocomplete: "current-password",
+    spellcheck: "false",
+    required: true,
+    name: "key",
+  });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const button = h("button", { type: "submit", class: "primary" }, "Sign in");
+  const form = h(
+    "form",
+    { class: "card sign-in" },
+    h("h1", {}, wasIn ? "Sign in again" : "Sign in"),
+    wasIn ? h("p", {}, "The server does not take the key any more: it was revoked, or is another server's.") : null,
+    field("Your API key", input, "It stays in this tab and is gone when you close it."),
+    problem,
+    h("div", { class: "actions" }, button),
+    h(
+      "details",
+      {},
+      h("summary", {}, "I have no key"),
+      h("p", {}, "Whoever runs this server makes one:"),
+      h("pre", { tabindex: "0" }, "shepherd apikey create --owner YOUR-NAME"),
+    ),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(button, () => tryKey(input, problem, done));
+  });
+  fill(main, form);
+  input.focus();
+}
+
+async function tryKey(input, problem, done) {
+  session.key = input.value.trim();
+  try {
+    await get("/v1/memory/user");
+  } catch (error) {
+    session.key = "";
+    problem.textContent =
+      error.status === 401 ? "The server does not know this key. Copy all of it, from shepherd_ on." : inWords(error);
+    input.select();
+    return;
+  }
+  done();
+}
+
+/** Ask whose memory is to be shown. */
+export function askUser(main, who, done) {
+  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", name: "user", dir: "auto" });
+  input.value = session.user;
+  const owned = who.owner
+    ? [
+        "The key is that of ",
+        h("bdi", {}, who.owner),
+        ". Leave the field empty for that memory, or name one of its own users, such as an application's.",
+      ]
+    : [
+        "As a request's field “user” names it. ",
+        who.suggested ? ["The terminal keeps the memory of ", h("bdi", {}, who.suggested), "."] : "Leave it empty for the server's own.",
+      ];
+  const form = h(
+    "form",
+    { class: "card sign-in" },
+    h("h1", {}, "Whose memory?"),
+    h("p", {}, owned),
+    field("User", input),
+    h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Show it")),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    session.user = input.value;
+    done();
+  });
+  fill(main, form);
+  input.focus();
+}

@@ -1,0 +1,117 @@
+// One memory, with all that can be done to it.
+
+import { patch, post, remove } from "./api.js";
+import { area, field, fill, h, longWords, newId, words } from "./dom.js";
+import { ago, beginning, iso, moment, origin, percent } from "./format.js";
+import { icon } from "./icons.js";
+import { attempt, offerUndo, say } from "./notice.js";
+
+/** An element that shows a memory and follows its changes. */
+export function memoryCard(record) {
+  const card = h("article", { class: "card memory" });
+  draw(card, record);
+  return card;
+}
+
+function draw(card, record) {
+  const id = newId("memory");
+  card.setAttribute("aria-labelledby", id);
+  card.classList.toggle("pinned", record.pinned);
+  fill(
+    card,
+    h("h2", { class: "question" }, words(record.question || beginning(record.answer, 60), { id })),
+    record.question ? longWords(record.answer, { class: "answer" }) : null,
+    h("div", { class: "foot" }, meta(record), actions(card, record, id)),
+  );
+}
+
+function meta(record) {
+  const parts = [
+    h("time", { datetime: iso(record.timestamp), title: moment(record.timestamp) }, ago(record.timestamp)),
+    record.source ? h("span", {}, origin(record.source)) : null,
+    record.pinned ? h("span", { class: "mark" }, "pinned") : null,
+    record.relevance === undefined ? null : relevance(record.relevance),
+  ];
+  return h("p", { class: "meta" }, parts);
+}
+
+/** How well it fits, as a bar and in words. */
+export function relevance(share) {
+  const level = h("span", { class: "level" });
+  level.style.width = `${Math.round(share * 100)}%`;
+  return h("span", { class: "relevance" }, h("span", { class: "track", "aria-hidden": "true" }, level), `fits ${percent(share)}`);
+}
+
+function actions(card, record, id) {
+  const button = (name, drawing, label, act) => {
+    const made = h("button", { type: "button", class: "quiet", id: newId(name), "data-act": name }, icon(drawing), label);
+    made.setAttribute("aria-labelledby", `${made.id} ${id}`);
+    made.addEventListener("click", () => act(made));
+    return made;
+  };
+  return h(
+    "div",
+    { class: "actions" },
+    button("pin", "pin", record.pinned ? "Unpin" : "Pin", (made) => pin(card, record, made)),
+    button("edit", "edit", "Edit", () => edit(card, record)),
+    button("forget", "forget", "Forget", (made) => forget(card, record, made)),
+  );
+}
+
+function redrawn(card, record, act) {
+  draw(card, record);
+  card.querySelector(`[data-act=${act}]`)?.focus();
+}
+
+async function pin(card, record, button) {
+  await attempt(button, async () => {
+    const changed = await patch(`/v1/memory/${record.id}`, { pinned: !record.pinned });
+    redrawn(card, { ...record, ...changed }, "pin");
+    say(changed.pinned ? "Pinned: it stays when older memories make room." : "No longer pinned.");
+  });
+}
+
+function edit(card, record) {
+  const question = area(record.question, { name: "question" });
+  const answer = area(record.answer, { name: "answer" });
+  const save = h("button", { type: "submit", class: "primary" }, "Save");
+  const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
+  const form = h("form", {}, field("Question", question), field("Answer", answer), h("div", { class: "actions" }, save, cancel));
+  const back = () => redrawn(card, record, "edit");
+  cancel.addEventListener("click", back);
+  form.addEventListener("keydown", (event) => event.key === "Escape" && back());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(save, async () => {
+      const changed = await patch(`/v1/memory/${record.id}`, { question: question.value, answer: answer.value });
+      redrawn(card, { ...record, ...changed }, "edit");
+      say("Saved.");
+    });
+  });
+  card.removeAttribute("aria-labelledby");
+  fill(card, form);
+  (record.question ? question : answer).focus();
+}
+
+async function forget(card, record, button) {
+  await attempt(button, async () => {
+    await remove(`/v1/memory/${record.id}`);
+    const [list, next] = [card.parentElement, card.nextElementSibling];
+    card.remove();
+    const undo = async () => {
+      const again = await post("/v1/memory", { question: record.question, answer: record.answer, timestamp: Math.max(record.timestamp, 0) });
+      const kept = record.pinned ? await patch(`/v1/memory/${again.id}`, { pinned: true }) : again;
+      draw(card, { ...record, ...kept });
+      list.insertBefore(card, next?.parentElement === list ? next : null);
+    };
+    offerUndo(`Forgotten: “${beginning(record.question || record.answer, 50)}”`, undo, {
+      after: () => focusNear(card, list, next),
+    });
+  });
+}
+
+/** Where the keyboard goes on when a card is gone or back. */
+function focusNear(card, list, next) {
+  const near = [card, next, list?.lastElementChild].find((element) => element?.isConnected);
+  (near?.querySelector("[data-act=forget]") ?? document.getElementById("view")).focus();
+}

@@ -1,0 +1,110 @@
+// What the page tells: messages that go, changes that can be undone, questions before those that cannot.
+
+import { Refused } from "./api.js";
+import { fill, h } from "./dom.js";
+
+const STAYS_MS = 8000;
+let timer = 0;
+let isUndoable = false;
+
+function place() {
+  return document.getElementById("notices");
+}
+
+/** Say something. It goes by itself. */
+export function say(text) {
+  clearTimeout(timer);
+  isUndoable = false;
+  fill(place(), h("div", { class: "notice" }, h("p", {}, text)));
+  timer = setTimeout(hush, STAYS_MS);
+}
+
+/** Say what went wrong; stays until it is read. */
+export function complain(error) {
+  clearTimeout(timer);
+  isUndoable = false;
+  const close = h("button", { type: "button", class: "quiet", on: { click: hush } }, "Close");
+  fill(place(), h("div", { class: "notice bad" }, h("p", {}, inWords(error)), close));
+}
+
+/** An error as a person reads it. */
+export function inWords(error) {
+  if (error instanceof Refused) return error.message;
+  console.error(error);
+  return "Something is wrong with this page. Reload it; if that does not help, tell Shepherd's developers.";
+}
+
+/** Say what was done, with a button that undoes it; stays until something else is done. */
+export function offerUndo(text, undo, { after = () => {} } = {}) {
+  clearTimeout(timer);
+  isUndoable = true;
+  const button = h("button", { type: "button" }, "Undo");
+  button.addEventListener("click", async () => {
+    if (await attempt(button, undo)) hush();
+    after();
+  });
+  const close = () => {
+    hush();
+    after();
+  };
+  const dismiss = h("button", { type: "button", class: "quiet", on: { click: close } }, "Close");
+  fill(place(), h("div", { class: "notice" }, h("p", {}, text), button, dismiss));
+  button.focus({ preventScroll: true });
+}
+
+/** Take away what is said. */
+export function hush() {
+  clearTimeout(timer);
+  isUndoable = false;
+  fill(place());
+}
+
+/** Take away what only made sense in the view that is left; an undo stays. */
+export function leave() {
+  if (!isUndoable) hush();
+}
+
+/** Ask before something that cannot be undone; whether it is wanted. */
+export function confirmed(title, text, action) {
+  return new Promise((resolve) => {
+    const no = h("button", { type: "button", autofocus: true }, "Cancel");
+    const yes = h("button", { type: "button", class: "danger" }, action);
+    const dialog = h(
+      "dialog",
+      { "aria-labelledby": "question-title", "aria-describedby": "question-text" },
+      h("h2", { id: "question-title" }, title),
+      h("p", { id: "question-text" }, text),
+      h("div", { class: "actions" }, no, yes),
+    );
+    let answer = false;
+    no.addEventListener("click", () => dialog.close());
+    yes.addEventListener("click", () => {
+      answer = true;
+      dialog.close();
+    });
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(answer);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/**
+ * Run what a button does; what goes wrong is told, and the button rests meanwhile. It is not disabled: that
+ * would take the keyboard's focus away.
+ */
+export async function attempt(button, work) {
+  if (button.getAttribute("aria-disabled") === "true") return false;
+  button.setAttribute("aria-disabled", "true");
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    complain(error);
+    return false;
+  } finally {
+    button.removeAttribute("aria-disabled");
+  }
+}

@@ -1,0 +1,107 @@
+// Figures and plots, drawn as SVG; each has its numbers as a table, for those who do not see it.
+
+import { h, newId, svg } from "./dom.js";
+
+// In the plot's own units, of which a letter has eleven in height: fewer of them on a narrow screen.
+const WIDTH = matchMedia("(max-width: 40rem)").matches ? 340 : 640;
+const LABEL_WIDTH = 100;
+const HEIGHT = 180;
+const LEFT = 44;
+const BOTTOM = 24;
+const TOP = 10;
+
+/** Figures with their names below: a list of [name, value]. */
+export function tiles(figures) {
+  return h(
+    "dl",
+    { class: "tiles" },
+    figures.map(([name, value]) => h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, value))),
+  );
+}
+
+/**
+ * Bars, one for each of `points` ({label, value}), under a title. `format` writes a value; `says` is the plot in
+ * one sentence. As many labels as there is room for are written below.
+ */
+export function bars(title, points, { format = String, says = "", unit = "" } = {}) {
+  const most = ceiling(Math.max(...points.map((point) => point.value), 0));
+  const step = (WIDTH - LEFT) / points.length;
+  const width = Math.max(Math.min(step * 0.78, 48), 1);
+  const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
+  const drawn = points.map((point, i) => {
+    const x = LEFT + step * i + (step - width) / 2;
+    const top = point.value ? Math.min(y(point.value), y(0) - 1.5) : y(0);
+    return svg(
+      "rect",
+      { x, y: top, width, height: y(0) - top, rx: Math.min(3, width / 3), class: "bar-value" },
+      svg("title", {}, `${point.label}: ${format(point.value)}`),
+    );
+  });
+  const every = Math.ceil(LABEL_WIDTH / step);
+  const labels = points.map((point, i) =>
+    i % every ? null : svg("text", { x: LEFT + step * (i + 0.5), y: HEIGHT - 6, class: "tick", "text-anchor": "middle" }, point.label),
+  );
+  const grid = [0, most / 2, most].map((value) => [
+    svg("line", { x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value), class: "grid" }),
+    svg("text", { x: LEFT - 8, y: y(value) + 4, class: "tick", "text-anchor": "end" }, format(value)),
+  ]);
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "plot", "aria-label": `${title}. ${says}` },
+    grid,
+    drawn,
+    labels,
+  );
+  return figure(title, picture, points, format, unit);
+}
+
+/** One bar that is cut into parts, with its legend: parts are {label, value}. */
+export function shares(title, parts, { format = String, unit = "" } = {}) {
+  const total = parts.reduce((sum, part) => sum + part.value, 0);
+  let x = 0;
+  const drawn = parts.map((part, i) => {
+    const width = total ? (WIDTH * part.value) / total : 0;
+    const made = svg("rect", { x, y: 0, width: Math.max(width - 2, 0), height: 20, rx: 3, class: `share share-${i}` });
+    x += width;
+    return made;
+  });
+  const says = parts.map((part) => `${part.label}: ${format(part.value)}`).join(", ");
+  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} 20`, role: "img", class: "plot flat", "aria-label": `${title}. ${says}`, preserveAspectRatio: "none" }, drawn);
+  const legend = h(
+    "ul",
+    { class: "legend" },
+    parts.map((part, i) => h("li", {}, h("span", { class: `dot share-${i}`, "aria-hidden": "true" }), `${part.label} `, h("b", {}, format(part.value)))),
+  );
+  return figure(title, [picture, legend], parts, format, unit);
+}
+
+function figure(title, picture, points, format, unit) {
+  const id = newId("plot");
+  return h(
+    "section",
+    { class: "card figure", "aria-labelledby": id },
+    h("h2", { id }, title),
+    picture,
+    h("details", {}, h("summary", {}, "As a table"), table(title, points, format, unit)),
+  );
+}
+
+function table(title, points, format, unit) {
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), h("th", { scope: "col" }, unit || "Value"))),
+      h("tbody", {}, points.map((point) => h("tr", {}, h("th", { scope: "row" }, point.label), h("td", {}, format(point.value))))),
+    ),
+  );
+}
+
+/** The next round number, which the highest bar fits under. */
+function ceiling(value) {
+  if (value <= 2) return 2;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 4, 5, 6, 8, 10].map((n) => n * power).find((n) => n >= value);
+}

@@ -1,0 +1,197 @@
+// Facts: what is known for sure, what it was before, and what was forgotten.
+
+import { get, put, remove } from "./api.js";
+import { area, empty, field, fill, h, longWords, newId, words } from "./dom.js";
+import { ago, beginning, count, iso, moment, origin } from "./format.js";
+import { icon } from "./icons.js";
+import { attempt, offerUndo, say } from "./notice.js";
+
+export async function show(root) {
+  const list = h("div", { class: "list" });
+  const view = { list, gone: h("div", {}), summary: h("p", { class: "summary", role: "status" }) };
+  fill(root, h("div", { class: "heading" }, h("h1", {}, "Facts"), addButton(view)), view.summary, list, view.gone);
+  await load(view);
+}
+
+async function load(view) {
+  const told = await get("/v1/facts", { history: true });
+  const past = historyByKey(told.history);
+  view.summary.textContent = told.data.length
+    ? `${count(told.data.length, "fact")}, which every message may have beside it`
+    : "";
+  fill(view.list, told.data.length ? told.data.map((fact) => factCard(view, fact, past)) : nothing());
+  const known = new Set(told.data.map((fact) => fact.key));
+  fill(view.gone, forgotten(view, [...past].filter(([key]) => !known.has(key))));
+}
+
+function nothing() {
+  return empty(
+    "No facts yet.",
+    "A fact is a name and a value, such as location and Texas. Shepherd learns them from what you say; “Add a fact” tells it one.",
+  );
+}
+
+/** Changes by key, the newest first; keys by the newest change. */
+function historyByKey(changes) {
+  const past = new Map();
+  for (const change of changes.toReversed()) {
+    if (!past.has(change.key)) past.set(change.key, []);
+    past.get(change.key).push(change);
+  }
+  return past;
+}
+
+function url(key) {
+  return `/v1/facts/${encodeURIComponent(key)}`;
+}
+
+// ---- one fact
+
+function factCard(view, fact, past) {
+  const card = h("article", { class: "card fact" });
+  drawFact(view, card, fact, past.get(fact.key) ?? []);
+  return card;
+}
+
+function drawFact(view, card, fact, changes) {
+  const id = newId("fact");
+  card.setAttribute("aria-labelledby", id);
+  fill(
+    card,
+    h("h2", { class: "key" }, words(fact.key, { id })),
+    longWords(fact.value, { class: "value" }),
+    h(
+      "div",
+      { class: "foot" },
+      h("p", { class: "meta" }, h("time", { datetime: iso(fact.updated_at), title: moment(fact.updated_at) }, ago(fact.updated_at)), changes[0]?.source ? h("span", {}, origin(changes[0].source)) : null),
+      h(
+        "div",
+        { class: "actions" },
+        factButton("edit", "Edit", id, () => editFact(view, card, fact, changes)),
+        factButton("forget", "Forget", id, (made) => forgetFact(view, fact, made)),
+      ),
+    ),
+    changes.length > 1 ? past(changes.slice(1), `${count(changes.length - 1, "earlier value")}`) : null,
+  );
+}
+
+function factButton(name, label, id, act) {
+  const made = h("button", { type: "button", class: "quiet", id: newId(name), "data-act": name }, icon(name), label);
+  made.setAttribute("aria-labelledby", `${made.id} ${id}`);
+  made.addEventListener("click", () => act(made));
+  return made;
+}
+
+function past(changes, label) {
+  const entries = changes.map((change) =>
+    h(
+      "li",
+      {},
+      change.value === null ? h("em", {}, "forgotten") : words(change.value),
+      h("span", { class: "meta" }, h("time", { datetime: iso(change.changed_at) }, moment(change.changed_at)), change.source ? h("span", {}, origin(change.source)) : null),
+    ),
+  );
+  return h("details", { class: "past" }, h("summary", {}, label), h("ol", { class: "timeline" }, entries));
+}
+
+function editFact(view, card, fact, changes) {
+  const value = area(fact.value, { name: "value" });
+  const save = h("button", { type: "submit", class: "primary" }, "Save");
+  const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
+  const form = h("form", {}, h("h2", { class: "key" }, words(fact.key)), field("Value", value), h("div", { class: "actions" }, save, cancel));
+  const back = () => {
+    drawFact(view, card, fact, changes);
+    card.querySelector("[data-act=edit]").focus();
+  };
+  cancel.addEventListener("click", back);
+  form.addEventListener("keydown", (event) => event.key === "Escape" && back());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(save, async () => {
+      await put(url(fact.key), { value: value.value });
+      await load(view);
+      focusFact(view, fact.key, "edit");
+      say("Saved. What it was before stays in its history.");
+    });
+  });
+  card.removeAttribute("aria-labelledby");
+  fill(card, form);
+  value.focus();
+}
+
+async function forgetFact(view, fact, button) {
+  await attempt(button, async () => {
+    await remove(url(fact.key));
+    await load(view);
+    const undo = () => put(url(fact.key), { value: fact.value });
+    offerUndo(`Forgotten: ${beginning(fact.key, 50)}`, undo, {
+      after: async () => {
+        if (!view.list.isConnected) return;
+        await load(view);
+        focusFact(view, fact.key, "forget");
+      },
+    });
+  });
+}
+
+function focusFact(view, key, act) {
+  const cards = [...view.list.querySelectorAll(".fact")];
+  const card = cards.find((one) => one.querySelector(".key").textContent === key) ?? cards[0];
+  (card?.querySelector(`[data-act=${act}]`) ?? document.getElementById("view")).focus();
+}
+
+// ---- those that are gone, and new ones
+
+function forgotten(view, gone) {
+  if (!gone.length) return null;
+  const entries = gone.map(([key, changes]) => {
+    const last = changes.find((change) => change.value !== null);
+    const again = h("button", { type: "button", class: "quiet" }, "Know it again");
+    again.addEventListener("click", () =>
+      attempt(again, async () => {
+        await put(url(key), { value: last.value });
+        await load(view);
+        focusFact(view, key, "edit");
+        say("It is a fact again.");
+      }),
+    );
+    return h("li", {}, h("div", { class: "row" }, words(key, { class: "key" }), last ? again : null), past(changes, "What it was"));
+  });
+  return h("details", { class: "gone" }, h("summary", {}, `${count(gone.length, "forgotten fact")}`), h("ul", { class: "plain" }, entries));
+}
+
+function addButton(view) {
+  const button = h("button", { type: "button" }, "Add a fact");
+  button.addEventListener("click", () => {
+    if (document.getElementById("new-fact")) return;
+    const key = h("input", { type: "text", name: "key", required: true, autocomplete: "off", dir: "auto" });
+    const value = area("", { name: "value", required: true });
+    const save = h("button", { type: "submit", class: "primary" }, "Keep it");
+    const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
+    const form = h(
+      "form",
+      { class: "card", id: "new-fact", "aria-label": "A new fact" },
+      field("Name", key, "One or two words, such as favourite_colour. A name that is there already gets the new value."),
+      field("Value", value),
+      h("div", { class: "actions" }, save, cancel),
+    );
+    const close = () => {
+      form.remove();
+      button.focus();
+    };
+    cancel.addEventListener("click", close);
+    form.addEventListener("keydown", (event) => event.key === "Escape" && close());
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      attempt(save, async () => {
+        await put(url(key.value.trim()), { value: value.value });
+        close();
+        await load(view);
+        say("It is kept.");
+      });
+    });
+    view.list.before(form);
+    key.focus();
+  });
+  return button;
+}

@@ -1,0 +1,116 @@
+// Statistics: how much is remembered, when it came, what is used; and what the server did.
+
+import { get, getText } from "./api.js";
+import { empty, fill, h, words } from "./dom.js";
+import { ago, beginning, bytes, count, date, duration, integer, percent, short } from "./format.js";
+import { readMetrics } from "./metrics.js";
+import { bars, shares, tiles } from "./plots.js";
+
+const DAY_S = 86400;
+const MOST_BARS = 32;
+// Widths of a bar in days: the first that needs few enough bars.
+const WIDTHS = [[1, "day"], [7, "week"], [30, "30 days"], [91, "quarter"], [365, "year"], [3650, "decade"], [36500, "century"]];
+
+export async function show(root) {
+  const stats = await get("/v1/memory/stats");
+  const told = await serverFigures();
+  fill(
+    root,
+    h("div", { class: "heading" }, h("h1", {}, "Statistics")),
+    tiles([
+      ["Memories", integer(stats.memories)],
+      ["Pinned", integer(stats.pinned)],
+      ["Facts", integer(stats.facts)],
+      ["Nodes of knowledge", integer(stats.nodes)],
+      ["Conversations", integer(stats.conversations)],
+    ]),
+    stats.memories ? memoriesOverTime(stats) : empty("No memories yet.", "When there are some, this shows when they came and which are used."),
+    stats.memories ? mostRecalled(stats.most_recalled) : null,
+    stats.database ? storage(stats.database) : null,
+    told ? serverPlots(told) : null,
+  );
+}
+
+/** What /metrics says, for keys that may see it. */
+async function serverFigures() {
+  try {
+    return readMetrics(await getText("/metrics"));
+  } catch (error) {
+    if (error.status === 403) return null;
+    throw error;
+  }
+}
+
+// ---- one's own
+
+function memoriesOverTime({ per_day: days, memories }) {
+  const [first, last] = [days[0].day, days.at(-1).day];
+  const span = last - first + 1;
+  const [width, name] = WIDTHS.find(([length]) => span / length <= MOST_BARS) ?? [Math.ceil(span / MOST_BARS), "age"];
+  const n = Math.max(Math.ceil(span / width), 1);
+  const counts = new Array(n).fill(0);
+  for (const { day, memories: here } of days) counts[Math.floor((day - first) / width)] += here;
+  const points = counts.map((value, i) => ({ label: date((first + i * width) * DAY_S + DAY_S / 2), value }));
+  const says = `${count(memories, "memory", "memories")} between ${points[0].label} and ${date(last * DAY_S + DAY_S / 2)}.`;
+  return bars(`Memories per ${name}`, points, { format: integer, says, unit: "Memories" });
+}
+
+function mostRecalled(recalled) {
+  const entries = recalled.map((record) =>
+    h(
+      "li",
+      {},
+      h("a", { href: `#/memories/${record.id}` }, words(beginning(record.question || record.answer, 80))),
+      h("span", { class: "meta" }, h("span", {}, count(record.recalls, "time")), h("span", {}, `last ${ago(record.recalled_at)}`)),
+    ),
+  );
+  const nothing = h("p", { class: "hint" }, "None was put into a message yet, as far as that is written down.");
+  return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? h("ol", { class: "ranking" }, entries) : nothing);
+}
+
+function storage({ used_bytes: used, limit_bytes: limit }) {
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, "Room"),
+    h("p", {}, `${bytes(used)} of ${bytes(limit)} are in use, by all users together. When it is full, the oldest memories that are not pinned make room.`),
+  );
+}
+
+// ---- the server's, since it started
+
+function serverPlots(metrics) {
+  const tokens = metrics.byLabel("shepherd_tokens_total", "kind");
+  const recall = metrics.histogram("shepherd_recall_seconds");
+  const made = [];
+  if (recall.total) {
+    const middle = recall.quantile(0.5);
+    made.push(
+      bars(
+        "Time of a recall",
+        recall.buckets.map(({ upTo, n }) => ({ label: upTo === Infinity ? "more" : `≤ ${duration(upTo * 1e6)}`, value: n })),
+        { format: integer, says: `Half of ${count(recall.total, "recall")} took ${duration(middle * 1e6)} or less.`, unit: "Recalls" },
+      ),
+    );
+  }
+  const read = (tokens.reused ?? 0) + (tokens.decoded ?? 0);
+  if (read) {
+    made.push(
+      shares(
+        `Tokens of the prompts: ${percent((tokens.reused ?? 0) / read)} were in the cache`,
+        [
+          { label: "from the cache", value: tokens.reused ?? 0 },
+          { label: "read anew", value: tokens.decoded ?? 0 },
+          { label: "written as answers", value: tokens.generated ?? 0 },
+        ],
+        { format: short, unit: "Tokens" },
+      ),
+    );
+  }
+  const started = metrics.value("shepherd_start_time_seconds");
+  return [
+    h("h2", { class: "part" }, "This server"),
+    h("p", { class: "summary" }, `Everybody's requests together, since it was started ${ago(started)}.`),
+    made.length ? made : h("p", { class: "hint" }, "It has answered nobody yet."),
+  ];
+}

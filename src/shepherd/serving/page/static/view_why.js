@@ -1,0 +1,84 @@
+// Why did it say that: for each message, what memory put beside it, from where, and how well it fitted.
+
+import { get } from "./api.js";
+import { empty, fill, h, longWords, newId, words } from "./dom.js";
+import { ago, beginning, count, duration, iso, moment, origin } from "./format.js";
+import { relevance } from "./memory_card.js";
+
+const CONVERSATIONS = 100;
+
+export async function show(root, [session]) {
+  if (session) await showConversation(root, session);
+  else await showConversations(root);
+}
+
+async function showConversations(root) {
+  const { data } = await get("/v1/trace", { limit: CONVERSATIONS });
+  const entries = data.map((one) =>
+    h(
+      "li",
+      { class: "card" },
+      h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, `Conversation of ${moment(one.created_at)}`),
+      h("p", { class: "meta" }, h("span", {}, count(one.n_messages, "message")), h("span", {}, `last ${ago(one.updated_at)}`), one.model ? h("span", {}, words(one.model)) : null),
+    ),
+  );
+  fill(
+    root,
+    h("div", { class: "heading" }, h("h1", {}, "Why did it say that?")),
+    h("p", { class: "lead" }, "Choose a conversation to see what was put beside each of your messages before the model read it."),
+    data.length
+      ? h("ul", { class: "list plain" }, entries)
+      : empty("No conversations yet.", "Once you have talked with Shepherd, this shows what it recalled for every answer."),
+  );
+}
+
+async function showConversation(root, session) {
+  const { data } = await get(`/v1/trace/${encodeURIComponent(session)}`);
+  fill(
+    root,
+    h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("a", { href: "#/why" }, "All conversations")),
+    data.length ? data.map(turn) : empty("Nobody said anything here.", "Only messages of users have something put beside them."),
+  );
+}
+
+function turn(message) {
+  const id = newId("message");
+  return h(
+    "article",
+    { class: "card turn", "aria-labelledby": id },
+    h("h2", { class: "question", id }, words(beginning(message.text, 120))),
+    message.text.trim() === beginning(message.text, 120) ? null : longWords(message.text, { class: "said" }),
+    h("p", { class: "meta" }, h("time", { datetime: iso(message.created_at), title: moment(message.created_at) }, moment(message.created_at)), message.keywords.length ? h("span", {}, "looked for ", message.keywords.map((word, i) => [i ? ", " : "", words(word)])) : null, message.recall_us ? h("span", {}, `in ${duration(message.recall_us)}`) : null),
+    message.tail ? added(message) : h("p", { class: "hint" }, "Nothing was put beside it: no fact is known, and no memory fitted well enough (the setting rag_relevance_threshold)."),
+  );
+}
+
+function added(message) {
+  return [
+    message.facts.length ? block("Facts", h("dl", { class: "facts" }, message.facts.map((fact) => h("div", {}, h("dt", {}, words(fact.key)), h("dd", {}, words(fact.value)))))) : null,
+    message.memories.length ? block("Memories, the best first", h("ol", { class: "found" }, message.memories.map(found))) : null,
+    h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, message.tail)),
+  ];
+}
+
+function block(title, content) {
+  return h("section", { class: "block" }, h("h3", {}, title), content);
+}
+
+function found(memory) {
+  return h(
+    "li",
+    {},
+    memory.question ? words(memory.question, { class: "asked" }, "p") : null,
+    longWords(memory.answer, { class: "answer" }),
+    h(
+      "p",
+      { class: "meta" },
+      relevance(memory.relevance),
+      h("span", { title: "BM25 of its words times how recent it is: what it was ranked by" }, `score ${memory.score.toPrecision(3)}`),
+      h("span", {}, memory.age_days < 1 ? "of the same day" : `${count(Math.round(memory.age_days), "day")} old then`),
+      memory.source ? h("span", {}, origin(memory.source)) : null,
+      h("a", { href: `#/memories/${memory.id}` }, "edit, pin or forget it"),
+    ),
+  );
+}
