@@ -23,15 +23,25 @@ import sys
 import sysconfig
 import time
 from pathlib import Path
-from typing import Any, Sequence  # noqa: UP035  an old Python must get as far as its message
+from typing import Any, Iterable, Sequence  # noqa: UP035  an old Python must get as far as its message
 
-__all__ = ["ROOT", "SetupError", "add_options", "missing_packages", "prepare", "source_key"]
+__all__ = [
+    "ROOT",
+    "SetupError",
+    "add_options",
+    "missing_packages",
+    "prepare",
+    "source_key",
+    "wished_packages",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 10)
 STAMP = "shepherd-stamp.json"
 LOG = "shepherd-install.log"
 HEARTBEAT_S = 15
+# As Debian, other systems, and Google call it.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 STEP = re.compile(rb" *(Building (?:wheel|editable) for \S+|Installing collected packages)\b")
 COMPILED = re.compile(rb" *(\[ *(?:\d+/\d+|\d+%)\]) ")  # Ninja's and make's way to count
 
@@ -107,21 +117,32 @@ def missing_packages(extras: Sequence[str] = ()) -> dict[str, str]:
     return missing
 
 
+def wished_packages(extras: Sequence[str] = ()) -> dict[str, str]:
+    """What the machine lacks for all tests, as Debian package -> reason; the others run without it."""
+    named = os.environ.get("SHEPHERD_TEST_CHROMIUM") or any(map(shutil.which, BROWSERS))
+    downloaded = any(Path.home().glob(".cache/ms-playwright/chromium*"))
+    if "test" not in extras or named or downloaded:
+        return {}
+    return {"chromium": "no Chromium, without which the tests of the memory page do not run"}
+
+
 def _provide_packages(extras: Sequence[str]) -> None:
+    wished = wished_packages(extras)
+    for package, reason in wished.items():
+        _say(f"missing: {reason} (apt-get install {package}; playwright install chromium)")
+    apt = shutil.which("apt-get")
+    if wished and apt and os.geteuid() == 0:
+        _apt_install(apt, wished)
     missing = missing_packages(extras)
     if not missing:
         return
     for reason in missing.values():
         _say(f"missing: {reason}")
-    apt = shutil.which("apt-get")
     # apt's headers and ensurepip serve Debian's own Python, not one that was built beside it.
     serves = sys.base_prefix == "/usr" or set(missing) <= {"build-essential", "make", "libpq-dev"}
     command = f"apt-get install --yes {' '.join(missing)}"
     if apt and serves and os.geteuid() == 0:
-        _say(command)
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for step in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", *missing]):
-            subprocess.run([apt, *step], env=quiet, stdout=sys.stderr, stdin=subprocess.DEVNULL, check=False)
+        _apt_install(apt, missing)
         importlib.invalidate_caches()
         missing = missing_packages(extras)
         if not missing:
@@ -133,6 +154,13 @@ def _provide_packages(extras: Sequence[str]) -> None:
     else:
         remedy = "install a C and a C++ compiler, Python's headers and its venv module, then start again"
     raise SetupError(remedy)
+
+
+def _apt_install(apt: str, packages: Iterable[str]) -> None:
+    _say(f"apt-get install --yes {' '.join(packages)}")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for step in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", *packages]):
+        subprocess.run([apt, *step], env=quiet, stdout=sys.stderr, stdin=subprocess.DEVNULL, check=False)
 
 
 def _create_venv(venv: Path) -> None:

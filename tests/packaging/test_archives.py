@@ -65,6 +65,15 @@ def test_wheel_has_every_python_file_of_the_package(wheel: Path) -> None:
     assert wanted | {"shepherd/py.typed"} <= files_of_wheel(wheel)
 
 
+def test_wheel_has_every_file_of_the_memory_page(wheel: Path) -> None:
+    page = ROOT / "src/shepherd/serving/page/static"
+
+    wanted = {str(path.relative_to(ROOT / "src")) for path in page.iterdir()}
+
+    assert wanted <= files_of_wheel(wheel)
+    assert "shepherd/serving/page/static/index.html" in wanted
+
+
 def test_wheel_has_nothing_else(wheel: Path) -> None:
     files = files_of_wheel(wheel)
 

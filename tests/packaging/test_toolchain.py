@@ -110,6 +110,19 @@ def test_missing_headers_ask_for_debians_package(monkeypatch: pytest.MonkeyPatch
     assert environment.missing_packages() == {"python3-dev": f"Python.h is not in {tmp_path}/include"}
 
 
+def test_a_browser_is_wished_for_by_the_tests_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SHEPHERD_TEST_CHROMIUM", raising=False)
+
+    assert environment.wished_packages(["postgres"]) == {}
+    assert list(environment.wished_packages(["test"])) == ["chromium"]
+
+    browser = tmp_path / "google-chrome"
+    browser.touch(mode=0o755)
+    assert environment.wished_packages(["test"]) == {}
+
+
 def test_changed_kernel_asks_for_a_new_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     kernel = tmp_path / "src/_native/text.pyx"
     module = tmp_path / "src/shepherd/types.py"
