@@ -2,8 +2,8 @@
 
    Candidates by BM25 and recency first (32, or k), then what their conversations add to them (hot_rescore.c).
 
-   Candidates.  Windows of 4,096 memories from the newest to the oldest: in each, the scores of the postings are added
-   up in the order of the keywords, 2 ns a posting, in sums that stay in the first-level cache.  A posting's score comes
+   Candidates.  Windows of 8,192 memories, or 4,096, from the newest to the oldest: in each, the scores of the postings are
+   added up in the order of the keywords, 2 ns a posting, in sums that stay in the nearest caches.  A posting's score comes
    from a table by length where a list is long.  MaxScore: with P the sum of the most that some keywords can add,
    memories that have no other keyword cannot be among the best once
 
@@ -269,6 +269,16 @@ static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, 
     return status;
 }
 
+/* Where the window below `newest` begins.  Its bound is the recency of its newest memory: half as wide where that would
+   say little about the oldest. */
+static uint32_t window_base(const hot_search *s, int64_t newest, double recency)
+{
+    int64_t base = newest < WINDOW ? 0 : newest - (WINDOW - 1);
+    if (newest >= NARROW && recency_at(s, s->index->newest[base / HOT_BLOCK]) < 0.8 * recency)
+        base = newest - (NARROW - 1);
+    return (uint32_t)base;
+}
+
 static shp_hot_status find_candidates(hot_search *s)
 {
     shp_hot_status status = SHP_HOT_OK;
@@ -283,7 +293,7 @@ static shp_hot_status find_candidates(hot_search *s)
         newest = newest_document(s);
         if (newest < 0)
             break;
-        uint32_t base = newest < WINDOW ? 0 : (uint32_t)(newest - (WINDOW - 1));
+        uint32_t base = window_base(s, newest, recency);
         int n_touched = sum_window(s, base);
         status = offer_waiting(s);
         if (status == SHP_HOT_OK)

@@ -8,7 +8,8 @@
 
 enum {
     MAX_WORDS = 64,                   /* looked up */
-    WINDOW = 4096,                    /* memories scored at a time: 32 KiB of sums */
+    WINDOW = 8192,                    /* memories scored at a time, at most: 64 KiB of sums, of which few are touched */
+    NARROW = 4096,                    /* where recency falls fast */
     REACH = SHP_RESCORE_REACH,
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
     TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
