@@ -99,8 +99,8 @@ static void sample(shp_scheduler *s, shp_slot *slot) {
     int32_t token = shp_sampling_next(&job->sampling, &s->context, at, job->out);
     int64_t now = shp_now_ns();
     s->model_ns += now - started;
-    if (token == SHP_NO_TOKEN) {
-        shp_job_end(s, slot, SHP_END_FAILED, SHP_CODE_NO_TOKEN);
+    if (token == SHP_NO_TOKEN || token == SHP_AMBIGUOUS) {
+        shp_job_end(s, slot, SHP_END_FAILED, token == SHP_NO_TOKEN ? SHP_CODE_NO_TOKEN : SHP_CODE_AMBIGUOUS);
         return;
     }
     if (job->counts.sampled_tokens == 0)

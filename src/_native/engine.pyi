@@ -17,6 +17,7 @@ FAILED: int
 NO_MEMORY: int
 NO_LOGITS: int
 NO_TOKEN: int
+AMBIGUOUS: int
 
 EXACT: int
 SHIFT: int

@@ -5,7 +5,10 @@
 #include "sequence.h"
 #include "stream.h"
 
-enum { SHP_NO_TOKEN = -2 }; /* in place of an id: the grammar refuses every token of the vocabulary */
+enum { /* in place of an id */
+    SHP_NO_TOKEN = -2,  /* the grammar refuses every token of the vocabulary */
+    SHP_AMBIGUOUS = -3, /* the grammar has so many ways to go on that following them all would stop everybody */
+};
 enum { SHP_MOST_SHOWN = 48 };
 
 typedef struct {

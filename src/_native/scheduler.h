@@ -12,6 +12,7 @@ enum { /* codes of a failed run, apart from those of llama_decode */
     SHP_CODE_NO_MEMORY = 1000,
     SHP_CODE_NO_LOGITS = 1001,
     SHP_CODE_NO_TOKEN = 1002,
+    SHP_CODE_AMBIGUOUS = 1003,
 };
 
 enum { SHP_MOST_BOUNDARIES = 8, SHP_MOST_SLOTS = 64 };

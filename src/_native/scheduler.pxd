@@ -87,6 +87,7 @@ cdef extern from "scheduler.h" nogil:
     enum: SHP_CODE_NO_MEMORY
     enum: SHP_CODE_NO_LOGITS
     enum: SHP_CODE_NO_TOKEN
+    enum: SHP_CODE_AMBIGUOUS
     enum: SHP_MOST_BOUNDARIES
     enum: SHP_MOST_SLOTS
     ctypedef struct shp_job:

@@ -207,3 +207,18 @@ def test_schema_that_cannot_be_said_is_refused() -> None:
 def test_completion_below_the_chat_follows_a_grammar_too(plain_model: Path) -> None:
     with Engine(plain_model, settings=EngineSettings(n_ctx=256, n_threads=1)) as engine:
         assert run_to_end(engine.complete([1, 2, 3], grammar='root ::= "abc"')) == "abc"
+
+
+def test_grammar_that_can_be_read_in_ever_more_ways_ends_its_answer_and_stops_nobody(
+    endless_model: Path,
+) -> None:
+    """Twice as many ways after each letter: the fourteenth alone took 4 s, the thirtieth would never have ended."""
+    rules = [f's{i} ::= "a" s{i + 1} "x" | "a" s{i + 1} "y"' for i in range(40)]
+    grammar = "\n".join(["root ::= s0", *rules, 's40 ::= "z"'])
+    with Engine(endless_model, settings=EngineSettings(n_ctx=256, n_threads=1, slots=2)) as engine:
+        ambiguous = engine.complete([1, 2, 3], grammar=grammar, max_tokens=60)
+        with pytest.raises(ModelError, match="ambiguous"):
+            run_to_end(ambiguous)
+
+        assert set(ambiguous.text) == {"a"}
+        assert run_to_end(engine.complete([1, 2, 3], grammar='root ::= "abc"')) == "abc"

@@ -227,6 +227,11 @@ def _failure(code: int) -> ShepherdError:
             "the model's vocabulary has no token that the grammar allows here",
             hint="allow other characters in the grammar, or use another model",
         )
+    if code == native.AMBIGUOUS:
+        return ModelError(
+            "the grammar is too ambiguous to be followed: the answer so far can be read in too many ways",
+            hint="write it so that rules which begin alike share what they begin with",
+        )
     if code in (native.NO_LOGITS, -1):
         return InternalError(f"llama.cpp took a batch for invalid (code {code}); please report it")
     reason = last_error()
