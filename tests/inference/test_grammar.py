@@ -212,7 +212,7 @@ def test_completion_below_the_chat_follows_a_grammar_too(plain_model: Path) -> N
 def test_grammar_that_can_be_read_in_ever_more_ways_ends_its_answer_and_stops_nobody(
     endless_model: Path,
 ) -> None:
-    """Twice as many ways after each letter: the fourteenth alone took 4 s, the thirtieth would never have ended."""
+    """Twice as many ways after each letter: the fourteenth took 4 s, the thirtieth would never have ended."""
     rules = [f's{i} ::= "a" s{i + 1} "x" | "a" s{i + 1} "y"' for i in range(40)]
     grammar = "\n".join(["root ::= s0", *rules, 's40 ::= "z"'])
     with Engine(endless_model, settings=EngineSettings(n_ctx=256, n_threads=1, slots=2)) as engine:
