@@ -27,6 +27,12 @@ __all__ = ["Reading", "blocking", "ended_with_its_client"]
 
 _T = TypeVar("_T")
 
+# An answer is looked at so often, however fast it comes, but for its first token and its end: a screen shows
+# no more pictures a second. The engine rings as often (stream.c).
+_INTERVAL_S = 0.016
+_EARLY_S = 0.0005  # a timer may be that early
+_END = b"\x01"
+
 # Prompts are made one after the other under the engine's lock anyway; the rest are short looks into files.
 _threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
 
@@ -130,7 +136,8 @@ class _Bell:
     """A pipe that the engine writes to, one for all answers of an event loop; waiting for it takes no thread.
 
     When it rings, every source that waits looks for itself: one wake-up for all answers that got a token in
-    the same step. It is drained at once: a pipe that stays full would ring without end.
+    the same step. It is drained at once: a pipe that stays full would ring without end. A fast model's tokens
+    are taken together: a source looks again after _INTERVAL_S at the earliest, and at an end at once.
     """
 
     _of_loops: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell]] = WeakKeyDictionary()
@@ -141,6 +148,7 @@ class _Bell:
         os.set_blocking(self._reader, False)
         os.set_blocking(self.writer, False)
         self._n_users = 0
+        self._timer: asyncio.TimerHandle | None = None
         self.waiting: dict[_EngineSource, None] = {}
         loop.add_reader(self._reader, self._rung)
 
@@ -159,15 +167,33 @@ class _Bell:
         self._n_users -= 1
         if self._n_users == 0:
             del self._of_loops[self._loop]
+            if self._timer is not None:
+                self._timer.cancel()
             self._loop.remove_reader(self._reader)
             os.close(self._reader)
             os.close(self.writer)
 
+    def set_timer(self, at: float) -> None:
+        """Look again then, if nobody rings before."""
+        if self._timer is None:
+            self._timer = self._loop.call_at(at, self._timed)
+
+    def _timed(self) -> None:
+        self._timer = None
+        self._look(self._loop.time() + _EARLY_S, has_ended=False)
+
     def _rung(self) -> None:
+        rings = b""
         with contextlib.suppress(BlockingIOError):
-            os.read(self._reader, 65536)
+            rings = os.read(self._reader, 65536)
+        self._look(self._loop.time(), has_ended=_END in rings)
+
+    def _look(self, now: float, *, has_ended: bool) -> None:
         for source in list(self.waiting):
-            source.look()
+            if has_ended or now >= source.due:
+                source.look()
+            else:
+                self.set_timer(source.due)
 
 
 class _EngineSource:
@@ -177,6 +203,8 @@ class _EngineSource:
         self._reply, self._bell = reply, bell
         self._ready: deque[Piece] = deque()
         self._waiter: asyncio.Future[bool] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.due = 0.0
 
     @classmethod
     def of(cls, reply: Reply | Generation) -> _EngineSource | None:
@@ -190,10 +218,11 @@ class _EngineSource:
         return None
 
     async def next(self) -> Piece | None:
+        is_due = self._loop.time() >= self.due or not self._reply.is_running
+        if not self._ready and is_due and not self._take():
+            return None
         while not self._ready:
-            if not self._take():
-                return None
-            if not self._ready and not await self._rung():
+            if not await self._rung():
                 return None
         return self._ready.popleft()
 
@@ -215,12 +244,16 @@ class _EngineSource:
         found = self._reply.poll()
         if found:
             self._ready.extend([found] if isinstance(found, str) else found)
+            self.due = self._loop.time() + _INTERVAL_S
         return found is not None
 
     async def _rung(self) -> bool:
         """Wait until there is something; False at the end."""
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         self._bell.waiting[self] = None
+        # What comes before that does not ring, or has rung while nobody waited.
+        if self.due > self._loop.time():
+            self._bell.set_timer(self.due)
         try:
             return await self._waiter
         finally:
