@@ -367,6 +367,7 @@ class Assistant:
                 if self._cancelled.is_set():
                     generation.cancel()
                 if not draft.steps:
+                    self._planner.settle(draft, self._room)
                     yield Recalled(draft.injection, draft.plan)
                 yield from _warned(draft)
                 for piece in generation:

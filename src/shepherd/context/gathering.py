@@ -143,7 +143,11 @@ class Gatherer:
                 entity_weight=config.knowledge_entity_weight,
             ),
         )
-        gathered.about |= {"query_used": query, "chunks_retrieved": len(found or ())}
+        gathered.about |= {
+            "query_used": query,
+            "chunks_retrieved": len(found or ()),
+            "reranking_used": bool(found) and knowledge.is_reranking,
+        }
         for part in map(chunk_part, found or ()):
             left -= part.id not in shown
             if left < 0:

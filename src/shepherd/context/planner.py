@@ -14,7 +14,7 @@ from shepherd.context.exchanges import Exchange
 from shepherd.context.gathering import Gathered, Gatherer, shown_injection
 from shepherd.context.injection import recalled
 from shepherd.context.oneshot import OneShot, build_one_shot, history_parts
-from shepherd.context.parts import Category, Plan, Strategy
+from shepherd.context.parts import Category, LeftOut, Plan, Strategy
 from shepherd.context.planning import Request, Sharing, make_plan, without_one
 from shepherd.context.rendering import render_tail
 from shepherd.context.room import Room
@@ -29,6 +29,7 @@ __all__ = ["NO_ROOM_FOR_MEMORY", "Planner", "sharing_of"]
 NO_ROOM_FOR_MEMORY: Note = ("the window has no room for memory in this turn", "/clear starts afresh")
 # Tokens of parts one by one and of all together differ by a few; the whole is counted where that matters.
 _SLACK = 0.05
+_TAIL: tuple[Category, ...] = ("memory", "entities", "knowledge", "focus")
 _LEAST_SLACK = 16
 
 
@@ -132,6 +133,18 @@ class Planner:
         """The draft became part of the conversation."""
         self._gatherer.told(draft.plan.chosen)
 
+    def settle(self, draft: Draft, room: Room) -> None:
+        """Make the plan say what is shown after all: turns may have left, the tail may have been dropped."""
+        plan, history = draft.plan, sum(map(room.tokens_of, draft.history))
+        used = plan.budget | {"history": history}
+        if not draft.injection:
+            used |= dict.fromkeys(_TAIL, 0)
+            gone = tuple(LeftOut(part, "no room") for part in plan.of(*_TAIL))
+            chosen = tuple(part for part in plan.chosen if part.category not in _TAIL)
+            plan = replace(plan, chosen=chosen, left_out=(*plan.left_out, *gone))
+        shares = tuple(replace(share, used=used[share.category]) for share in plan.shares)
+        draft.plan = replace(plan, shares=shares)
+
     def use(self, config: Config) -> None:
         """Other settings from the next message on."""
         sharing = replace(sharing_of(config), first=self._sharing.first)
@@ -190,9 +203,8 @@ def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
 
 def _trimmed(plan: Plan, request: Request, room: Room) -> Plan:
     """The plan, without what is too much when the tail is counted as a whole."""
-    tail = ("memory", "entities", "knowledge", "focus")
-    while any(part.category in tail for part in plan.chosen):
-        used = sum(share.used for share in plan.shares if share.category in tail)
+    while any(part.category in _TAIL for part in plan.chosen):
+        used = sum(share.used for share in plan.shares if share.category in _TAIL)
         if used * (1 + _SLACK) + _LEAST_SLACK <= request.room:
             break
         if room.count(render_tail(plan.chosen)) <= request.room:

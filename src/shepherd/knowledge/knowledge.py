@@ -54,6 +54,11 @@ class Knowledge:
         self._count_tokens = count_tokens
         self._clock = clock
 
+    @property
+    def is_reranking(self) -> bool:
+        """Whether a reranker orders what `retrieve` finds."""
+        return self._transactions.reranker is not None
+
     # ---- nodes
 
     def add_node(
