@@ -30,6 +30,7 @@ __all__ = [
     "LEVELS",
     "Compressed",
     "Level",
+    "at_level",
     "compress",
     "level_for",
     "simplified",
@@ -87,7 +88,7 @@ def compress(
     if tokens <= budget:
         return Compressed(original, "", tokens)
     for level in LEVELS[LEVELS.index(level_for(1 - budget / tokens)) :]:
-        kept = _at_level(original, level, measure, summarize)
+        kept = at_level(original, level, measure, summarize)
         size = count(kept)
         if size <= budget:
             ids = {part.id for part in kept}
@@ -132,10 +133,11 @@ def simplified(text: str) -> str:
 # ---- the levels
 
 
-def _at_level(
-    parts: Sequence[Part], level: Level, measure: Measure, summarize: Summarize | None
+def at_level(
+    parts: Sequence[Part], level: Level, measure: Measure, summarize: Summarize | None = None
 ) -> tuple[Part, ...]:
-    """What a level makes of the parts, in their order; no part is larger than it was."""
+    """What a level makes of the parts, in their order, whatever room there is; no part grows."""
+    parts = [part if part.tokens else replace(part, tokens=measure(part)) for part in parts]
     kept: dict[str, Part] = {}
     for part in parts:
         if part.category in _FIXED:

@@ -1,0 +1,22 @@
+"""The 28 predicates of context injection, callable from MeTTa, whose runtime works in a process of its own.
+
+An option (`pip install 'shepherd-llm[metta]'`): it knows atoms and functions over plain values, and nothing
+of models. Exports of traces need none of it.
+"""
+
+from shepherd.metta.functions import Host, functions
+from shepherd.metta.process import MOST_ATOMS, Metta, MettaError, is_installed
+from shepherd.metta.values import Record, Symbol, Value, as_metta
+
+__all__ = [
+    "MOST_ATOMS",
+    "Host",
+    "Metta",
+    "MettaError",
+    "Record",
+    "Symbol",
+    "Value",
+    "as_metta",
+    "functions",
+    "is_installed",
+]

@@ -1,0 +1,190 @@
+"""What the 28 predicates answer, each over the rooms' own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.metta import Host, Record, Symbol, functions
+from shepherd.trace import PREDICATES
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+OWN = functions(Host(count))
+TURNS = [
+    Record("Turn", {"turn_id": n, "speaker": "User" if n % 2 == 0 else "Assistant", "content": f"said {n}"})
+    for n in range(8)
+]
+ANN = Record(
+    "Entity",
+    {
+        "entity_id": 1,
+        "name": "Ann",
+        "type": Symbol("person"),
+        "attributes": [("hobby", "chess"), ("email", "a@b")],
+        "relations": [Record("EntityRelationship", {"relation": "works at", "target": 2})],
+    },
+)
+ACME = Record("Entity", {"entity_id": 2, "name": "Acme", "type": Symbol("organization")})
+STATE = Record("DialogueState", {"turns": TURNS, "entities": [ANN, ACME]})
+RESOLVED = [Record("ResolvedEntity", {"entity_id": 1, "confidence": 0.9, "name": "Ann"})]
+
+
+def chunk(number: int, text: str, relevance: float) -> Record:
+    return Record("KnowledgeChunk", {"chunk_id": number, "text": text, "relevance": relevance})
+
+
+def result(number: int, text: str, score: float) -> Record:
+    return Record("SearchResult", {"chunk_id": number, "title": "Notes", "text": text, "score": score})
+
+
+CONTENT = Record(
+    "ContextContent",
+    {
+        "system": "be brief",
+        "history": OWN["format-dialogue-history"](STATE, 1000),
+        "entities": OWN["format-entity-context"](STATE, RESOLVED, 1000),
+        "rag_chunks": [chunk(n, f"passage {n} " * 10, n / 10) for n in range(5)],
+        "query": "who is ann",
+    },
+)
+
+
+@pytest.fixture
+def knowledge(tmp_path) -> Iterator[Knowledge]:
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        own = Knowledge(memory.transactions, "steve")
+        own.add_node("Walruses", source_text="Walruses sleep on the ice.")
+        yield own
+
+
+def test_every_predicate_of_the_header_can_be_called_and_no_other():
+    assert set(OWN) == {predicate.name for predicate in PREDICATES}
+
+
+def test_level_of_compression():
+    levels = [OWN["compression-level"](share) for share in (0.1, 0.3, 0.5, 0.9)]
+
+    assert levels == [Symbol("light"), Symbol("medium"), Symbol("heavy"), Symbol("extreme")]
+
+
+def test_history_is_told_summed_up_and_put_together():
+    turns = OWN["format-recent-turns"](TURNS[:2])
+
+    assert [turn.text("text") for turn in turns] == ["User: said 0", "Assistant: said 1"]
+    assert OWN["assemble-history"]("They met.", turns) == (
+        "[Conversation summary: They met.]\n\nRecent conversation:\nUser: said 0\nAssistant: said 1"
+    )
+    assert OWN["assemble-history"](None, turns).startswith("Recent conversation:\n")
+    assert OWN["assemble-history"](None, []) == ""
+    assert OWN["summarize-turns"](TURNS, 100) == "8 earlier turns are left out"
+    shorter = functions(Host(count, summarize=lambda text, n: "much was said of many things"))
+    assert shorter["summarize-turns"](TURNS, 3) == "much was said"
+
+
+def test_history_fits_its_tokens():
+    whole = OWN["format-dialogue-history"](STATE, 1000)
+    part = OWN["format-dialogue-history"](STATE, 20)
+
+    assert len(whole.get("recent_turns")) == 8
+    assert whole.get("summary") is None
+    assert 0 < len(part.get("recent_turns")) < 8
+    heavy = OWN["aggressive-summarize"](whole)
+    assert [turn.text("text") for turn in heavy.get("recent_turns")] == ["Assistant: said 7"]
+    assert heavy.text("summary").startswith("[Conversation summary: ")
+    messy = Record(
+        "FormattedHistory", {"recent_turns": [Record("FormattedTurn", {"text": "User:  **so**  \n\n\nit"})]}
+    )
+    assert OWN["simplify-formatting"](messy).text("text") == "Recent conversation:\nUser:  **so**  \n\n\nit"
+
+
+def test_entities_are_shown_with_what_is_asked_for_most_first():
+    [ann, acme] = OWN["format-entity-context"](STATE, RESOLVED, 1000)
+    attributes = OWN["select-entity-attributes"](ANN, 1)
+
+    assert attributes == [("email", "a@b")]
+    assert ann.text("text").splitlines()[:2] == ["• Ann (Person)", "  email: a@b"]
+    assert (ann.get("entity_id"), ann.get("relevance")) == (1, 0.9)
+    assert acme.text("text") == "• Acme (Organization)"
+    assert OWN["format-entity"](ANN, 0.5, attributes).text("text") == "• Ann (Person)\n  email: a@b"
+    assert [one.text("text") for one in OWN["reduce-entity-detail"]([ann])] == ["• Ann (Person)"]
+    [relationship] = OWN["get-entity-relationships"](ANN, STATE)
+    assert (relationship.text("relation"), relationship.text("name")) == ("works at", "Acme")
+
+
+def test_content_is_counted_compressed_and_fitted():
+    total = OWN["total-tokens"](CONTENT)
+
+    compressed = OWN["compress-content"](CONTENT, total // 2)
+    fitted = OWN["handle-overflow"](CONTENT, Record("TokenBudget", {"history": 10, "entities": 4, "rag": 45}))
+
+    assert OWN["total-tokens"](compressed) <= total // 2
+    assert (compressed.text("system"), compressed.text("query")) == ("be brief", "who is ann")
+    assert [one.get("chunk_id") for one in fitted.get("rag_chunks")] == [3, 4]
+    whole = OWN["compress-content"](CONTENT, total)
+    assert whole.get("history") == CONTENT.get("history")
+    assert len(whole.get("rag_chunks")) == 5
+    with pytest.raises(UsageError, match="more than"):
+        OWN["compress-content"](CONTENT, 2)
+
+
+def test_budget_gives_nothing_to_what_has_nothing_to_show():
+    budget = OWN["allocate-token-budget"]("who is ann", STATE, 4096)
+    empty = OWN["allocate-token-budget"]("who", Record("DialogueState"), 100)
+
+    assert (budget.get("total"), budget.get("query"), budget.get("rag")) == (4096, 3, 0)
+    assert budget.get("history") > 0
+    assert sum(budget.get(name) for name in ("system", "history", "entities", "rag", "query")) <= 4096
+    assert [empty.get(name) for name in ("history", "entities", "rag")] == [0, 0, 0]
+
+
+def test_chunks_are_chosen_ordered_and_shown():
+    chunks = [chunk(1, "same text", 0.2), chunk(2, "Same  text", 0.1), chunk(3, "other", 0.9)]
+    results = [result(1, "bees", 0.4), result(2, "Ann keeps bees", 0.3)]
+
+    assert [one.get("chunk_id") for one in OWN["select-top-chunks"](chunks, 2)] == [3, 1]
+    assert [one.get("chunk_id") for one in OWN["rerank-chunks"]("bees", results)] == [1, 2]
+    assert OWN["apply-rag-boosts"](results, RESOLVED)[0].get("chunk_id") == 2
+    shown = OWN["format-chunk"](results[0], Record("DocumentSource", {"title": "Hive", "date": "2025-01-31"}))
+    assert shown == "Source: Hive (2025-01-31)\n```\nbees\n```"
+
+
+def test_vectors_need_someone_who_makes_them():
+    with pytest.raises(UsageError, match="no embedder"):
+        OWN["embed-query"]("x")
+    with pytest.raises(UsageError, match="no index of vectors"):
+        OWN["search-vector-index"]([0.5], 3)
+    own = functions(Host(count, embed=lambda text: [1.0, 2.0]))
+    assert own["embed-query"]("x") == [1.0, 2.0]
+
+
+def test_system_prompt_loses_preferences_before_anything_else():
+    wanted = Record("UserPreferences", {"style": "formal", "lines": ["Call me Steve."]})
+
+    whole = OWN["build-system-prompt"](wanted, Symbol("helpful"), 1000)
+
+    assert OWN["format-preferences"](wanted) == "User preferences:\nWrite formally.\nCall me Steve."
+    assert whole.endswith(OWN["format-preferences"](wanted))
+    assert OWN["format-personality"]("expert in law") in OWN["build-system-prompt"](
+        wanted, "expert in law", 5
+    )
+    assert "preferences" not in OWN["build-system-prompt"](wanted, "helpful", 5)
+    assert OWN["truncate-system-prompt"](["a b", "c d", "e"], 4) == "a b\n\nc d"
+
+
+def test_context_is_injected_from_the_users_own_knowledge(knowledge):
+    own = functions(Host(count, knowledge=knowledge))
+
+    built = own["inject-context"]("Where do walruses sleep?", STATE, Record("KnowledgeBase"), 500)
+
+    assert "Walruses sleep on the ice." in built.text("text")
+    assert built.text("text").endswith("[USER]\nWhere do walruses sleep?")
+    assert built.get("tokens") <= 500
+    assert built.get("content").text("query") == "Where do walruses sleep?"
