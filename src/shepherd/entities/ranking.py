@@ -10,7 +10,7 @@ Names and values are what people wrote: each is one line, cannot pass for anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd.entities.records import USER, USER_NAME, Attribute, Entity, Resolved
@@ -53,7 +53,7 @@ class EntityText:
     attributes: tuple[tuple[str, str], ...]
     relations: tuple[tuple[str, str], ...]
     relevance: float
-    text: str
+    text: str = ""
     tokens: int = 0
 
 
@@ -92,29 +92,20 @@ def entity_text(
 ) -> EntityText:
     """An entity as text. `max_attributes` 0 is none; private ones only with `allow_private`."""
     entity = ranked.entity
-    name = escape_text(entity.name, _MAX_NAME)
-    said = escape_text(entity.description, _MAX_DESCRIPTION) if description else ""
-    shown = [
-        (escape_fact_key(one.name, _MAX_KEY), escape_text(one.value, _MAX_VALUE))
-        for one in _ordered(entity.attributes)
-        if allow_private or not one.private
-    ][: max(max_attributes, 0)]
-    related = _related(registry, entity) if relations else []
-    lines = [f"• {name} ({entity.type.capitalize()})"]
-    if said:
-        lines.append(f"  {said}")
-    lines += [f"  {key}: {value}" for key, value in shown]
-    if related:
-        lines.append("  Related: " + ", ".join(f"{label} {target}" for label, target in related))
-    return EntityText(
-        entity.id,
-        name,
-        entity.type,
-        said,
-        tuple(shown),
-        tuple(related),
-        ranked.relevance,
-        "\n".join(lines),
+    shown = [one for one in _ordered(entity.attributes) if allow_private or not one.private]
+    return _written(
+        EntityText(
+            entity.id,
+            escape_text(entity.name, _MAX_NAME),
+            entity.type,
+            escape_text(entity.description, _MAX_DESCRIPTION) if description else "",
+            tuple(
+                (escape_fact_key(one.name, _MAX_KEY), escape_text(one.value, _MAX_VALUE))
+                for one in shown[: max(max_attributes, 0)]
+            ),
+            tuple(_related(registry, entity)) if relations else (),
+            ranked.relevance,
+        )
     )
 
 
@@ -130,17 +121,33 @@ def entity_forms(
 
     It loses its attributes from the last on, then its relations, then its description.
     """
-    entity = ranked.entity
-    n_shown = sum(allow_private or not one.private for one in entity.attributes)
-    forms = [
-        entity_text(registry, ranked, max_attributes=n, relations=relations, allow_private=allow_private)
-        for n in range(min(max_attributes, n_shown), -1, -1)
-    ] or [entity_text(registry, ranked, max_attributes=0, relations=relations)]
-    if forms[-1].relations:
-        forms.append(entity_text(registry, ranked, max_attributes=0, relations=False))
-    if forms[-1].description:
-        forms.append(entity_text(registry, ranked, max_attributes=0, relations=False, description=False))
-    return forms
+    whole = entity_text(
+        registry, ranked, max_attributes=max_attributes, relations=relations, allow_private=allow_private
+    )
+    return list(_ever_shorter(whole))
+
+
+def _ever_shorter(form: EntityText) -> Iterator[EntityText]:
+    yield form
+    while form.attributes:
+        form = _written(replace(form, attributes=form.attributes[:-1]))
+        yield form
+    if form.relations:
+        form = _written(replace(form, relations=()))
+        yield form
+    if form.description:
+        yield _written(replace(form, description=""))
+
+
+def _written(shown: EntityText) -> EntityText:
+    """The same with its text."""
+    lines = [f"• {shown.name} ({shown.type.capitalize()})"]
+    if shown.description:
+        lines.append(f"  {shown.description}")
+    lines += [f"  {key}: {value}" for key, value in shown.attributes]
+    if shown.relations:
+        lines.append("  Related: " + ", ".join(f"{label} {target}" for label, target in shown.relations))
+    return replace(shown, text="\n".join(lines))
 
 
 def fit_entities(
@@ -164,18 +171,12 @@ def fit_entities(
         whole = entity_text(
             registry, one, max_attributes=max_attributes, relations=relations, allow_private=allow_private
         )
-        tokens = count_tokens(whole.text + "\n")
-        if tokens > room:  # only now are the other forms made
-            shorter = entity_forms(
-                registry, one, max_attributes=max_attributes, relations=relations, allow_private=allow_private
-            )[1:]
-            for whole in shorter:
-                tokens = count_tokens(whole.text + "\n")
-                if tokens <= room:
-                    break
-        if tokens <= room:
-            room -= tokens
-            fitted.append(replace(whole, tokens=tokens))
+        for form in _ever_shorter(whole):
+            tokens = count_tokens(form.text + "\n")
+            if tokens <= room:
+                room -= tokens
+                fitted.append(replace(form, tokens=tokens))
+                break
     return fitted
 
 
