@@ -87,6 +87,13 @@ DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
         ("Robert Miller, also known as Bobby, called.", ["Robert Miller"]),
         ("Bobby is late.", ["Robert Miller"]),
     ],
+    "what is said in passing": [
+        ("Wow, I'd love that! You've made my day.", []),
+        ("I know Anna. Poor Anna is ill.", ["Anna"]),
+        ("My customer base grows, and my school event was nice.", []),
+        ("Gina is here. Thanks, Gina! It was awesome.", ["Gina"]),
+        ("Wow Gina, keep it up!", ["Gina"]),
+    ],
     "sentence beginnings": [
         ("Paris is lovely. Ask Tom.", ["Paris", "Tom"]),
         ("However, Vienna wins.", ["Vienna"]),

@@ -15,7 +15,8 @@ from shepherd.entities.state import State
 
 __all__ = ["note_facts"]
 
-_LEAST_CONFIDENCE = 0.5
+# Of a pronoun: what "it" is said to be is mostly said of something else.
+_LEAST_CONFIDENCE = 0.6
 # Between two entities: what the first is to the second, and what both are then.
 _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
     (r"(?:now\s+|still\s+)?work(?:s|ed|ing)?\s+(?:at|for)", "works at", "person", "organization"),
@@ -58,7 +59,11 @@ _AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;
 
 def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], state: State) -> None:
     """Notes what the text says of what was resolved in it."""
-    sure = [one for one in found if one.confidence >= _LEAST_CONFIDENCE and one.entity_id in state.entities]
+    sure = [
+        one
+        for one in found
+        if one.entity_id in state.entities and (one.by != "pronoun" or one.confidence >= _LEAST_CONFIDENCE)
+    ]
     owners = {spot.start: spot for spot in spots}
     for first, second in pairwise(sure):
         _note_relation(text, first, second, state)

@@ -13,6 +13,7 @@ __all__ = [
     "ENDINGS",
     "FEMALE_NAMES",
     "GIVEN_NAMES",
+    "HEADS",
     "HONORIFICS",
     "KINDS",
     "NO_NAMES",
@@ -86,6 +87,9 @@ OWNED_KINDS = _words(
     " dog cat horse parrot rabbit hamster"
 )
 
+# After a role these say that something else is meant: my customer base, my doctor appointment.
+HEADS = _words("base group circle service support appointment visit office list meeting request")
+
 PERSON_WORDS: dict[str, Gender] = {
     **dict.fromkeys(("man", "guy", "boy", "gentleman"), "m"),
     **dict.fromkeys(("woman", "girl", "lady"), "f"),
@@ -107,30 +111,43 @@ HONORIFICS: dict[str, Gender] = {
 }
 
 FEMALE_NAMES = _words(
-    "aisha alice alexandra alina amanda amelia amy ana andrea angela anita anna anne annie astrid barbara"
-    " beth camila carla carmen caroline catherine charlotte chiara chloe christina claire clara daniela"
-    " deborah diana elena elisabeth elizabeth ella ellen emilia emily emma erika esther eva fatima fiona"
-    " frida gabriela grace greta hannah heather helen helena ingrid irene isabel isabella jane janet"
-    " jennifer jessica joan johanna judith julia julie karen karin kate katherine kathrin katja laila"
-    " laura lea lena leila linda lisa liz lucia lucy luisa magdalena margaret maria marie marta martha"
-    " mary maya megan mei melissa mia michelle miriam monica nadia nancy naomi natalie natasha nicole nina"
-    " nora olga olivia pamela patricia paula petra priya rachel rebecca rita rosa ruth sandra sara sarah"
-    " silvia simone sofia sonja sophia sophie stella stephanie susan svetlana sylvia tanja teresa theresa"
-    " tina ursula valentina vanessa vera victoria yasmin yuki yvonne zoe"
+    "abby abigail aisha alexandra alice alina amanda amelia amy ana andrea angela anita anna anne annie"
+    " astrid audrey barbara bella beth bianca brenda bridget brooke camila carla carmen carol caroline"
+    " carolyn catherine charlotte chelsea cheryl chiara chloe christina cindy claire clara crystal dana"
+    " daniela deborah debra denise diana donna doris dorothy eleanor elena elisabeth elizabeth ella ellen"
+    " ellie emilia emily emma erika erin esther eva evelyn fatima fiona frances frida gabriela gina gloria"
+    " grace greta hailey hannah heather helen helena holly ingrid irene isabel isabella jane janet"
+    " jennifer jessica jill joan joanna johanna jolene josephine joyce judith julia julie karen karin kate"
+    " katherine kathrin kathy katja kayla kelly kimberly kristen laila laura lauren lea leila lena leslie"
+    " lily linda lisa liz lori lucia lucy luisa lynn magdalena mandy margaret maria marie marina marlene"
+    " marta martha mary maya megan mei melanie melissa meredith mia michelle miriam molly monica nadia"
+    " nadine nancy naomi natalie natasha nicola nicole nina nora norma olga olivia paige pamela patricia"
+    " paula penny petra phoebe polly priya rachel rebecca rhonda rita roberta rosa rosie ruth sabrina"
+    " sally samantha sandra sara sarah shannon sheila shirley silvia simone sofia sonja sophia sophie"
+    " stella stephanie susan susanna svetlana sylvia tamara tanja tara teresa theresa tiffany tina tracy"
+    " ursula valentina vanessa vera victoria vivian wendy whitney yasmin yuki yvonne zoe"
 )
 MALE_NAMES = _words(
-    "aaron abdul adam adrian ahmed alan albert alexander ali alfred amir anders andre andreas andrew"
-    " antonio arjun arthur ben benjamin bernd bob boris brian bruno carl carlos charles chen christian"
-    " christoph christopher claude daniel dave david dennis diego dieter dmitri edward eric erik ethan"
-    " felix fernando florian francesco frank franz fred friedrich gabriel george georg giovanni greg"
-    " gustav hans harold harry hassan heinrich henry hiroshi hugo ian ibrahim igor ivan jack jacob jakob"
-    " james jan jason javier jeff jens jim joe johannes john johnny jonas jonathan jorge jose josef joseph"
-    " joshua juan jürgen karl keith ken kenneth kevin klaus kurt larry lars leo leon liam louis luca lucas"
-    " luis lukas luke marcel marco marcus mario markus martin matteo matthew matthias max michael miguel"
-    " mike mohamed mohammed moritz nathan nicholas nick nicolas nikolai noah oliver omar oscar otto pablo"
-    " paolo patrick paul pedro peter phil philip pierre rafael rahul raj ralf richard rob robert roger"
-    " roland rolf ron ryan samuel scott sebastian sergei simon stefan stephen steve steven sven thomas tim"
-    " timothy tobias tom tony ulrich victor vincent vladimir walter werner wilhelm william wolfgang yusuf"
+    "aaron abdul adam adrian ahmed alan albert alexander alfred ali allen alvin amir anders andre andreas"
+    " andrew antonio arjun arnold arthur barry bart ben benjamin bernd billy bob bobby boris brad bradley"
+    " brandon brent brian bruce bruno caleb calvin cameron carl carlos chad charles chen christian"
+    " christoph christopher chuck clark claude clyde cody colin connor craig curtis damian daniel danny"
+    " darren dave david dennis derek diego dieter dmitri don donald doug douglas dustin dylan eddie edgar"
+    " edward eli elias elijah elliot eric erik ethan eugene evan felix fernando florian francesco frank"
+    " franz fred frederick friedrich gabriel gary gavin georg george gerald giovanni glenn gordon graham"
+    " greg gustav hank hans harold harry hassan heinrich henry hiroshi howard hugo ian ibrahim igor isaac"
+    " ivan jack jacob jake jakob james jan jared jason javier jay jeff jeffrey jens jeremy jerome jerry"
+    " jesse jim joe joel johannes john johnny jon jonas jonathan jorge jose josef joseph josh joshua juan"
+    " justin jürgen karl keith ken kenneth kevin kirk klaus kurt kyle larry lars lawrence leo leon liam"
+    " lloyd logan louis luca lucas luis lukas luke manuel marc marcel marco marcus mario markus martin"
+    " marvin matt matteo matthew matthias max maxwell michael miguel mike mitchell mohamed mohammed moritz"
+    " nate nathan nathaniel neil nelson nicholas nick nicolas nikolai noah norman oliver omar oscar otto"
+    " owen pablo paolo patrick paul pedro perry peter phil philip pierre preston rafael rahul raj ralf"
+    " ralph randy ray raymond richard ricky rob robert rodney roger roland rolf ron ronald ross roy"
+    " russell ryan sammy samuel scott sean sebastian sergei seth shane shaun simon spencer stanley stefan"
+    " stephen steve steven stewart stuart sven ted theodore thomas tim timothy tobias todd tom tony travis"
+    " trevor troy tyler ulrich victor vincent vladimir walter wayne werner wesley wilhelm william wolfgang"
+    " yusuf zach zachary"
 )
 # Both, or either: they are names, and agree with both pronouns.
 _OPEN_NAMES = _words("alex andy ashley casey chris jamie jordan kim lee morgan pat robin sam taylor terry")
@@ -186,18 +203,22 @@ _TONGUES = _words(
 )
 # Capitalised where a sentence begins, an answer is laid out, or by habit.
 _STARTERS = _words(
-    "add also although answer apart ask assume based because before besides both bye call can check"
-    " compare consider convert could create dear define describe despite does draft during each edit"
-    " either else english every example explain explore find fine finally first fix following give given"
-    " good great guess happy hello help here hey hi how however imagine important indeed instead just keep"
-    " last lately later let lets like list look make many maybe meanwhile moreover most my name need never"
-    " next nice no none not note nothing now ok okay once one only or otherwise our over please plus put"
-    " read really recently remember remind right say second see send several show since so some someone"
-    " something sometimes sorry start still stop sum suggest suppose sure take tell thank thanks then"
-    " there therefore these think third this those though thus today tomorrow tonight translate try two"
-    " unfortunately use using usually want was we welcome well were what whatever when whenever where"
-    " which while who whose why will with without would write yes yesterday yet you your step summary"
-    " title chapter part question section table figure file page version true false"
+    "absolutely add agreed ah also although am amazing answer any anyway apart are as ask assume at aw"
+    " awesome aww based because before besides both by bye call can cannot chapter check compare congrats"
+    " congratulations consider convert cool could create dear define definitely describe despite did do"
+    " does don done draft during each edit either else english every exactly example excited explain"
+    " explore false fantastic figure file finally find fine first fix following get give given go gonna"
+    " good gosh got gotta great guess ha haha hang happy hello help here hey hi hmm hope hopefully how"
+    " however i'd i'll imagine important indeed instead is it just keep last lately later let lets life"
+    " like list lol look looks love lovely make man many may maybe meanwhile moreover most my nah name"
+    " need never next nice no none nope not note nothing now oh ok okay omg once one only or otherwise our"
+    " over page part perfect please pls plus put question read really recently remember remind right say"
+    " second section see send several show since so some someone something sometimes sorry sounds speaking"
+    " start step still stop such suggest sum summary super suppose sure table take tell thank thanks that"
+    " then there therefore these think third this those though thus title today tomorrow tonight totally"
+    " translate true try tues two ugh unfortunately use using usually version want was we wednesday"
+    " welcome well were what whatever when whenever where which while who whoa whose why will with without"
+    " wonderful would wow write xoxo yay yeah yep yes yesterday yet you your yup"
 )
 NO_NAMES = _DAYS | _TONGUES | _STARTERS | frozenset(STOP_WORDS) | frozenset(PRONOUNS) | _words("i i'm i've")
 

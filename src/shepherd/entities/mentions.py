@@ -12,6 +12,7 @@ from typing import Literal
 from shepherd.entities.lexicon import (
     CONNECTORS,
     GIVEN_NAMES,
+    HEADS,
     HONORIFICS,
     KINDS,
     NO_NAMES,
@@ -190,13 +191,12 @@ def _description(words: list[_Word], at: int) -> int:
         if word.folded in ROLES or word.folded in kinds:
             # "the project manager": the last of such words says it.
             after = at + n + 1
-            is_compound = (
-                after < len(words)
-                and _is_gap(words[after].gap)
-                and (words[after].folded in ROLES or words[after].folded in kinds)
-                and not word.is_possessive
-            )
-            if not is_compound:
+            if after == len(words) or not _is_gap(words[after].gap) or word.is_possessive:
+                return n + 1
+            then = words[after].folded
+            if then in HEADS:
+                return 0
+            if not (then in ROLES or then in KINDS):
                 return n + 1
         elif word.folded in NO_NAMES and n > 1:
             return 0
@@ -226,6 +226,9 @@ def _name(
     if n > 1 and any(words[i].is_first for i in range(at + 1, at + n)):
         n = n_named = n_known = 0
     run = 0 if shouts else _capitalised(words, at)
+    if run > max(n, 1) and words[at].is_first and not (folded[at] in GIVEN_NAMES or folded[at] in HONORIFICS):
+        # "Poor Anna", where Anna is known: the sentence begins with a word.
+        run = 0 if names.longest(folded, at + 1)[0] or known.longest(folded, at + 1)[0] else run
     if n == 1 and words[at].is_first and folded[at] in NO_NAMES:
         n = n_named = n_known = 0
     length = run if run > n and _is_name(words, at, run, is_known=n > 0) else n
@@ -284,7 +287,10 @@ def _is_name(words: list[_Word], at: int, length: int, *, is_known: bool) -> boo
 
 
 def _is_capital(word: _Word) -> bool:
-    return word.text[:1].isupper() and word.folded not in PRONOUNS
+    if not word.text[:1].isupper() or word.folded in PRONOUNS:
+        return False
+    before, apostrophe, _ = word.folded.partition("'")
+    return not (apostrophe and before in NO_NAMES)  # I'd, You've
 
 
 def _is_gap(gap: str) -> bool:

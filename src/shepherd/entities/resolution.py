@@ -33,6 +33,9 @@ __all__ = ["Reading"]
 _BY_NAME = (1.0, 0.95, 0.8)  # canonical, alias, part
 _BY_ROLE, _BY_ROLE_ALONE, _BY_KIND, _BY_PRONOUN = 0.9, 0.75, 0.6, 0.7
 _NEW_NAME, _NEW_DESCRIPTION = 0.5, 0.5
+# What people call "it" is mostly none of the entities.
+_BY_IT = 0.5
+_CLOSE_TURNS = 3
 # Of what another one fits as well.
 _RIVALRY = 0.75
 
@@ -113,6 +116,10 @@ class Reading:
             return self._of_known(spot)
         entries = [entry for entry in spot.entries if entry.id in self._state.entities]
         entries = entries or self._state.names.find(spot.text)  # of what this text itself has made known
+        if not entries and spot.is_first:  # "Poor Anna", where a sentence begins
+            rest = self._state.names.find(spot.text.partition(" ")[2])
+            if rest:
+                return self._best(rest)
         exact = [entry for entry in entries if len(entry.words) == len(words)]
         if exact:
             return self._best(exact)
@@ -352,6 +359,8 @@ class Reading:
             if group:
                 return [(entity_id, _BY_PRONOUN) for entity_id in group]
         fitting = [one for one in self._by_recency(spot) if one.id != except_id and _agrees(one, wanted)]
+        if wanted in ("n", "p"):
+            fitting = [one for one in fitting if self._is_close(one, wanted)]
         if not fitting:
             return []
         chosen = fitting[0]
@@ -363,7 +372,22 @@ class Reading:
             self._state.characterise(
                 chosen.id, "person" if chosen.is_named else "unknown", "f" if wanted == "f" else "m"
             )
-        return [(chosen.id, _BY_PRONOUN * (_RIVALRY if has_rival else 1.0))]
+        confidence = _BY_IT if wanted in ("n", "p") else _BY_PRONOUN
+        return [(chosen.id, confidence * (_RIVALRY if has_rival else 1.0))]
+
+    def _is_close(self, entity: Entity, wanted: str) -> bool:
+        """Whether "it" or "they" may be an entity: one of the latest turns, and no stranger to the word.
+
+        Of a name whose type is not known (a person, mostly) only in the text that names it.
+        """
+        if self._state.turn - entity.last_turn > _CLOSE_TURNS:
+            return False
+        is_here = any(entity.id == entity_id for _, entity_id in self._told)
+        if wanted == "p":
+            return entity.type == "organization" or (
+                is_here and entity.type == "person" and not entity.gender
+            )
+        return entity.type != "unknown" or bool(entity.node_id) or is_here
 
     def _by_recency(self, spot: Spot) -> Iterator[Entity]:
         """Of this text the latest sentence first and in it the first told, then what was in focus before."""
