@@ -1,17 +1,21 @@
-"""How long until `shepherd --help` has answered, next to Python that does nothing?
+"""How long until `shepherd --help` has answered, next to Python that does nothing; and until one can talk?
 
-Whole processes, taking turns, clock time from start to end.
+Whole processes, taking turns, clock time from start to end; of the chat until its prompt stands, of the whole
+screen until the model is ready, both with the model that comes with Shepherd and a home folder of their own.
 
     python -m pytest bench/test_startup.py --benchmark-only -s
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pexpect
 
 ROUNDS = 21
 # A person takes less for immediate; the bar is the project's own.
@@ -19,6 +23,13 @@ BAR_MS = 150
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
     "shepherd --help": [str(Path(sys.executable).with_name("shepherd")), "--help"],
+}
+
+
+# Arguments, what is shown when a message can be typed, and the bar.
+TALKS = {
+    "shepherd chat": (["chat"], "Ctrl-D quits.*> ", 500),
+    "shepherd tui": (["tui"], "memory on", 1000),
 }
 
 
@@ -34,6 +45,39 @@ def _alternate() -> dict[str, list[float]]:
         for name, command in COMMANDS.items():
             figures[name].append(_milliseconds(command))
     return figures
+
+
+def _milliseconds_until(arguments: list[str], shown: str, home: Path) -> float:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    first = time.perf_counter()
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", *arguments],
+        env={**inherited, "HOME": str(home), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        dimensions=(24, 80),
+        encoding="utf-8",
+    )
+    child.expect(f"(?s){shown}")
+    taken = 1e3 * (time.perf_counter() - first)
+    child.close(force=True)
+    return taken
+
+
+def test_one_can_talk_soon(benchmark, tmp_path) -> None:
+    def alternate() -> dict[str, list[float]]:
+        figures: dict[str, list[float]] = {name: [] for name in TALKS}
+        for _ in range(ROUNDS // 3):
+            for name, (arguments, shown, _bar) in TALKS.items():
+                figures[name].append(_milliseconds_until(arguments, shown, tmp_path))
+        return figures
+
+    figures = benchmark.pedantic(alternate, rounds=1, warmup_rounds=1)
+
+    print()
+    for name, values in figures.items():
+        print(f"  {name:<16} {statistics.median(values):6.0f} ms   {min(values):6.0f} .. {max(values):.0f}")
+    for name, (_arguments, _shown, bar_ms) in TALKS.items():
+        assert statistics.median(figures[name]) < bar_ms
 
 
 def test_help_is_there_at_once(benchmark) -> None:

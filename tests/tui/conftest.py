@@ -122,6 +122,7 @@ _VARYING = (
     (r"\d[\d,.]* tokens/s", "~ tokens/s"),
     (r"(score|relevance) \d[\d.]*", r"\1 ~"),
     (r"\d[\d,]* of ([\d,]+) tokens", "~ of \\1 tokens"),
+    (r"\d[\d,]* tokens? read, [\d,]+ reused", "~ tokens read, ~ reused"),
     (r"(■ \w+) +\d[\d,]*", "\\1 ~"),
     ("█+░+", "█░"),
     (r"Shepherd \d[\d.]*", "Shepherd ~"),

@@ -90,6 +90,20 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd knowledge import": ("shepherd knowledge import notes/ paper.pdf",),
     "shepherd knowledge export": ("shepherd knowledge export graph.jsonl",),
+    "shepherd context": (('shepherd context build "what is my name?"', "what a model would be shown"),),
+    "shepherd context build": (
+        ('shepherd context build "what is my name?"', "with all that is known"),
+        ("shepherd context build --continue --max-tokens 2000 hello", "within a conversation, and a budget"),
+    ),
+    "shepherd trace": (
+        ("shepherd trace tree last", "what the last turns showed the model"),
+        ("shepherd trace diff last/3 last/4", "what changed from one to the next"),
+    ),
+    "shepherd trace tree": ("shepherd trace tree last --depth 2",),
+    "shepherd trace get": ("shepherd trace get 'last/4/memories/*'",),
+    "shepherd trace diff": ("shepherd trace diff last/3 last/4",),
+    "shepherd trace export": ("shepherd trace export traces.jsonl --path last",),
+    "shepherd trace import": ("shepherd trace import traces.jsonl",),
     "shepherd model": (
         ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "fetch one"),
         ("shepherd model list", "those that are here"),

@@ -42,7 +42,7 @@ from shepherd.tui.status import Status
 from shepherd.tui.transcript import Recollection, Transcript
 
 if TYPE_CHECKING:
-    from shepherd.assistant import Event as TurnEvent
+    from shepherd.events import Event as TurnEvent
 
 __all__ = ["ShepherdApp"]
 
@@ -255,14 +255,15 @@ class ShepherdApp(App[None]):
 
     async def _turn_event(self, event: TurnEvent) -> None:
         # Not at the top: the thread is loading it while the first screen is drawn.
-        from shepherd.assistant import Finished, Recalled, ToolResult, Warned
         from shepherd.cli.turn import ending
+        from shepherd.events import Finished, Recalled, Warned
+        from shepherd.tools import ToolResult
         from shepherd.types import ToolCall
 
         if isinstance(event, Recalled):
             await self._transcript.show_recollection(event.injection)
             if self.standing is not None:
-                self._side.show_injection(event.injection, self.standing)
+                self._side.show_recalled(event, self.standing)
         elif isinstance(event, Warned):
             await self._transcript.remark(event.message, "warning", event.hint)
         elif isinstance(event, ToolCall):

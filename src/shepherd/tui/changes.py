@@ -17,8 +17,8 @@ from textual.widgets.option_list import Option
 from shepherd.cli.render import shortened
 from shepherd.errors import ShepherdError
 from shepherd.tui.dialogs import Confirm, Reading, Revise
-from shepherd.tui.words import Item, in_full, in_short
-from shepherd.types import Fact
+from shepherd.tui.words import Item, Shown, in_full, in_short
+from shepherd.types import Fact, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
@@ -86,12 +86,20 @@ class Items(OptionList):
         if self.item is not None:
             self.app.push_screen(Reading(in_full(self.item)))
 
+    def _changeable(self) -> tuple[Fact | MemoryRecord | SearchResult, Memory] | None:
+        """The item under the cursor and its memory, where it can be changed here."""
+        if isinstance(self.item, Shown):
+            self.notify("F4 has the knowledge, and what is in focus")
+        elif self.item is not None and self._memory is not None:
+            return self.item, self._memory
+        return None
+
     @work
     async def action_edit(self) -> None:
         """Change its text."""
-        item, memory, user = self.item, self._memory, self._user
-        if item is None or memory is None:
+        if (found := self._changeable()) is None:
             return
+        (item, memory), user = found, self._user
         if isinstance(item, Fact):
             texts, title = {"value": item.value}, item.key
         else:
@@ -107,9 +115,9 @@ class Items(OptionList):
     @work
     async def action_forget(self) -> None:
         """Forget it, after a question."""
-        item, memory, user, place = self.item, self._memory, self._user, self.highlighted
-        if item is None or memory is None:
+        if (found := self._changeable()) is None:
             return
+        (item, memory), user, place = found, self._user, self.highlighted
         what = f"{item.key} = {item.value}" if isinstance(item, Fact) else item.question
         if not await self.app.push_screen_wait(Confirm(f"Forget {shortened(what, 160)!r}?", "Forget")):
             return
@@ -124,9 +132,9 @@ class Items(OptionList):
     @work
     async def action_pin(self) -> None:
         """Keep it when old memories make room, or no longer."""
-        item, memory, user = self.item, self._memory, self._user
-        if item is None or memory is None:
+        if (found := self._changeable()) is None:
             return
+        (item, memory), user = found, self._user
         if isinstance(item, Fact):
             self.notify("facts stay anyway")
             return

@@ -10,20 +10,21 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from shepherd.cli.render import Screen
+from shepherd.cli.render import Screen, shortened
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.types import Message, Thought
 
 if TYPE_CHECKING:
-    from shepherd.assistant import Assistant, Finished
-    from shepherd.assistant import Event as TurnEvent
+    from shepherd.assistant import Assistant
     from shepherd.cli.slash import Chat
     from shepherd.config import Config
+    from shepherd.events import Event as TurnEvent
+    from shepherd.events import Finished
     from shepherd.inference.hub import Transferred, Waiting
     from shepherd.memory import Memory
     from shepherd.session import Session
@@ -254,7 +255,7 @@ class Conversation(threading.Thread):
                 self._tell(Output(lines))
 
     def _answer(self, assistant: Assistant, message: str) -> None:
-        from shepherd.assistant import Delta
+        from shepherd.events import Delta
 
         pending, told_at = "", 0.0
         try:
@@ -275,7 +276,7 @@ class Conversation(threading.Thread):
                 self._tell(Piece(pending))
 
     def _warn(self, message: str, hint: str) -> None:
-        from shepherd.assistant import Warned
+        from shepherd.events import Warned
 
         self._tell(Warned(message, hint))
 
@@ -299,6 +300,14 @@ class _Recorder(Screen):
         self._written: list[tuple[bool, str]] = []
         super().__init__(_Tape(self._written, is_result=True), _Tape(self._written, is_result=False))
         self.error_label = "error:"
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Columns of text, as wide as what stands in them."""
+        lines = [list(headers), *([shortened(str(value)) for value in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
+            self.print("  ".join(cells).rstrip())
 
     def take(self) -> tuple[tuple[bool, str], ...]:
         """The lines since the last time."""

@@ -1,4 +1,4 @@
-"""The panel beside the conversation: what memory added to the last message, and how the window is used."""
+"""The panel beside the conversation: what was added to the last message, and how the window is used."""
 
 from __future__ import annotations
 
@@ -10,62 +10,75 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Label, Static
 
-from shepherd.cli.render import duration
+from shepherd.cli.render import counted, duration
 from shepherd.tui.changes import Items
-from shepherd.tui.words import Item
-from shepherd.types import Injection, TurnStats
+from shepherd.tui.words import Item, Shown
 
 if TYPE_CHECKING:
+    from shepherd.context import Plan
+    from shepherd.events import Recalled
     from shepherd.tui.conversation import Standing
+    from shepherd.types import TurnStats
 
 __all__ = ["Side", "bar"]
 
-# Parts of the window in the order in which they stand there, with their colours.
-_REUSED, _READ, _WRITTEN = "$secondary", "$accent", "$success"
+# Parts of the prompt in its order, as a plan has them, with their colours.
+_COLOURS = {
+    "system": "$secondary",
+    "history": "$primary",
+    "memory": "$accent",
+    "entities": "$warning",
+    "knowledge": "$error",
+    "focus": "$primary-lighten-2",
+    "query": "$success",
+}
 _FULL, _FREE = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
-_NOTHING_YET = "What memory adds to a message is listed here."
+_TITLE, _NOTHING_YET = "Remembered for this turn", "What memory adds to a message is listed here."
 
 
 class Side(Vertical):
-    """Memories of this turn, with scores, ages and sources, and the budget of tokens."""
+    """What was added to this turn's message, with scores, ages and sources, and the budget of tokens."""
 
     def compose(self) -> ComposeResult:
         """The list and the bar."""
-        yield Label("Remembered for this turn", classes="title")
+        yield Label(_TITLE, classes="title")
         yield Items(id="remembered", empty=_NOTHING_YET)
         yield Label("Window", classes="title")
         yield Budget(id="budget")
 
     def show_standing(self, standing: Standing) -> None:
-        """Between two turns: the tokens, and nothing of a conversation that is over."""
-        self.query_one(Budget).show(None if standing.last is None else standing.last.stats)
+        """Between two turns: what the last one used."""
+        last = standing.last
+        self.query_one(Budget).show(None if last is None else last.plan, None if last is None else last.stats)
+
+    def show_recalled(self, recalled: Recalled, standing: Standing) -> None:
+        """What goes with the message that is being answered."""
+        injection, plan = recalled.injection, recalled.plan
+        items: list[Item] = [*injection.facts, *injection.results]
+        items += [Shown.of(part) for part in plan.of("entities", "knowledge", "focus")]
+        empty = "Nothing was added." if standing.recalls else "Memory is not used at the moment."
+        self.query_one(Items).show(items, standing.memory, standing.user_id, empty=empty)
+        took = f", {duration(injection.recall_us / 1000)}" if injection.recall_us else ""
+        self.query(".title").first(Label).update(_TITLE + took)
+        self.query_one(Budget).show(plan, None)
 
     def forget(self) -> None:
         """The conversation is another one now."""
         self.query_one(Items).show([], None, "")
-        self.query(".title").first(Label).update("Remembered for this turn")
-
-    def show_injection(self, injection: Injection, standing: Standing) -> None:
-        """What was added to the message that is being answered."""
-        empty = ""
-        if not injection:
-            empty = "Nothing was added." if standing.recalls else "Memory is not used at the moment."
-        items: list[Item] = [*injection.facts, *injection.results]
-        self.query_one(Items).show(items, standing.memory, standing.user_id, empty=empty)
-        took = f", {duration(injection.recall_us / 1000)}" if injection.recall_us else ""
-        self.query(".title").first(Label).update(f"Remembered for this turn{took}")
+        self.query(".title").first(Label).update(_TITLE)
 
 
 class Budget(Static):
-    """How many tokens of the window are used, and which of them the model had to read."""
+    """The tokens of the prompt by its parts, those of the answer, and what is free of the window."""
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(Content.styled("No answer yet.", "dim"), id=id)
+        super().__init__(id=id)
+        self._plan: Plan | None = None
         self._stats: TurnStats | None = None
 
-    def show(self, stats: TurnStats | None) -> None:
-        """Of this turn."""
-        self._stats = stats
+    def show(self, plan: Plan | None, stats: TurnStats | None) -> None:
+        """Of this turn; `stats` are there when it is over."""
+        self._plan, self._stats = plan, stats
         self._draw()
 
     def on_resize(self) -> None:
@@ -73,22 +86,23 @@ class Budget(Static):
         self._draw()
 
     def _draw(self) -> None:
-        stats, width = self._stats, self.content_size.width
-        if stats is None:
+        plan, stats, width = self._plan, self._stats, self.content_size.width
+        if plan is None or not plan.window_tokens:
             self.update(Content.styled("No answer yet.", "dim"))
             return
-        parts = [
-            ("reused", stats.reused_tokens, _REUSED),
-            ("read", stats.decoded_tokens, _READ),
-            ("written", stats.generated_tokens, _WRITTEN),
-        ]
-        used = sum(tokens for _, tokens, _ in parts)
-        lines = [bar([(tokens, colour) for _, tokens, colour in parts], stats.window_tokens, width)]
-        for name, tokens, colour in parts:
-            lines.append(_legend(name, tokens, colour, width))
-        lines.append(_legend("free", max(stats.window_tokens - used, 0), "$text-muted", width))
-        if stats.is_estimated:
-            lines.append(Content.styled("estimated", "dim"))
+        parts: list[tuple[str, int, str]]
+        parts = [(name, tokens, _COLOURS[name]) for name, tokens in plan.budget.items() if tokens]
+        if stats is not None:
+            parts.append(("answer", stats.generated_tokens, "$text"))
+        window = plan.window_tokens if stats is None else stats.window_tokens or plan.window_tokens
+        free = max(window - sum(tokens for _, tokens, _ in parts), 0)
+        lines = [bar([(tokens, colour) for _, tokens, colour in parts], window, width)]
+        lines += [_legend(name, tokens, colour, width) for name, tokens, colour in parts]
+        lines.append(_legend("free", free, "$text-muted", width))
+        if stats is not None:
+            estimated = ", estimated" if stats.is_estimated else ""
+            read = f"{counted(stats.decoded_tokens, 'token')} read, {stats.reused_tokens:,} reused{estimated}"
+            lines.append(Content.styled(read, "$text-muted"))
         self.update(Content("\n").join(lines))
 
 
