@@ -20,6 +20,7 @@ from shepherd.cli.parsing import (
     given_settings,
 )
 from shepherd.cli.parsing import loaded_settings as settings_of
+from shepherd.cli.progress import working
 from shepherd.cli.render import Screen, counted, size
 from shepherd.config import Config
 from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
@@ -77,7 +78,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "model": _model,
         "provider": _provider,
     }
-    findings += [_guarded(name, check, config) for name, check in checks.items()]
+    with working(screen, "looking"):
+        findings += [_guarded(name, check, config) for name, check in checks.items()]
     if arguments.json:
         screen.json([asdict(finding) for finding in findings])
     else:

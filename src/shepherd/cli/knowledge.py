@@ -19,7 +19,7 @@ from shepherd.cli.parsing import (
     loaded_settings,
     new_file,
 )
-from shepherd.cli.progress import amount
+from shepherd.cli.progress import amount, working
 from shepherd.cli.render import Screen, counted
 from shepherd.errors import ShepherdError, UsageError
 
@@ -338,7 +338,8 @@ def _export(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
 
     count = 0
     target = nullcontext(screen.out) if arguments.file == "-" else new_file(arguments.file)
-    with target as file:
+    shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
+    with shows, target as file:
         for record in transfer.records(knowledge):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += record["type"] == "node"

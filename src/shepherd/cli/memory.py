@@ -111,26 +111,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     reads = arguments.action in _READING or (arguments.action == "jobs" and not changes_jobs(arguments))
     opened = open_memory_to_read if reads else open_memory
     with opened(loaded_settings(arguments).config) as memory:
-        run = _ACTIONS[arguments.action]
-        if (what := _LONG.get(arguments.action)) and not _writes_to_stdout(arguments):
-            with working(screen, what):
-                return run(memory, arguments, screen) or 0
-        return run(memory, arguments, screen) or 0
-
-
-# With many memories these take seconds, and cannot say how far they are.
-_LONG = {
-    "audit": "looking for duplicates",
-    "backup": "copying",
-    "check": "checking",
-    "claim": "taking over",
-    "export": "exporting",
-    "stats": "counting",
-}
-
-
-def _writes_to_stdout(arguments: Namespace) -> bool:
-    return bool(arguments.action == "export" and arguments.file == "-")
+        return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -217,7 +198,8 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     count = 0
     target = nullcontext(screen.out) if arguments.file == "-" else new_file(arguments.file)
-    with target as file:
+    shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
+    with shows, target as file:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
             count += 1
@@ -245,8 +227,9 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     from shepherd.knowledge import Knowledge
 
-    counts = memory.claim(arguments.from_user)
-    n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
+    with working(screen, "taking over"):
+        counts = memory.claim(arguments.from_user)
+        n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
     if arguments.json:
         screen.json({**asdict(counts), "nodes": n_nodes})
         return
@@ -258,7 +241,8 @@ def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    stats = memory.stats()
+    with working(screen, "counting"):
+        stats = memory.stats()
     if arguments.json:
         screen.json(stats)
         return
@@ -281,7 +265,8 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
-    report = memory.check(repair=arguments.repair)
+    with working(screen, "checking"):
+        report = memory.check(repair=arguments.repair)
     if arguments.json:
         screen.json({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})
     else:
@@ -295,7 +280,8 @@ def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 
 
 def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    memory.backup(arguments.file)
+    with working(screen, "copying"):
+        memory.backup(arguments.file)
     if arguments.json:
         screen.json({"file": arguments.file})
     else:
@@ -303,7 +289,8 @@ def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    findings = memory.audit()
+    with working(screen, "looking for duplicates"):
+        findings = memory.audit()
     if arguments.json:
         screen.json(findings)
         return

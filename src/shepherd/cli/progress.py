@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["amount", "downloads", "working"]
 
 # Work that takes less shows nothing.
-_SILENT_S = 1.0
+SILENT_S = 1.0
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def working(screen: Screen, what: str) -> Iterator[None]:
 
 
 def _show_working(screen: Screen, what: str, has_ended: threading.Event) -> None:
-    if has_ended.wait(_SILENT_S):
+    if has_ended.wait(SILENT_S):
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

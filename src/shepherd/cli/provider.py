@@ -8,6 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_common_options, loaded_settings
+from shepherd.cli.progress import working
 from shepherd.cli.render import Screen, counted, duration
 from shepherd.config import ConfigFile
 from shepherd.errors import ShepherdError, UsageError
@@ -206,7 +207,8 @@ def _test(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         raise UsageError(f"{provider.name} is in this process", hint="shepherd doctor looks at it")
     model = open_remote(provider, asks_memory=lambda: False)
     try:
-        with model.generate([Message("user", "Say OK.")], max_tokens=16) as reply:
+        asked = model.generate([Message("user", "Say OK.")], max_tokens=16)
+        with working(screen, "waiting for its answer"), asked as reply:
             pieces = sum(1 for _ in reply)
     finally:
         model.close()

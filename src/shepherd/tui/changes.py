@@ -54,6 +54,11 @@ class Items(OptionList):
         """Say what will be here."""
         self.show([], None, "")
 
+    def on_focus(self) -> None:
+        """Begin at the first one: the keys are for the one under the cursor."""
+        if self._items and self.highlighted is None:
+            self.highlighted = 0
+
     def show(
         self, items: Sequence[Item], memory: Memory | None, user: str, *, empty: str | None = None
     ) -> None:
@@ -69,8 +74,8 @@ class Items(OptionList):
             self.add_option(
                 Option(Content.styled(self._empty if empty is None else empty, "dim"), disabled=True)
             )
-        elif place is not None:
-            self.highlighted = min(place, len(items) - 1)
+        elif place is not None or self.has_focus:
+            self.highlighted = min(place or 0, len(items) - 1)
 
     @property
     def item(self) -> Item | None:

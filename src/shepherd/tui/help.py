@@ -12,17 +12,17 @@ _KEYS = {
     "At the prompt": [
         ("Enter", "send"),
         ("Alt-Enter, Ctrl-J, \\ Enter", "begin a new line"),
-        ("Up, Down", "the lines that were sent before, from the first or last line"),
-        ("Tab", "complete a command; without one, go to the conversation and the panel"),
+        ("Up, Down", "lines that were sent before"),
+        ("Tab", "complete a command, or leave the prompt"),
         ("Esc, Ctrl-C", "stop the answer"),
     ],
     "Everywhere": [
-        ("F1, or ? outside the prompt", "this help"),
+        ("F1, ? outside the prompt", "this help"),
         ("F2", "the panel, shown or hidden"),
-        ("F3", "memories and facts: search, change, pin, forget"),
-        ("F4", "knowledge: search, read, follow connections, focus"),
+        ("F3", "memories and facts"),
+        ("F4", "knowledge and focus"),
         ("F5", "go on with another provider"),
-        ("F6", "private: nothing is recalled and nothing is kept, until pressed again"),
+        ("F6", "private: recall nothing, keep nothing"),
         ("Ctrl-P", "all commands, by name"),
         ("Ctrl-Q, Ctrl-D", "quit; Ctrl-C twice does, too"),
     ],
@@ -31,7 +31,8 @@ _KEYS = {
         ("Enter", "read it in full"),
         ("e", "change it"),
         ("f, Delete", "forget it"),
-        ("p", "pin it: it stays when old memories make room; or unpin it"),
+        ("p", "pin it: it stays when old ones make room"),
+        ("/", "search, where there is a search"),
     ],
 }
 
@@ -46,5 +47,5 @@ def help_text(usages: Mapping[str, tuple[str, str]]) -> Content:
 
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> Content:
     lines = [Content.styled(title, "bold $accent")]
-    lines += [Content.assemble((f"  {key:29}", "bold"), text) for key, text in rows]
+    lines += [Content.assemble((f"  {key:28}", "bold"), text) for key, text in rows]
     return Content("\n").join(lines)

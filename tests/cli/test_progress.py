@@ -1,0 +1,44 @@
+"""What a terminal shows of work that takes its time, and what a pipe does not."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import time
+
+import pytest
+
+from shepherd.cli import progress
+from shepherd.cli.render import Screen
+
+
+@pytest.fixture
+def terminal():
+    """A screen whose stderr is a terminal, and what is shown there."""
+    controller, end = pty.openpty()
+    stream = os.fdopen(end, "w", encoding="utf-8")
+    yield Screen(io.StringIO(), stream), lambda: os.read(controller, 1 << 16).decode()
+    stream.close()
+    os.close(controller)
+
+
+def test_work_that_takes_longer_is_named_and_gone_when_it_ends(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "SILENT_S", 0.0)
+    screen, shown = terminal
+
+    with progress.working(screen, "counting"):
+        seen = ""
+        deadline = time.monotonic() + 60
+        while "counting" not in seen and time.monotonic() < deadline:
+            seen += shown()
+
+    assert "counting" in seen
+    assert "\x1b[2K" in shown()  # the line is erased
+
+
+def test_a_pipe_is_told_nothing(capsys):
+    with progress.working(Screen(), "counting"):
+        pass
+
+    assert capsys.readouterr() == ("", "")
