@@ -54,7 +54,7 @@ def test_a_key_opens_its_owners_memory_and_is_in_no_address_and_no_cookie(closed
 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.keyboard.type(keys["anna"])
+    page.get_by_label("Your API key").press_sequentially(keys["anna"])
     page.keyboard.press("Enter")
     expect(page.locator(".fact .value")).to_have_text("this is anna's")
     page.reload()

@@ -118,7 +118,7 @@ function drawFrame(who) {
 
 function userControls(who) {
   const change = h("button", { type: "button", class: "quiet user", title: "Show another user's memory" });
-  fill(change, "Memory of ", h("bdi", {}, who.user));
+  fill(change, h("span", { class: "whose" }, "Memory of "), h("bdi", {}, who.user));
   change.addEventListener("click", () => {
     hush();
     leaveView();
