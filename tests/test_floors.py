@@ -14,14 +14,9 @@ SOURCE = Path(shepherd.__file__).parent
 # From the top. A room may import rooms of lower floors, and itself.
 FLOORS = [
     {"__main__"},
-<<<<<<< HEAD
     {"tui"},
     {"cli"},
-    {"mcp"},
-=======
-    {"cli", "tui"},
     {"mcp", "metta"},
->>>>>>> 58d03cd (MeTTa: the 28 predicates of context injection can be called from it, in a process that may abort)
     {"serving"},
     {"session"},
     {"opening"},
