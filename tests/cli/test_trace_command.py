@@ -9,6 +9,7 @@ import pytest
 
 from shepherd.cli.explain import explain_turn
 from shepherd.cli.render import Screen
+from tests.metta.test_process import NEEDS_METTA
 
 LINES = """\
 /context/s1/000003/budget/total\t4096
@@ -111,3 +112,16 @@ def test_why_adds_what_is_kept_about_the_turn():
         "  warning  no vectors",
         "all of it: shepherd trace tree s1/3",
     ]
+
+
+@NEEDS_METTA
+def test_metta_sees_the_atoms_of_a_path_and_calls_predicates(shepherd, traced):
+    matched = shepherd(
+        "trace", "metta", "--path", "s1", "!(match &self (context $s $t budget total $n) ($t (+ $n 1)))"
+    )
+    called = shepherd("trace", "metta", "!(compression-level 0.5)", "--json")
+    broken = shepherd("trace", "metta", "!(a")
+
+    assert sorted(matched.stdout.splitlines()) == ["(3 4097)", "(4 4001)"]
+    assert json.loads(called.stdout) == [["heavy"]]
+    assert (broken.returncode, "MeTTa cannot read the expression" in broken.stderr) == (1, True)

@@ -96,14 +96,25 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd context build --continue --max-tokens 2000 hello", "within a conversation, and a budget"),
     ),
     "shepherd trace": (
-        ("shepherd trace tree last", "what the last turns showed the model"),
-        ("shepherd trace diff last/3 last/4", "what changed from one to the next"),
+        ("shepherd trace tree last/last", "everything about the latest turn"),
+        ("shepherd trace get 'last/*/assembled/total_tokens'", "one value of every turn"),
+        ("shepherd trace diff last/3 last/4", "what changed"),
     ),
-    "shepherd trace tree": ("shepherd trace tree last --depth 2",),
-    "shepherd trace get": ("shepherd trace get 'last/4/memories/*'",),
+    "shepherd trace tree": (
+        ("shepherd trace tree", "the sessions"),
+        ("shepherd trace tree last/last --depth 1", "the parts of the latest turn"),
+    ),
+    "shepherd trace get": ("shepherd trace get last/last/budget", "shepherd trace get '*/*/warnings' --json"),
     "shepherd trace diff": ("shepherd trace diff last/3 last/4",),
-    "shepherd trace export": ("shepherd trace export traces.jsonl --path last",),
-    "shepherd trace import": ("shepherd trace import traces.jsonl",),
+    "shepherd trace export": (
+        ("shepherd trace export turns.metta", "atoms for MeTTa"),
+        ("shepherd trace export --path last | gzip > last.gz", "lines of a path and a value"),
+    ),
+    "shepherd trace import": ("shepherd trace import turns.metta --user anna",),
+    "shepherd trace metta": (
+        ("shepherd trace metta '!(compression-level 0.3)'", "call a predicate"),
+        ("shepherd trace metta --path last/last '!(match &self (context $s $t budget $k $v) ($k $v))'", ""),
+    ),
     "shepherd model": (
         ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "fetch one"),
         ("shepherd model list", "those that are here"),

@@ -25,7 +25,10 @@ COMMANDS = {
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),
     "context": ("shepherd.cli.context", "print the prompt that a question would get, with all that is known"),
-    "trace": ("shepherd.cli.trace", "what each turn showed the model: tree, get, diff, export, import"),
+    "trace": (
+        "shepherd.cli.trace",
+        "what each turn showed the model: tree, get, diff, export, import, metta",
+    ),
     "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
     "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
     "serve": ("shepherd.cli.serve", "answer other programs over HTTP, as OpenAI and Anthropic do"),

@@ -17,6 +17,7 @@ from shepherd.cli.render import Screen, counted
 from shepherd.errors import ShepherdError, UsageError
 
 if TYPE_CHECKING:
+    from shepherd.knowledge import Knowledge
     from shepherd.memory import Memory
     from shepherd.trace import Format, Traces, Value
 
@@ -56,6 +57,11 @@ def build_parser() -> Parser:
     )
     importing = add_action(actions, "import", "read what export wrote, in either form")
     importing.add_argument("file", metavar="FILE", help="what to read; - is stdin")
+    metta = add_action(actions, "metta", "evaluate MeTTa beside the atoms of a path, with the 28 predicates")
+    metta.add_argument("program", metavar="PROGRAM", help="expressions; ! before those to be evaluated")
+    metta.add_argument(
+        "--path", default="", metavar="PATH", help="put what is below it into the space (nothing)"
+    )
     for action in actions.choices.values():
         action.epilog = _PATHS
         add_memory_options(action)
@@ -93,6 +99,12 @@ class _Source:
         if rest.partition("/")[0] == "last":
             turn = self.traces.last_turn(session or first)
         return shown_path(text, last_session=session, last_turn=turn)
+
+    def knowledge(self) -> Knowledge:
+        """What the same user keeps."""
+        from shepherd.knowledge import Knowledge
+
+        return Knowledge(self._memory.transactions, self.traces.user_id)
 
     def _latest(self) -> str:
         kept = set(self.traces.children())
@@ -196,12 +208,30 @@ def _import(source: _Source, arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
+def _metta(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.metta import Host, Metta, as_metta, functions
+
+    with Metta(functions(Host(knowledge=source.knowledge()))) as metta:
+        if arguments.path:
+            entries = source.traces.matching(source.path(arguments.path))
+            metta.load(entries)
+        results = [[as_metta(value) for value in values] for values in metta.run(arguments.program)]
+    if arguments.json:
+        screen.json(results)
+        return 0
+    for result in results:
+        for value in result:
+            screen.print(value)
+    return 0
+
+
 _ACTIONS: dict[str, Callable[[_Source, Namespace, Screen], int]] = {
     "tree": _tree,
     "get": _get,
     "diff": _diff,
     "export": _export,
     "import": _import,
+    "metta": _metta,
 }
 
 

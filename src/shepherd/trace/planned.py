@@ -13,6 +13,7 @@ from shepherd.trace.records import (
     EntityTrace,
     HistoryTrace,
     HistoryTurnTrace,
+    LeftOutTrace,
     RagTrace,
     RecalledTrace,
     SystemTrace,
@@ -37,7 +38,7 @@ def trace_of(draft: Draft, *, model: str, summary: str, summary_tokens: int) -> 
             sha256=draft.snapshot.system.sha256,
         ),
         history=_history(draft, summary, summary_tokens),
-        tail=_tail(draft.injection),
+        tail=_tail(draft.injection, plan),
         entities=_entities(plan),
         rag=_rag(plan),
         assembled=AssembledTrace(
@@ -45,6 +46,10 @@ def trace_of(draft: Draft, *, model: str, summary: str, summary_tokens: int) -> 
             total_tokens=plan.total_tokens,
             under_budget=plan.total_tokens <= plan.window_tokens,
         ),
+        left_out=[
+            LeftOutTrace(id=left.part.id, category=left.part.category, reason=left.reason)
+            for left in plan.left_out
+        ],
         warnings=plan.warnings,
         timings={name: us / 1000 for name, us in plan.timings_us.items()},
     )
@@ -83,13 +88,14 @@ def _history(draft: Draft, summary: str, summary_tokens: int) -> HistoryTrace:
     )
 
 
-def _tail(injection: Injection) -> TailTrace:
+def _tail(injection: Injection, plan: Plan) -> TailTrace:
     return TailTrace(
         facts={fact.key: fact.value for fact in injection.facts},
         context=[
             RecalledTrace(id=one.id, score=one.score, age_days=one.age_days, source=one.source)
             for one in injection.results
         ],
+        focus=[part.id for part in plan.of("focus")],
     )
 
 

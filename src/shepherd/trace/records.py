@@ -178,7 +178,7 @@ class LeftOutTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTrace:
-    """Everything about one turn. `timings` are of its steps, their unit behind their names."""
+    """Everything about one turn. `timings` are of its steps, in milliseconds."""
 
     model: str | None = None
     budget: BudgetTrace | None = None
