@@ -10,6 +10,7 @@ Names and values are what people wrote: each is one line, cannot pass for anothe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,8 @@ _SALIENCE_WEIGHT = 0.7
 FIRST_ATTRIBUTES = ("email", "phone", "title", "department", "location")
 _MAX_NAME, _MAX_DESCRIPTION, _MAX_KEY, _MAX_VALUE = 120, 300, 60, 300
 _MOST_RELATIONS = 6
+_COLON_TWIN = "\uff1a"
+_LABEL = re.compile(r"\A([^:]{0,80}):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,9 @@ def entity_text(
             entity.id,
             escape_text(entity.name, _MAX_NAME),
             entity.type,
-            escape_text(entity.description, _MAX_DESCRIPTION) if description else "",
+            _described(entity.description) if description else "",
             tuple(
-                (escape_fact_key(one.name, _MAX_KEY), escape_text(one.value, _MAX_VALUE))
+                (_key(one.name), escape_text(one.value, _MAX_VALUE))
                 for one in shown[: max(max_attributes, 0)]
             ),
             tuple(_related(registry, entity)) if relations else (),
@@ -178,6 +181,16 @@ def fit_entities(
                 fitted.append(replace(form, tokens=tokens))
                 break
     return fitted
+
+
+def _key(name: str) -> str:
+    """An attribute's name; the first colon of its line ends it."""
+    return escape_fact_key(name, _MAX_KEY).replace(":", _COLON_TWIN)
+
+
+def _described(text: str) -> str:
+    """A description that cannot pass for an attribute or for relations: its label, if it has one, is none."""
+    return _LABEL.sub(rf"\1{_COLON_TWIN}", escape_text(text, _MAX_DESCRIPTION))
 
 
 def _ordered(attributes: Iterable[Attribute]) -> list[Attribute]:
