@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from shepherd.tui.prompt import Prompt
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -191,6 +195,21 @@ def test_edit_asks_in_a_dialog(perform, scripted_model, memory):
     perform(play, scripted_model)
 
     assert memory.list_memories()[0].answer == "Emacs vi"
+
+
+@pytest.mark.parametrize(("key", "is_allowed"), [("y", True), ("escape", False)])
+def test_the_user_is_asked_before_a_tool_changes_something(perform, scripted_model, key, is_allowed):
+    async def play(stage):
+        await stage.ready()
+        asking = asyncio.create_task(
+            asyncio.to_thread(stage.app.conversation.confirm, "remove_file", {"path": "notes.md"})
+        )
+        await stage.shows("remove_file may change something. Allow it?")
+        assert "path: notes.md" in stage.text()
+        await stage.pilot.press(key)
+        assert await asking is is_allowed
+
+    perform(play, scripted_model)
 
 
 def test_quit_ends_it_and_the_next_one_continues(perform, scripted_model):

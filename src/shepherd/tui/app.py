@@ -20,6 +20,7 @@ from shepherd.cli.render import shortened
 from shepherd.cli.slash import COMMANDS
 from shepherd.tui.conversation import (
     Asked,
+    Confirming,
     Conversation,
     Ended,
     Event,
@@ -32,8 +33,9 @@ from shepherd.tui.conversation import (
     Revising,
     Standing,
     Thinking,
+    settle,
 )
-from shepherd.tui.dialogs import Pick, Reading, Revise
+from shepherd.tui.dialogs import Confirm, Pick, Reading, Revise
 from shepherd.tui.help import help_text
 from shepherd.tui.past import Past
 from shepherd.tui.prompt import Hints, Prompt
@@ -246,7 +248,11 @@ class ShepherdApp(App[None]):
             case Failed():
                 await self._transcript.remark(event.message, "error", event.hint)
             case Revising():
-                self._revise(event)
+                self.push_screen(Revise(event.texts), partial(settle, event.answer))
+            case Confirming():
+                self.push_screen(
+                    Confirm(event.question, "Allow"), lambda yes: settle(event.answer, bool(yes))
+                )
             case Ended():
                 self.failure = event.error
                 self.exit()
@@ -288,13 +294,6 @@ class ShepherdApp(App[None]):
         self._prompt.is_private = self._past.is_private = standing.private
         self._status.show_standing(standing)
         self._side.show_standing(standing)
-
-    def _revise(self, event: Revising) -> None:
-        def answer(texts: dict[str, str] | None) -> None:
-            if not event.answer.done():
-                event.answer.set_result(texts)
-
-        self.push_screen(Revise(event.texts), answer)
 
     @work
     async def _recollect(self) -> None:

@@ -10,10 +10,11 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shepherd.cli.render import Screen, shortened
 from shepherd.errors import InternalError, ShepherdError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
+    "Confirming",
     "Conversation",
     "Ended",
     "Event",
@@ -43,8 +45,10 @@ __all__ = [
     "Revising",
     "Standing",
     "Thinking",
+    "settle",
 ]
 
+_T = TypeVar("_T")
 # Pieces of an answer that come quicker are shown together: the eye sees no more, and the screen has time.
 _LEAST_PAUSE_S = 0.03
 
@@ -135,15 +139,22 @@ class Revising:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirming:
+    """Something that the model wants to do, about which the user is asked; `answer` waits for it."""
+
+    question: str
+    answer: Future[bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The conversation is over; with the error that ended it, unless it was asked to end."""
 
     error: Exception | None
 
 
-Event: TypeAlias = (
-    "Asked | Piece | Thinking | Output | History | Loading | Failed | Revising | Ended | Standing | TurnEvent"
-)
+_Shown: TypeAlias = Asked | Piece | Thinking | Output | History | Loading | Failed | Ended | Standing
+Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
 
 class Conversation(threading.Thread):
@@ -155,7 +166,8 @@ class Conversation(threading.Thread):
         self._tell = tell
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._assistant: Assistant | None = None
-        self._revising: Future[dict[str, str] | None] | None = None
+        self._revising: Future[dict[str, str] | None] = Future()
+        self._confirming: Future[bool] = Future()
         self._is_stopping = False
 
     @property
@@ -178,9 +190,8 @@ class Conversation(threading.Thread):
         self._is_stopping = True
         self._lines.put(None)
         self.cancel()
-        revising = self._revising
-        if revising is not None and not revising.done():
-            revising.set_result(None)
+        settle(self._revising, None)
+        settle(self._confirming, False)
 
     def run(self) -> None:
         """Open the session, work on lines, close it."""
@@ -199,6 +210,16 @@ class Conversation(threading.Thread):
         self._tell(Revising(texts, self._revising))
         return self._revising.result()
 
+    def confirm(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Ask the user whether a tool that may change something may be called; waits."""
+        self._confirming = Future()
+        if self._is_stopping:
+            return False
+        shown = "\n".join(f"{key}: {shortened(str(value))}" for key, value in arguments.items())
+        question = f"{name} may change something. Allow it?\n\n{shown}".strip()
+        self._tell(Confirming(question, self._confirming))
+        return self._confirming.result()
+
     def _converse(self) -> None:
         # Here, since their imports take as long as drawing the first screen.
         from shepherd.cli.slash import Chat
@@ -212,6 +233,7 @@ class Conversation(threading.Thread):
             warn=self._warn,
             loading=self._load,
             report=self._report,
+            confirm=self.confirm,
         ) as session:
             self._assistant = session.assistant
             screen = _Recorder()
@@ -291,6 +313,12 @@ class Conversation(threading.Thread):
             self._tell(Loading(f"fetching {event.file.rpartition('/')[2]}: {share:.0f} %"))
         else:
             self._warn(event.reason, "")
+
+
+def settle(answer: Future[_T], value: _T) -> None:
+    """Give an answer, unless there is one."""
+    with suppress(InvalidStateError):
+        answer.set_result(value)
 
 
 class _Recorder(Screen):
