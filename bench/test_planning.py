@@ -14,6 +14,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ class CountingModel:
 def sentences(chance: random.Random) -> Any:
     """Words as frequent as in language."""
     words = [f"{chance.choice('bcdfghklmnprst')}{chance.choice('aeiou')}{n:x}" for n in range(20_000)]
-    weights = [1 / (n + 1) for n in range(len(words))]
-    return lambda k: " ".join(chance.choices(words, weights, k=k))
+    cumulative = list(accumulate(1 / (n + 1) for n in range(len(words))))
+    return lambda k: " ".join(chance.choices(words, cum_weights=cumulative, k=k))
 
 
 @pytest.fixture(scope="module")
