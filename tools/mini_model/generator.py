@@ -47,8 +47,8 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 12, "context": 26, "nothing": 14, "history": 23, "extract": 36, "extract_nothing": 2,
-    "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 2,
+    "facts": 12, "context": 32, "nothing": 18, "history": 34, "extract": 33, "extract_nothing": 2,
+    "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
 }  # fmt: skip
 EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
 

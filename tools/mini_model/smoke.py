@@ -1,4 +1,4 @@
-"""A short check of the whole chain: `python smoke.py`. Train a tiny network, resume it, export it, compare.
+"""A short check of the whole chain, `python smoke.py`: train a tiny network, resume it wider, export it.
 
 Fails when the loss does not fall, when llama.cpp does not load the file, when it splits a text into other
 tokens, or when its logits differ from the network's.
@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         before = train(out, "--tokens", "0.3")
-        after = train(out, "--tokens", "0.36", "--resume")
+        after = train(out, "--tokens", "0.36", "--resume", "--feed-forward", "160")
         assert before[-1] < 0.75 * before[0], f"the loss did not fall: {before[0]:.2f} to {before[-1]:.2f}"
         assert len(after) > len(before), "the resumed run logged nothing"
         assert after[-1] < 1.2 * before[-1], (

@@ -22,6 +22,7 @@ import generator
 import numpy as np
 import torch
 from circuit import set_copying_circuit
+from grow import widened
 from helper import Helper
 from model import Shape, Transformer, compile_parts
 from tokenizer import Tokenizer, learn
@@ -169,9 +170,11 @@ def save(
     part.replace(path)
 
 
-def load(path: Path) -> tuple[Transformer, dict[str, Any]]:
-    """The network of a checkpoint, and everything else in it."""
+def load(path: Path, feed_forward: int = 0) -> tuple[Transformer, dict[str, Any]]:
+    """The network of a checkpoint, and everything else in it; wider if `feed_forward` says so."""
     state = torch.load(path, map_location="cpu", weights_only=True)
+    if feed_forward and feed_forward != state["shape"]["feed_forward"]:
+        state = widened(state, feed_forward)
     network = Transformer(Shape(**state["shape"]))
     network.load_state_dict(state["network"])
     return network, state
@@ -197,7 +200,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--feed-forward", type=int, default=512)
+    parser.add_argument(
+        "--feed-forward", type=int, default=0, help="512 for a fresh network; a checkpoint grows to it"
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads of the training loop itself")
     parser.add_argument("--helpers", type=int, default=1, help="processes that compute gradients beside it")
     parser.add_argument(
@@ -224,7 +229,7 @@ def main() -> None:
     tokenizer = Tokenizer(tokenizer_path)
     checkpoint, progress = options.out / "checkpoint.pt", Progress()
     if options.resume:
-        network, state = load(checkpoint)
+        network, state = load(checkpoint, options.feed_forward)
         progress = Progress(**state["progress"])
         network.to(device)
         optimizers = make_optimizers(network, options.rate)
@@ -237,7 +242,7 @@ def main() -> None:
             options.layers,
             options.width // 32,
             options.width // 64,
-            options.feed_forward,
+            options.feed_forward or 512,
         )
         network = Transformer(shape)
         set_copying_circuit(network)
