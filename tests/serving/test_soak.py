@@ -23,8 +23,8 @@ LONG = 15_000
 CLIENTS, SLOTS, WINDOW = 8, 4, 512
 PARTS = 3
 STUCK_S = 300
-# Memories of what is said come in meanwhile, about 0.6 KB each.
-GROWTH_MB = 20
+# Memories of what is said come in meanwhile: their index, and pages of the database. Without memory it is 7.
+GROWTH_MB = 32
 
 
 def ask(client: httpx.Client, text: str, n: int, what: str, user: str) -> str:
