@@ -22,7 +22,6 @@ from shepherd.knowledge import (
     chunk_block,
     focus_block,
 )
-from shepherd.memory.tail import facts_block, render_tail
 from shepherd.types import Injection
 
 __all__ = ["Gathered", "Gatherer", "memory_part", "shown_injection"]
@@ -34,6 +33,7 @@ _log = logging.getLogger(__name__)
 _QUERY_CHARS = 20_000
 # Chunks are looked for so many times as many as are wanted: boosts reorder, and some were shown before.
 _MORE_CHUNKS = 4
+_BETWEEN_RESULTS = " | "
 _CHANGED = "Background context has changed: "
 
 
@@ -166,14 +166,16 @@ class Gatherer:
 
 
 def memory_part(injection: Injection) -> Part:
-    """The lines of facts and memories; with fewer memories where there is no room for all."""
-    facts = facts_block(injection.facts)
-    shorter = [
-        render_tail(facts, injection.results[:n]).strip("\n")
-        for n in range(len(injection.results) - 1, -1, -1)
-        if n or facts
-    ]
-    return Part("memory", "memory", injection.tail.removeprefix("\n\n"), shorter=tuple(shorter))
+    """The lines of facts and memories; with fewer memories where there is no room for all.
+
+    The shorter forms are cut out of the whole: ` | ` stands between results and nowhere else.
+    """
+    whole = injection.tail.removeprefix("\n\n")
+    pieces = whole.split(_BETWEEN_RESULTS)
+    shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
+    if injection.facts and injection.results:
+        shorter.append(whole.partition("\n")[0])
+    return Part("memory", "memory", whole, shorter=tuple(shorter))
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:
