@@ -31,6 +31,10 @@ def test_any_value_comes_back_from_the_wire(value):
     assert type(back) is type(value)
 
 
+def test_list_that_begins_with_nothing_is_no_record():
+    assert from_wire(to_wire([None])) == [None]
+
+
 def test_just_is_the_value_itself():
     assert from_wire([{"s": "Just"}, "a"]) == "a"
 

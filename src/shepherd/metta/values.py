@@ -80,7 +80,7 @@ def from_wire(thing: Any) -> Value:
         return from_wire(parts[0])
     if head == _PAIR and len(parts) == 2:
         return from_wire(parts[0]), from_wire(parts[1])
-    if head[:1].isupper() and all(_is_field(part) for part in parts):
+    if head[:1].isupper() and head != _NOTHING and all(_is_field(part) for part in parts):
         return Record(head, {name["s"]: from_wire(value) for name, value in parts})
     return [from_wire(part) for part in thing]
 
