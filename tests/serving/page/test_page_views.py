@@ -168,6 +168,22 @@ def test_a_conversation_says_what_was_put_beside_each_message_and_leads_to_it(st
     expect(steve.page.locator(".memory")).to_contain_text("Helix")
 
 
+def test_a_turn_says_what_its_prompt_was_made_of(steve):
+    steve.open("why")
+    steve.page.get_by_role("link", name="Conversation of").last.press("Enter")
+
+    steve.page.get_by_text("Turn 1").press("Enter")
+    parts = steve.page.locator(".traced")
+
+    expect(parts.get_by_role("img")).to_have_attribute(
+        "aria-label",
+        "Room for each part, in tokens. system: 320, history: 1,200, query: 12, facts: 24, reserve: 1,024",
+    )
+    expect(parts.get_by_role("row", name="turns / 1 / content")).to_contain_text("Which editor do I use?")
+    expect(parts.get_by_role("row", name="facts / location")).to_contain_text("Austin")
+    expect(parts.get_by_role("row", name="1 / reason")).to_contain_text("no room")
+
+
 def test_an_answer_of_the_server_can_be_asked_about(mini, memory, visit):
     memory.store_memory("Which editor does the user prefer?", "Helix", "an asker")
     mini.ask("Which editor do I use?", "an asker")

@@ -110,10 +110,15 @@ function failed(error, again) {
 
 function drawFrame(who) {
   const links = VIEWS.map(([name, label]) =>
-    h("li", {}, h("a", { href: `#/${name}`, "data-view": name }, icon(name), h("span", {}, label))),
+    h("li", {}, h("a", { href: `#/${name}`, "data-view": name, on: { click: again } }, icon(name), h("span", {}, label))),
   );
   fill(document.getElementById("nav"), who?.user ? h("ul", {}, links) : null);
   fill(document.getElementById("controls"), who?.user ? userControls(who) : null, themeButton());
+}
+
+/** A link to where one is already changes no address: what it names is drawn anew. */
+function again(event) {
+  if (event.currentTarget.hash === location.hash) showView();
 }
 
 function userControls(who) {

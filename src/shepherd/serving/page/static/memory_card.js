@@ -15,11 +15,13 @@ export function memoryCard(record) {
 
 function draw(card, record) {
   const id = newId("memory");
+  const title = record.question ? beginning(record.question, 160) : beginning(record.answer, 60);
   card.setAttribute("aria-labelledby", id);
   card.classList.toggle("pinned", record.pinned);
   fill(
     card,
-    h("h2", { class: "question" }, words(record.question || beginning(record.answer, 60), { id })),
+    h("h2", { class: "question" }, words(title, { id })),
+    record.question && title !== record.question.trim() ? longWords(record.question, { class: "said" }) : null,
     record.question ? longWords(record.answer, { class: "answer" }) : null,
     h("div", { class: "foot" }, meta(record), actions(card, record, id)),
   );
@@ -28,7 +30,7 @@ function draw(card, record) {
 function meta(record) {
   const parts = [
     h("time", { datetime: iso(record.timestamp), title: moment(record.timestamp) }, ago(record.timestamp)),
-    record.source ? h("span", {}, origin(record.source)) : null,
+    record.source ? words(origin(record.source)) : null,
     record.pinned ? h("span", { class: "mark" }, "pinned") : null,
     record.relevance === undefined ? null : relevance(record.relevance),
   ];
@@ -79,7 +81,7 @@ function edit(card, record) {
   const form = h("form", {}, field("Question", question), field("Answer", answer), h("div", { class: "actions" }, save, cancel));
   const back = () => redrawn(card, record, "edit");
   cancel.addEventListener("click", back);
-  form.addEventListener("keydown", (event) => event.key === "Escape" && back());
+  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && back());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(save, async () => {

@@ -29,7 +29,7 @@ export async function nodePanel(id, around) {
 function draw(panel, node, around) {
   const close = h("button", { type: "button", class: "quiet", on: { click: around.close } }, "Close");
   panel.onkeydown = (event) => {
-    if (event.key === "Escape" && !event.target.closest("form")) around.close();
+    if (event.key === "Escape" && !event.isComposing && !event.target.closest("form")) around.close();
   };
   fill(
     panel,
@@ -97,7 +97,7 @@ function change(panel, node, around) {
     panel.querySelector("h2").focus();
   };
   cancel.addEventListener("click", back);
-  form.addEventListener("keydown", (event) => event.key === "Escape" && back());
+  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && back());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(save, async () => {
@@ -124,7 +124,7 @@ function connection(node, edge, around) {
     {},
     h("p", {}, isOut ? [`${type} `, other] : [other, ` ${type} this`]),
     edge.explanation ? words(edge.explanation, { class: "asked" }, "p") : null,
-    h("div", { class: "foot" }, h("p", { class: "meta" }, edge.source ? h("span", {}, origin(edge.source)) : null, h("span", {}, date(edge.created_at))), drop),
+    h("div", { class: "foot" }, h("p", { class: "meta" }, edge.source ? words(origin(edge.source)) : null, h("span", {}, date(edge.created_at))), drop),
   );
 }
 

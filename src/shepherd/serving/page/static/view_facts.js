@@ -63,7 +63,7 @@ function drawFact(view, card, fact, changes) {
     h(
       "div",
       { class: "foot" },
-      h("p", { class: "meta" }, h("time", { datetime: iso(fact.updated_at), title: moment(fact.updated_at) }, ago(fact.updated_at)), changes[0]?.source ? h("span", {}, origin(changes[0].source)) : null),
+      h("p", { class: "meta" }, h("time", { datetime: iso(fact.updated_at), title: moment(fact.updated_at) }, ago(fact.updated_at)), changes[0]?.source ? words(origin(changes[0].source)) : null),
       h(
         "div",
         { class: "actions" },
@@ -88,7 +88,7 @@ function past(changes, label) {
       "li",
       {},
       change.value === null ? h("em", {}, "forgotten") : words(change.value),
-      h("span", { class: "meta" }, h("time", { datetime: iso(change.changed_at) }, moment(change.changed_at)), change.source ? h("span", {}, origin(change.source)) : null),
+      h("span", { class: "meta" }, h("time", { datetime: iso(change.changed_at) }, moment(change.changed_at)), change.source ? words(origin(change.source)) : null),
     ),
   );
   return h("details", { class: "past" }, h("summary", {}, label), h("ol", { class: "timeline" }, entries));
@@ -104,7 +104,7 @@ function editFact(view, card, fact, changes) {
     card.querySelector("[data-act=edit]").focus();
   };
   cancel.addEventListener("click", back);
-  form.addEventListener("keydown", (event) => event.key === "Escape" && back());
+  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && back());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(save, async () => {
@@ -180,7 +180,7 @@ function addButton(view) {
       button.focus();
     };
     cancel.addEventListener("click", close);
-    form.addEventListener("keydown", (event) => event.key === "Escape" && close());
+    form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && close());
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       attempt(save, async () => {

@@ -178,7 +178,7 @@ function addButton(view) {
       button.focus();
     };
     cancel.addEventListener("click", leave);
-    form.addEventListener("keydown", (event) => event.key === "Escape" && leave());
+    form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && leave());
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       attempt(save, async () => {

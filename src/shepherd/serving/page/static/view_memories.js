@@ -119,7 +119,7 @@ function addButton(view) {
       button.focus();
     };
     cancel.addEventListener("click", close);
-    form.addEventListener("keydown", (event) => event.key === "Escape" && close());
+    form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && close());
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       attempt(save, async () => {

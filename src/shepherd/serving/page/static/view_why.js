@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { empty, fill, h, longWords, newId, words } from "./dom.js";
 import { ago, beginning, count, duration, iso, moment, origin } from "./format.js";
 import { relevance } from "./memory_card.js";
+import { turnTraces } from "./turn_trace.js";
 
 const CONVERSATIONS = 100;
 
@@ -33,11 +34,12 @@ async function showConversations(root) {
 }
 
 async function showConversation(root, session) {
-  const { data } = await get(`/v1/trace/${encodeURIComponent(session)}`);
+  const { data, turns } = await get(`/v1/trace/${encodeURIComponent(session)}`);
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("a", { href: "#/why" }, "All conversations")),
-    data.length ? data.map(turn) : empty("Nobody said anything here.", "Only messages of users have something put beside them."),
+    data.length || turns.length ? data.map(turn) : empty("Nobody said anything here.", "Only messages of users have something put beside them."),
+    turns.length ? turnTraces(session, turns) : null,
   );
 }
 
@@ -77,7 +79,7 @@ function found(memory) {
       relevance(memory.relevance),
       h("span", { title: "BM25 of its words times how recent it is: what it was ranked by" }, `score ${memory.score.toPrecision(3)}`),
       h("span", {}, memory.age_days < 1 ? "of the same day" : `${count(Math.round(memory.age_days), "day")} old then`),
-      memory.source ? h("span", {}, origin(memory.source)) : null,
+      memory.source ? words(origin(memory.source)) : null,
       h("a", { href: `#/memories/${memory.id}` }, "edit, pin or forget it"),
     ),
   );
