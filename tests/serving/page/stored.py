@@ -97,7 +97,7 @@ def conversation(memory: Memory, user: str, question: str, answer: str) -> str:
     injection = memory.recall(question, user)
     session = memory.start_session(user, "a-model")
     asked = Message("user", question, question + injection.tail, injection)
-    memory.append_message(session, asked, user, job=OpenJob("worker", 1))
+    memory.append_message(session, asked, user, job=OpenJob("worker", 9))
     memory.append_message(session, Message("assistant", answer), user)
     shown = TurnTrace(
         model="a-model",

@@ -41,7 +41,7 @@ function historyByKey(changes) {
   return past;
 }
 
-function url(key) {
+function addressOf(key) {
   return `/v1/facts/${encodeURIComponent(key)}`;
 }
 
@@ -108,7 +108,7 @@ function editFact(view, card, fact, changes) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(save, async () => {
-      await put(url(fact.key), { value: value.value });
+      await put(addressOf(fact.key), { value: value.value });
       await load(view);
       focusFact(view, fact.key, "edit");
       say("Saved. What it was before stays in its history.");
@@ -121,9 +121,9 @@ function editFact(view, card, fact, changes) {
 
 async function forgetFact(view, fact, button) {
   await attempt(button, async () => {
-    await remove(url(fact.key));
+    await remove(addressOf(fact.key));
     await load(view);
-    const undo = () => put(url(fact.key), { value: fact.value });
+    const undo = () => put(addressOf(fact.key), { value: fact.value });
     offerUndo(`Forgotten: ${beginning(fact.key, 50)}`, undo, {
       after: async () => {
         if (!view.list.isConnected) return;
@@ -149,7 +149,7 @@ function forgotten(view, gone) {
     const again = h("button", { type: "button", class: "quiet" }, "Know it again");
     again.addEventListener("click", () =>
       attempt(again, async () => {
-        await put(url(key), { value: last.value });
+        await put(addressOf(key), { value: last.value });
         await load(view);
         focusFact(view, key, "edit");
         say("It is a fact again.");
@@ -184,7 +184,7 @@ function addButton(view) {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       attempt(save, async () => {
-        await put(url(key.value.trim()), { value: value.value });
+        await put(addressOf(key.value.trim()), { value: value.value });
         close();
         await load(view);
         say("It is kept.");
