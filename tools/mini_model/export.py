@@ -14,7 +14,9 @@ from train import load
 
 __all__ = ["CHAT_TEMPLATE", "export"]
 
-CONTEXT_LENGTH = 2048
+# As long as the conversations it was trained on. Beyond, it babbles: 5 of 5 answers were right after 700
+# tokens, 3 after 1,100, none after 1,300. Shepherd lets the oldest turns go before.
+CONTEXT_LENGTH = 1024
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"

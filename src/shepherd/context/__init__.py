@@ -29,7 +29,7 @@ from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
 from shepherd.context.room import Room, written
 from shepherd.context.snapshot import Snapshot, take_snapshot
-from shepherd.context.statements import is_statement
+from shepherd.context.statements import is_statement, is_worth_a_memory
 from shepherd.context.summarizing import Summarizer
 from shepherd.context.summary import Summary
 
@@ -64,6 +64,7 @@ __all__ = [
     "evict",
     "inject",
     "is_statement",
+    "is_worth_a_memory",
     "message_of",
     "messages_of",
     "paired",

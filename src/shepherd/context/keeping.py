@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from shepherd.context.exchanges import Exchange
-from shepherd.context.statements import is_statement
+from shepherd.context.statements import is_statement, is_worth_a_memory
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
 
@@ -62,9 +62,10 @@ class Keeper:
         return self.writes and exchange.in_session and self.archives
 
     def archive_all(self, exchanges: Sequence[Exchange], now: int) -> None:
-        """Remember exchanges, whatever they say. Raises StoreError."""
+        """Remember exchanges, questions too, unless memory answered them. Raises StoreError."""
         for exchange in exchanges:
-            self._archive(exchange, exchange.user.created_at or now)
+            if is_worth_a_memory(exchange.user, exchange.answer.raw):
+                self._archive(exchange, exchange.user.created_at or now)
 
     def take_back(self, exchange: Exchange) -> None:
         """Undo what was written of the last exchange. Raises StoreError."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
-from shepherd.context import Ledger, Restored, conversation_hashes
+from shepherd.context import Ledger, Restored, conversation_hashes, is_worth_a_memory
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.memory import Memory, Turn
@@ -107,8 +107,9 @@ class Keeper:
             if message.role == "user":
                 asked = message
             elif message.role == "assistant" and message.raw and asked is not None:
-                told_at = asked.created_at or int(time.time())
-                self._remember(user_id, asked.raw, message.raw, told_at, session)
+                if is_worth_a_memory(asked, message.raw):
+                    told_at = asked.created_at or int(time.time())
+                    self._remember(user_id, asked.raw, message.raw, told_at, session)
                 asked = None
 
     def _remember(self, user_id: str, question: str, answer: str, told_at: int, session: str) -> None:
