@@ -115,6 +115,7 @@ function close(view) {
   const id = view.chosen;
   view.chosen = 0;
   view.side.hidden = true;
+  fill(view.side);
   view.split.classList.remove("open");
   view.graph?.mark(0);
   const back = view.is_list ? `[data-node="${id}"]` : `.node[data-id="${id}"]`;
