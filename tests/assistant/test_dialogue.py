@@ -33,6 +33,11 @@ def test_who_is_spoken_of_is_told_with_what_is_known(assistant):
     assert finished.plan.budget["entities"] > 0
 
 
+def test_somebody_who_was_only_mentioned_by_a_role_is_not_told(assistant):
+    assert names(ask(assistant, "Which editor do I like?")) == []
+    assert names(ask(assistant, "And which one does my editor like?")) == []
+
+
 def test_an_abandoned_turn_was_never_heard(assistant):
     events = assistant.ask("My sister Anna works at Acme.")
     next(events)

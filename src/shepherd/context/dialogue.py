@@ -101,7 +101,9 @@ class Dialogue:
 
     def _part(self, ranked: Ranked) -> Part | None:
         whole = self._text(ranked, _MOST_ATTRIBUTES)
-        if not (whole.attributes or whole.relations or whole.description):
+        # "the user's editor, editor of the user" tells nothing.
+        relations = whole.relations if ranked.entity.is_named else whole.relations[1:]
+        if not (whole.attributes or relations or whole.description):
             return None
         shorter = [self._text(ranked, n).text for n in range(len(whole.attributes) - 1, -1, -1)]
         if whole.relations or whole.description:

@@ -31,13 +31,18 @@ class Room:
     def __init__(
         self, model: ChatModel, *, max_tokens: int, retention: Retention, tools: Sequence[Tool]
     ) -> None:
-        self.window_tokens = model.window_tokens
+        self._model = model
         self.count = TokenCounts(model.count_tokens)
         self.max_tokens = max_tokens
         self.retention = retention
         self._tools = (
             json.dumps([[t.name, t.description, dict(t.parameters)] for t in tools]) if tools else ""
         )
+
+    @property
+    def window_tokens(self) -> int:
+        """Of the model; a server may say in an error that its window is smaller than was known."""
+        return self._model.window_tokens
 
     def tokens_of(self, message: Message) -> int:
         """Tokens of a message in a prompt, counted by the engine where it has seen it."""
