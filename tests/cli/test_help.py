@@ -109,7 +109,7 @@ def test_the_version_is_the_packages():
     ("arguments", "message", "hint"),
     [
         (["memroy"], "there is no command 'memroy'", "did you mean memory"),
-        (["frobnicate"], "there is no command 'frobnicate'", "commands: chat, memory"),
+        (["frobnicate"], "there is no command 'frobnicate'", "commands: chat, tui"),
         (["chat", "--tempreature", "1"], "unrecognized arguments: --tempreature 1", "shepherd chat --help"),
         (["chat", "--temp", "1"], "unrecognized arguments: --temp 1", "shepherd chat --help"),
         (["--top-k", "many"], "argument --top-k: expected a whole number from 0", "shepherd chat --help"),

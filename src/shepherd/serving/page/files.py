@@ -92,4 +92,5 @@ def _knows(if_none_match: str, etag: str) -> bool:
 
 
 for _path in sorted(PATHS):
-    router.add_api_route(_path, _serve, methods=["GET", "HEAD"])
+    # A page is no part of the API's description.
+    router.add_api_route(_path, _serve, methods=["GET", "HEAD"], include_in_schema=False)
