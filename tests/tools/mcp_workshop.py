@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mcp.server.mcpserver import MCPServer
@@ -34,8 +35,7 @@ def jam() -> str:
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def vanish() -> str:
     """Ends the program."""
-    sys.stdout.close()
-    sys.exit(3)
+    os._exit(3)
 
 
 if __name__ == "__main__":
