@@ -112,6 +112,16 @@ def test_nodes_are_listed_the_latest_first_and_by_kind_and_dimension(memory):
     assert [node.id for node in knowledge.find_nodes("idea", kind="paper")] == []
 
 
+def test_hundreds_of_nodes_are_listed_at_once_with_their_dimensions(knowledge):
+    for number in range(150):
+        knowledge.add_node(f"Node {number}", dimensions=[f"d{number % 3}"])
+
+    listed = knowledge.list_nodes(limit=500)
+
+    assert len(listed) == 150
+    assert {node.title: node.dimensions for node in listed}["Node 100"] == ("d1",)
+
+
 def test_a_dimension_is_described_renamed_and_removed(knowledge):
     first = knowledge.add_node("a", dimensions=["AI", "old"])
     second = knowledge.add_node("b", dimensions=["old"])

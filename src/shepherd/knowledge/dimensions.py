@@ -13,7 +13,7 @@ from shepherd.transactions import Connection
 
 __all__ = ["all_of", "change", "cleaned", "delete", "ensure", "of_nodes", "set_of_node"]
 
-_MOST_IDS = 500
+_MOST_IDS = 60  # with the user, within the 64 parameters that a statement may have
 _LONGEST_NAME = 100
 
 
