@@ -93,9 +93,7 @@ def test_time_of_a_search(benchmark: Any, tmp_path: Path) -> None:
     _print_absent()
 
 
-@pytest.mark.skipif(
-    not CONVERSATIONS, reason="NO QUALITY MEASURED: SHEPHERD_BENCH_CONVERSATIONS names no conversations"
-)
+@pytest.mark.skipif(not CONVERSATIONS, reason="NO QUALITY MEASURED: SHEPHERD_BENCH_CONVERSATIONS is not set")
 def test_quality_on_labelled_conversations(benchmark: Any, tmp_path: Path) -> None:
     conversations = read_corpus(Path(CONVERSATIONS))
     measured: dict[str, list[tuple[float, float, float, float]]] = {}

@@ -32,6 +32,7 @@ FLOORS = [
         "types",
         "paths",
         "config",
+        "config_file",
         "setting",
         "atomic_file",
         "escaping",

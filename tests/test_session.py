@@ -13,7 +13,8 @@ import pytest
 from shepherd.assistant import Delta, Finished, Recalled
 from shepherd.cli.render import Screen
 from shepherd.cli.slash import Chat
-from shepherd.config import Config, ConfigFile
+from shepherd.config import Config
+from shepherd.config_file import ConfigFile
 from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError
 from shepherd.providers import ProviderTable
 from shepherd.session import Session

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shepherd.config import Config, load
+from shepherd.config import Config
+from shepherd.config_file import load
 from shepherd.context import Summarizer
 from shepherd.errors import (
     ConfigError,

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 # macOS has none, and a real full disk needs a mount.
-NEEDS_DEV_FULL = pytest.mark.skipif(
-    not os.path.exists("/dev/full"), reason="this system has no /dev/full: a full disk was NOT tested"
-)
+_HAS_FULL = os.path.exists("/dev/full")
+NEEDS_DEV_FULL = pytest.mark.skipif(not _HAS_FULL, reason="no /dev/full: a full disk was NOT tested")
 
 
 @dataclass

@@ -14,9 +14,8 @@ from shepherd.metta import process as process_module
 from shepherd.trace import paths_of
 from tests.trace.turns import FULL
 
-NEEDS_METTA = pytest.mark.skipif(
-    not is_installed(), reason="hyperon has no wheel here: the predicates were NOT called from MeTTa"
-)
+# hyperon has wheels for some systems and Pythons only.
+NEEDS_METTA = pytest.mark.skipif(not is_installed(), reason="no hyperon: nothing was called from MeTTa")
 
 
 @pytest.fixture

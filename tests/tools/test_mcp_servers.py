@@ -168,7 +168,7 @@ def test_no_file_is_no_servers(tmp_path):
     ("text", "said"),
     [
         ('{"mcpServers": {', "line 1, column 17"),
-        ("[]", "'mcpServers' is missing"),
+        ("[]", "expected an object 'mcpServers'"),
         ('{"mcpServers": {"a": {}}}', "either a 'command' or a 'url'"),
         ('{"mcpServers": {"a": {"command": "x", "url": "y"}}}', "either a 'command' or a 'url'"),
         ('{"mcpServers": {"a b": {"command": "x"}}}', "letters, digits"),

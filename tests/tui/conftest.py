@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from shepherd.config import load
+from shepherd.config_file import load
 from shepherd.memory import Memory
 from shepherd.tui.app import ShepherdApp
 from shepherd.tui.conversation import Opening

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TextIO
 
-from shepherd.config import SETTINGS, Loaded, load
+from shepherd.config import SETTINGS
+from shepherd.config_file import Loaded, load
 from shepherd.errors import UsageError
 
 __all__ = [

@@ -275,7 +275,7 @@ def _is_name(words: list[_Word], at: int, length: int, *, is_known: bool) -> boo
     if length == 1 and len(word.text) < 2:
         return False
     if not is_known and all(one.text.isupper() for one in words[at : at + length]):
-        return False  # PDF, API, TODO
+        return False  # PDF, API, USB
     if not word.is_first:
         return True
     if length > 1 or word.folded in GIVEN_NAMES or word.folded in PLACES or word.folded in HONORIFICS:

@@ -6,7 +6,6 @@ made only if the user says so, since what a server's tools do is not ours to kno
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shepherd.config_file import parse_document
 from shepherd.errors import ConfigError, ShepherdError, UsageError
 from shepherd.paths import mcp_file, state_dir
 from shepherd.tools.toolbox import Arguments, AssistantTool
@@ -55,19 +55,14 @@ class ServerSpec:
 def read_servers(path: Path) -> list[ServerSpec]:
     """The servers of an mcp.json, in its order; none if there is no such file. ConfigError for a mistake."""
     try:
-        text = path.read_text(encoding="utf-8")
-        listed = json.loads(text)["mcpServers"] if text.strip() else {}
+        document = parse_document(path.read_bytes(), path)
     except FileNotFoundError:
         return []
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ConfigError(f"{path}: {where}: {error.msg[:1].lower()}{error.msg[1:]}") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except (KeyError, TypeError):
-        listed = None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    listed = document.get("mcpServers", {}) if isinstance(document, dict) else None
     if not isinstance(listed, dict):
-        raise ConfigError(f"{path}: an object 'mcpServers' is missing", hint=_EXAMPLE)
+        raise ConfigError(f"{path}: expected an object 'mcpServers'", hint=_EXAMPLE)
     return [_spec(path, name, entry) for name, entry in listed.items()]
 
 

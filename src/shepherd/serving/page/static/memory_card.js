@@ -2,6 +2,7 @@
 
 import { patch, post, remove } from "./api.js";
 import { area, field, fill, h, longWords, newId, words } from "./dom.js";
+import { entryForm } from "./forms.js";
 import { ago, beginning, iso, moment, origin, percent } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, offerUndo, say } from "./notice.js";
@@ -76,20 +77,13 @@ async function pin(card, record, button) {
 function edit(card, record) {
   const question = area(record.question, { name: "question" });
   const answer = area(record.answer, { name: "answer" });
-  const save = h("button", { type: "submit", class: "primary" }, "Save");
-  const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
-  const form = h("form", {}, field("Question", question), field("Answer", answer), h("div", { class: "actions" }, save, cancel));
-  const back = () => redrawn(card, record, "edit");
-  cancel.addEventListener("click", back);
-  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && back());
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    attempt(save, async () => {
-      const changed = await patch(`/v1/memory/${record.id}`, { question: question.value, answer: answer.value });
-      redrawn(card, { ...record, ...changed }, "edit");
-      say("Saved.");
-    });
-  });
+  const send = async () => {
+    const changed = await patch(`/v1/memory/${record.id}`, { question: question.value, answer: answer.value });
+    redrawn(card, { ...record, ...changed }, "edit");
+    say("Saved.");
+  };
+  const parts = [field("Question", question), field("Answer", answer)];
+  const form = entryForm(parts, { keep: "Save", send, leave: () => redrawn(card, record, "edit") });
   card.removeAttribute("aria-labelledby");
   fill(card, form);
   (record.question ? question : answer).focus();

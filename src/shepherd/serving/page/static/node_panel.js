@@ -2,6 +2,7 @@
 
 import { get, patch, post, put, remove } from "./api.js";
 import { area, field, fill, h, longWords, words } from "./dom.js";
+import { entryForm } from "./forms.js";
 import { beginning, count, date, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, confirmed, offerUndo, say } from "./notice.js";
@@ -89,23 +90,17 @@ function change(panel, node, around) {
   title.value = node.title;
   const description = area(node.description, { name: "description" });
   const notes = area(node.notes, { name: "notes" });
-  const save = h("button", { type: "submit", class: "primary" }, "Save");
-  const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
-  const form = h("form", { "aria-label": "Edit the node" }, field("Title", title), field("Description", description), field("Notes", notes), h("div", { class: "actions" }, save, cancel));
-  const back = () => {
+  const leave = () => {
     draw(panel, node, around);
     panel.querySelector("h2").focus();
   };
-  cancel.addEventListener("click", back);
-  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && back());
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    attempt(save, async () => {
-      await patch(`/v1/knowledge/nodes/${node.id}`, { title: title.value, description: description.value, notes: notes.value });
-      await around.changed();
-      say("Saved.");
-    });
-  });
+  const send = async () => {
+    await patch(`/v1/knowledge/nodes/${node.id}`, { title: title.value, description: description.value, notes: notes.value });
+    await around.changed();
+    say("Saved.");
+  };
+  const parts = [field("Title", title), field("Description", description), field("Notes", notes)];
+  const form = entryForm(parts, { keep: "Save", send, leave, "aria-label": "Edit the node" });
   fill(panel, form);
   title.focus();
 }

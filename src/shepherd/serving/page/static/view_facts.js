@@ -2,6 +2,7 @@
 
 import { get, put, remove } from "./api.js";
 import { area, empty, field, fill, h, longWords, newId, words } from "./dom.js";
+import { entryForm, newEntry } from "./forms.js";
 import { ago, beginning, count, iso, moment, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, offerUndo, say } from "./notice.js";
@@ -96,24 +97,17 @@ function past(changes, label) {
 
 function editFact(view, card, fact, changes) {
   const value = area(fact.value, { name: "value" });
-  const save = h("button", { type: "submit", class: "primary" }, "Save");
-  const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
-  const form = h("form", {}, h("h2", { class: "key" }, words(fact.key)), field("Value", value), h("div", { class: "actions" }, save, cancel));
-  const back = () => {
+  const leave = () => {
     drawFact(view, card, fact, changes);
     card.querySelector("[data-act=edit]").focus();
   };
-  cancel.addEventListener("click", back);
-  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && back());
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    attempt(save, async () => {
-      await put(addressOf(fact.key), { value: value.value });
-      await load(view);
-      focusFact(view, fact.key, "edit");
-      say("Saved. What it was before stays in its history.");
-    });
-  });
+  const send = async () => {
+    await put(addressOf(fact.key), { value: value.value });
+    await load(view);
+    focusFact(view, fact.key, "edit");
+    say("Saved. What it was before stays in its history.");
+  };
+  const form = entryForm([h("h2", { class: "key" }, words(fact.key)), field("Value", value)], { keep: "Save", send, leave });
   card.removeAttribute("aria-labelledby");
   fill(card, form);
   value.focus();
@@ -161,37 +155,18 @@ function forgotten(view, gone) {
 }
 
 function addButton(view) {
-  const button = h("button", { type: "button" }, "Add a fact");
-  button.addEventListener("click", () => {
-    if (document.getElementById("new-fact")) return;
+  const fields = () => {
     const key = h("input", { type: "text", name: "key", required: true, autocomplete: "off", dir: "auto" });
     const value = area("", { name: "value", required: true });
-    const save = h("button", { type: "submit", class: "primary" }, "Keep it");
-    const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
-    const form = h(
-      "form",
-      { class: "card", id: "new-fact", "aria-label": "A new fact" },
-      field("Name", key, "One or two words, such as favourite_colour. A name that is there already gets the new value."),
-      field("Value", value),
-      h("div", { class: "actions" }, save, cancel),
-    );
-    const close = () => {
-      form.remove();
-      button.focus();
-    };
-    cancel.addEventListener("click", close);
-    form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && close());
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      attempt(save, async () => {
-        await put(addressOf(key.value.trim()), { value: value.value });
-        close();
-        await load(view);
-        say("It is kept.");
-      });
-    });
-    view.list.before(form);
-    key.focus();
-  });
-  return button;
+    const hint = "One or two words, such as favourite_colour. A name that is there already gets the new value.";
+    const values = () => ({ key: key.value.trim(), value: value.value });
+    return { parts: [field("Name", key, hint), field("Value", value)], first: key, values };
+  };
+  const send = async ({ key, value }, close) => {
+    await put(addressOf(key), { value });
+    close();
+    await load(view);
+    say("It is kept.");
+  };
+  return newEntry("Add a fact", { id: "new-fact", name: "A new fact", keep: "Keep it", fields, send, below: () => view.list });
 }

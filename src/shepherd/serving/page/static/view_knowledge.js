@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
+import { newEntry } from "./forms.js";
 import { ago, beginning, count, integer } from "./format.js";
 import { drawnGraph } from "./graph.js";
 import { nodePanel } from "./node_panel.js";
@@ -166,32 +167,18 @@ async function found(view, query) {
 }
 
 function addButton(view) {
-  const button = h("button", { type: "button" }, "Add a node");
-  button.addEventListener("click", () => {
-    if (document.getElementById("new-node")) return;
+  const fields = () => {
     const title = h("input", { type: "text", name: "title", required: true, autocomplete: "off", dir: "auto" });
     const notes = area("", { name: "notes" });
-    const save = h("button", { type: "submit", class: "primary" }, "Keep it");
-    const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
-    const form = h("form", { class: "card", id: "new-node", "aria-label": "A new node" }, field("Title", title), field("Notes", notes), h("div", { class: "actions" }, save, cancel));
-    const leave = () => {
-      form.remove();
-      button.focus();
-    };
-    cancel.addEventListener("click", leave);
-    form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && leave());
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      attempt(save, async () => {
-        const node = await post("/v1/knowledge/nodes", { title: title.value, notes: notes.value });
-        leave();
-        await load(view);
-        await open(view, node.id);
-        say("It is kept.");
-      });
-    });
-    view.split.before(form);
-    title.focus();
-  });
-  return button;
+    const values = () => ({ title: title.value, notes: notes.value });
+    return { parts: [field("Title", title), field("Notes", notes)], first: title, values };
+  };
+  const send = async (values, close) => {
+    const node = await post("/v1/knowledge/nodes", values);
+    close();
+    await load(view);
+    await open(view, node.id);
+    say("It is kept.");
+  };
+  return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Keep it", fields, send, below: () => view.split });
 }

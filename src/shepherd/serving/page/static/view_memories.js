@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { area, empty, field, fill, h } from "./dom.js";
+import { newEntry } from "./forms.js";
 import { count } from "./format.js";
 import { memoryCard } from "./memory_card.js";
 import { attempt, say } from "./notice.js";
@@ -100,38 +101,19 @@ function offerMore(view, query, total, n) {
 }
 
 function addButton(view) {
-  const button = h("button", { type: "button" }, "Add a memory");
-  button.addEventListener("click", () => {
-    if (document.getElementById("new-memory")) return;
+  const fields = () => {
     const question = area("", { name: "question" });
     const answer = area("", { name: "answer" });
-    const save = h("button", { type: "submit", class: "primary" }, "Remember it");
-    const cancel = h("button", { type: "button", class: "quiet" }, "Cancel");
-    const form = h(
-      "form",
-      { class: "card", id: "new-memory", "aria-label": "A new memory" },
-      field("Question", question, "What one would ask to be told this: its words find the memory."),
-      field("Answer", answer),
-      h("div", { class: "actions" }, save, cancel),
-    );
-    const close = () => {
-      form.remove();
-      button.focus();
-    };
-    cancel.addEventListener("click", close);
-    form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && close());
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      attempt(save, async () => {
-        await post("/v1/memory", { question: question.value, answer: answer.value });
-        close();
-        view.input.value = "";
-        await load(view);
-        say("It is remembered.");
-      });
-    });
-    view.list.before(form);
-    question.focus();
-  });
-  return button;
+    const hint = "What one would ask to be told this: its words find the memory.";
+    const values = () => ({ question: question.value, answer: answer.value });
+    return { parts: [field("Question", question, hint), field("Answer", answer)], first: question, values };
+  };
+  const send = async (values, close) => {
+    await post("/v1/memory", values);
+    close();
+    view.input.value = "";
+    await load(view);
+    say("It is remembered.");
+  };
+  return newEntry("Add a memory", { id: "new-memory", name: "A new memory", keep: "Remember it", fields, send, below: () => view.list });
 }

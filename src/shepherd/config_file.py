@@ -1,0 +1,176 @@
+"""Where settings come from: `config.json`, `SHEPHERD_<KEY>` in the environment, options of the command line.
+
+The file keeps keys that this version does not know. A later source wins: default, file, environment, option.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from shepherd.atomic_file import locked, write_atomically
+from shepherd.config import SETTINGS, Config, known_setting
+from shepherd.errors import ConfigError
+from shepherd.paths import config_file
+from shepherd.setting import Setting
+
+__all__ = ["ConfigFile", "Loaded", "Source", "load", "parse_document"]
+
+Source = Literal["default", "file", "environment", "option"]
+
+_ELSEWHERE = "SHEPHERD_CONFIG=<path> names another file"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, and where each one comes from."""
+
+    config: Config
+    sources: Mapping[str, Source]
+    path: Path
+
+
+def load(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Loaded:
+    """The settings in force: defaults, then the file, then SHEPHERD_<KEY>, then `options` that are not None.
+
+    An empty variable counts as not set. Raises ConfigError for the first value that does not fit.
+    """
+    environ = os.environ if environ is None else environ
+    file = ConfigFile(path)
+    values: dict[str, Any] = {key: setting.default for key, setting in SETTINGS.items()}
+    sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
+    for key, value in file.read().items():
+        if key in SETTINGS:
+            values[key], sources[key] = _checked(SETTINGS[key], value, str(file.path)), "file"
+    for key, setting in SETTINGS.items():
+        if text := environ.get(setting.environment):
+            values[key], sources[key] = _parsed(setting, text, setting.environment), "environment"
+    for key, value in (options or {}).items():
+        if value is not None:
+            values[key], sources[key] = _checked(SETTINGS[key], value, "command line"), "option"
+    return Loaded(Config(**values), sources, file.path)
+
+
+class ConfigFile:
+    """The file behind the settings: read, and written atomically with mode 0600.
+
+    Changing it (`set`, `unset`) checks the key that is changed and no other, so a bad file can be repaired.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or config_file()
+
+    def read(self) -> dict[str, Any]:
+        """Everything in the file, unknown keys too; {} when there is no file."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise ConfigError(
+                f"{self.path}: a folder stands where a file is expected", hint=_ELSEWHERE
+            ) from error
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}", hint=_ELSEWHERE) from error
+        document = parse_document(data, self.path)
+        if not isinstance(document, dict):
+            raise ConfigError(
+                f"{self.path}: expected an object {{…}}, found {_json_name(document)}",
+                hint="put the settings between { and }, or remove the file to start afresh",
+            )
+        return document
+
+    def set(self, key: str, text: str) -> Any:
+        """Change one setting to what a person wrote as `text`; gives the value back."""
+        value = _parsed(known_setting(key), text)
+        with self._change() as document:
+            document[key] = value
+        return value
+
+    def unset(self, key: str) -> bool:
+        """Go back to the default of one setting; False when the file did not have it."""
+        with self._change() as document:
+            if key not in document:
+                known_setting(key)
+                return False
+            del document[key]
+        return True
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """The whole document, to be changed within the block; for what is no setting, such as providers."""
+        with self._change() as document:
+            yield document
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[dict[str, Any]]:
+        # Two processes that change different keys at once must both be heard: read and write under one lock.
+        target = Path(os.path.realpath(self.path))  # a link into a dotfiles folder stays a link
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with locked(target.parent):
+                document = self.read()
+                before = json.dumps(document)
+                yield document
+                if json.dumps(document) != before or not target.exists():
+                    write_atomically(target, _serialised(document))
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: cannot be written: {error.strerror}; it is as it was before", hint=_ELSEWHERE
+            ) from error
+
+
+def parse_document(data: bytes, path: Path) -> object:
+    """What a JSON file that people write says, {} for an empty one; ConfigError with line and column."""
+    try:
+        return json.loads(data.decode("utf-8-sig")) if data.strip() else {}
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: byte {error.start} is not UTF-8", hint=f"save the file as UTF-8, or remove it: {path}"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{path}: line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}",
+            hint="correct it in an editor, or remove the file to start afresh",
+        ) from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; ten thousand brackets
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise ConfigError(f"{path}: {reason}", hint="correct it in an editor, or remove the file") from None
+
+
+def _serialised(document: dict[str, Any]) -> bytes:
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate, which only JSON's own escapes can carry
+        return (json.dumps(document, indent=2) + "\n").encode("ascii")
+
+
+def _checked(setting: Setting, value: object, where: str) -> Any:
+    try:
+        return setting.check(value)
+    except ValueError:
+        raise setting.problem(value, where) from None
+
+
+def _parsed(setting: Setting, text: str, where: str = "") -> Any:
+    try:
+        text.encode("utf-8")
+        return setting.parse(text)
+    except ValueError:
+        raise setting.problem(text, where) from None
+
+
+def _json_name(value: object) -> str:
+    names = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

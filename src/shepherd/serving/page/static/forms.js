@@ -1,0 +1,37 @@
+// Forms: something is written and kept, or left as it was. Escape leaves, Enter in a line keeps.
+
+import { h } from "./dom.js";
+import { attempt } from "./notice.js";
+
+/** A form of these `parts`. `keep` is what its button says, `send` what that does; `leave` ends it without. */
+export function entryForm(parts, { keep, send, leave, ...properties }) {
+  const save = h("button", { type: "submit", class: "primary" }, keep);
+  const cancel = h("button", { type: "button", class: "quiet", on: { click: leave } }, "Cancel");
+  const form = h("form", properties, parts, h("div", { class: "actions" }, save, cancel));
+  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && leave());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(save, send);
+  });
+  return form;
+}
+
+/**
+ * A button that opens a form for something new, once. `fields()` gives its parts and what `send` gets of them;
+ * `send(values, close)` closes it when all is well. It stands before what `below()` gives.
+ */
+export function newEntry(label, { id, name, keep, fields, send, below }) {
+  const button = h("button", { type: "button" }, label);
+  button.addEventListener("click", () => {
+    if (document.getElementById(id)) return;
+    const { parts, first, values } = fields();
+    const close = () => {
+      form.remove();
+      button.focus();
+    };
+    const form = entryForm(parts, { class: "card", id, "aria-label": name, keep, leave: close, send: () => send(values(), close) });
+    below().before(form);
+    first.focus();
+  });
+  return button;
+}
