@@ -92,16 +92,28 @@ class _Word:
     gap: str
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A text as it is read: its words, the names that mean something, whether most of it is in capitals."""
+
+    text: str
+    words: list[_Word]
+    folded: list[str]
+    names: NameIndex
+    known: NameIndex
+    shouts: bool
+
+
 def find_spots(text: str, names: NameIndex, known: NameIndex) -> list[Spot]:
     """All of a text, in order."""
     readable = _UNREAD.sub(lambda match: " " * len(match[0]), text[:_MOST_CHARS])
     words = _split(readable)
-    folded = [word.folded for word in words]
     shouts = sum(word.text.isupper() and len(word.text) > 1 for word in words) * 2 > len(words)
+    reading = _Reading(readable, words, [word.folded for word in words], names, known, shouts)
     spots = []
     at = 0
     while at < len(words):
-        spot, length = _at(readable, words, folded, at, names, known, shouts)
+        spot, length = _at(reading, at)
         if spot is not None:
             spots.append(spot)
         at += max(length, 1)
@@ -142,23 +154,16 @@ def _split(text: str) -> list[_Word]:
     return words
 
 
-def _at(
-    text: str,
-    words: list[_Word],
-    folded: list[str],
-    at: int,
-    names: NameIndex,
-    known: NameIndex,
-    shouts: bool,
-) -> tuple[Spot | None, int]:
+def _at(reading: _Reading, at: int) -> tuple[Spot | None, int]:
     """What begins at a word, and how many words it takes."""
+    text, words = reading.text, reading.words
     word = words[at]
     if word.folded in POSSESSIVES or word.folded == "the":
         length = _description(words, at)
         if length:
             last = words[at + length - 1]
             return _spot("description", text, words, at, length, role=last.folded, owner=word.folded), length
-    found = _name(text, words, folded, at, names, known, shouts)
+    found = _name(reading, at)
     if found is not None:
         return found
     if word.folded in PRONOUNS:
@@ -203,15 +208,9 @@ def _description(words: list[_Word], at: int) -> int:
     return 0
 
 
-def _name(
-    text: str,
-    words: list[_Word],
-    folded: list[str],
-    at: int,
-    names: NameIndex,
-    known: NameIndex,
-    shouts: bool,
-) -> tuple[Spot | None, int] | None:
+def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
+    text, words, folded = reading.text, reading.words, reading.folded
+    names, known = reading.names, reading.known
     n_named, entries = names.longest(folded, at)
     n_known, before = known.longest(folded, at)
     if not words[at].text[:1].isupper():  # by a part of their name, people are called in capitals
@@ -225,7 +224,7 @@ def _name(
     # A name does not run over the end of a sentence.
     if n > 1 and any(words[i].is_first for i in range(at + 1, at + n)):
         n = n_named = n_known = 0
-    run = 0 if shouts else _capitalised(words, at)
+    run = 0 if reading.shouts else _capitalised(words, at)
     if run > max(n, 1) and words[at].is_first and not (folded[at] in GIVEN_NAMES or folded[at] in HONORIFICS):
         # "Poor Anna", where Anna is known: the sentence begins with a word.
         run = 0 if names.longest(folded, at + 1)[0] or known.longest(folded, at + 1)[0] else run
