@@ -47,7 +47,7 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 12, "context": 32, "nothing": 18, "history": 34, "extract": 33, "extract_nothing": 2,
+    "facts": 14, "context": 32, "nothing": 20, "history": 44, "extract": 30, "extract_nothing": 2,
     "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
 }  # fmt: skip
 EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
@@ -126,6 +126,10 @@ def answered(random: Random, job: str, split: Split) -> list[Message]:
     else:
         asked = random.choice(facts if job == "facts" else memories)
         reply = asked.answer()
+    if not split.plain and facts and len(memories) < 3 and random.random() < 0.2:
+        # What an earlier turn said of it has changed since: the fact is the newer one, so it counts.
+        old = asked if job == "facts" else random.choice(facts)
+        memories.insert(random.randrange(len(memories) + 1), changed(random, split, old))
     turns += [
         ("user", question(random, asked, split) + injected(random, facts, memories, split)),
         ("assistant", reply),
@@ -133,6 +137,11 @@ def answered(random: Random, job: str, split: Split) -> list[Message]:
     if not split.plain and random.random() < 0.85:
         turns += more_turns(random, known, split, upto(random, 8, split))
     return turns
+
+
+def changed(random: Random, split: Split, item: Item) -> Item:
+    """The same thing with another value."""
+    return Item(item.relation, item.x, item.y, make_item(random, split, item.relation).value)
 
 
 def more_turns(random: Random, known: list[Item], split: Split, count: int) -> list[Message]:
@@ -170,7 +179,7 @@ def history(random: Random, split: Split) -> list[Message]:
     """A chat of 2 to 16 turns whose last question is answered from an earlier one (or in vain)."""
     turns = system_message(random, split)
     most = max(2, round(16 * split.level))
-    length = random.randint(2, most) if split.plain else 2 + int((most - 1) * random.random() ** 1.5)
+    length = random.randint(2, most) if split.plain else 2 + int((most - 1) * random.random() ** 1.2)
     known: list[Item] = []
     for number in range(length - 1):
         kind = random.random()
@@ -181,20 +190,19 @@ def history(random: Random, split: Split) -> list[Message]:
             added = injected(random, facts, memories, split)
             known += [*facts, *memories]
         if kind < 0.45 or (number == length - 2 and not known):
-            if known and random.random() < 0.08:
+            if known and random.random() < (0.08 if split.plain else 0.14):
                 # Told again with another value: the newer one counts.
                 old = random.choice(known)
-                told = [make_item(random, split, old.relation)]
-                told = [Item(old.relation, old.x, old.y, told[0].value)]
+                told = [changed(random, split, old)]
                 known.remove(old)
             else:
                 told = things_to_tell(random, split, 2 if random.random() < 0.18 else 1, known)
             turns += [("user", statement(random, told, split) + added), ("assistant", acknowledgement(told))]
             known += told
-        elif kind < 0.66 and known:
+        elif kind < (0.66 if split.plain else 0.72) and known:
             asked = random.choice(known)
             turns += [("user", question(random, asked, split) + added), ("assistant", asked.answer())]
-        elif kind < 0.78:
+        elif kind < (0.78 if split.plain else 0.84):
             asked = near_miss(random, split, known)
             turns += [("user", question(random, asked, split) + added), ("assistant", smalltalk.NOTHING)]
         else:

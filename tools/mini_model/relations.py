@@ -180,6 +180,7 @@ FACTS = (
         say=("my {x} is called {v}", "my {x}'s name is {v}", "my {x} goes by {v}", "I have (a|an) {x} (called|named) {v}",
              "the name of my {x} is {v}", "my {x} is named {v}", "(we|I) (named|called) (our|my) {x} {v}",
              "(we|I) (got|have|adopted|have got|bought) a (new |little |)({x}) (named|called) {v}", "my {x} {v} (is|sleeps|lives) here (today|now|with us)",
+             "my {x} {v} (works|lives|grew up|is staying|has moved|was born|studies) (in|near|at|to) {p}", "my {x} {v} (plays|likes|wants|hates|makes|sells) (tennis|chess|music|soup|books|games)",
              "my {x} {v} and I (had lunch|went for a walk|live together|say hello)", "{v} is (the name of my|my) {x}",
              "my {x} (answers|listens) to {v}", "(everybody calls|we call) my {x} {v}", "I met my {x} {v} today"),
     ),
