@@ -35,6 +35,7 @@ FLOORS = [
         "config_file",
         "setting",
         "atomic_file",
+        "child",
         "escaping",
         "secrets",
         "sizes",

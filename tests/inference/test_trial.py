@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from shepherd import child
 from shepherd.errors import ModelFormatError, ModelLoadError
-from shepherd.inference import child, read_header, trial
+from shepherd.inference import read_header, trial
 from tests.inference.malformed import with_number
 
 LONG = 120.0
@@ -150,16 +150,6 @@ def test_process_killed_for_memory_is_recognised() -> None:
     error = trial._failure("m.gguf", ending, 5_000_000_000)
     assert "memory ran out, its weights take 5.0 GB" in str(error)
     assert "smaller quantisation" in error.hint
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGFPE", "SIGILL", "SIGBUS"])
-def test_signals_are_named(name: str) -> None:
-    number = int(getattr(signal, name))
-
-    ending = child.run("timeit", ["-n1", f"import os; os.kill(os.getpid(), {number})"], limit_s=LONG)
-
-    assert (ending.kind, ending.what) == ("crashed", name)
 
 
 def test_folder_of_the_user_is_not_searched_for_modules(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shepherd.errors import DocumentError, UsageError
 from shepherd.knowledge import Knowledge, transfer
-from shepherd.knowledge.importing import WebLimits, import_from
+from shepherd.knowledge.importing import WebLimits, import_from, pdf
 from shepherd.knowledge.importing.documents import read
 from shepherd.memory import Memory
 from tests.knowledge import documents
@@ -129,6 +129,14 @@ def test_a_pdf_is_read_page_by_page():
 def test_a_pdf_without_text_or_sense_is_refused(data, message):
     with pytest.raises(DocumentError, match=message):
         read(data, "r.pdf")
+
+
+def test_a_page_that_takes_for_ever_costs_this_document_only():
+    # Half a million shown texts take minutes; and however slow the machine is, the limit is reached.
+    data = documents.pdf([["A page."], ["x"] * 500_000])
+
+    with pytest.raises(DocumentError, match=r"r\.pdf: page \d of the PDF was not read within 1 s"):
+        pdf.read(data, "r.pdf", longest_page_s=1)
 
 
 @pytest.mark.parametrize("data", [b"\0\1\2\3", b"", b"  \n"])

@@ -18,9 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from shepherd import child
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
-from shepherd.inference import child, selftest
+from shepherd.inference import selftest
 
 __all__ = ["devices", "drain_log", "last_error", "llama", "version"]
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from shepherd import child
 from shepherd.errors import ModelLoadError
-from shepherd.inference import child
 from shepherd.paths import cache_dir
 
 __all__ = ["require", "write_tiny_model"]

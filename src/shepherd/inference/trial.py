@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from shepherd import child
 from shepherd.errors import ModelLoadError
-from shepherd.inference import child
 from shepherd.inference.binding import last_error, llama, version
 from shepherd.inference.footprint import available_bytes
 from shepherd.inference.gguf import read_header

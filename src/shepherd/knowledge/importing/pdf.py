@@ -1,16 +1,28 @@
-"""The text of a PDF, page by page, by pypdf."""
+"""The text of a PDF, page by page, by pypdf in a process of its own.
+
+A PDF is a program's worth of structures from anywhere: one page may ask for hours or for all memory. In a
+process of its own that ends this document, with an error that says so, and nothing else.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from shepherd import child
 from shepherd.errors import DocumentError
 
 __all__ = ["Pages", "read"]
+
+Progress = Callable[[int, int], None]
+
+# A page of a real document takes a hundredth of a second; the largest scanned drawings some seconds.
+LONGEST_PAGE_S = 60.0
+_MOST_MEMORY = 2 << 30
 
 
 class Pages(NamedTuple):
@@ -21,32 +33,61 @@ class Pages(NamedTuple):
     starts: list[int]
 
 
-def read(data: bytes, name: str, progress: Callable[[int, int], None] = lambda done, total: None) -> Pages:
-    """Title and text of a PDF; DocumentError for one that is damaged, locked or has no text."""
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise DocumentError(f"{name}: PDF needs pypdf", hint="pip install pypdf") from error
-    with _quiet():
-        try:
-            reader = PdfReader(io.BytesIO(data))
-            if reader.is_encrypted and not reader.decrypt(""):
-                raise DocumentError(f"{name}: the PDF asks for a password", hint="save it without one")
-            title = (reader.metadata.title or "") if reader.metadata else ""
-            pages = []
-            for done, page in enumerate(reader.pages):
-                progress(done, len(reader.pages))
-                pages.append(page.extract_text().strip())
-        except DocumentError:
-            raise
-        # A PDF may be wrong in every way there is, and pypdf raises accordingly.
-        except Exception as error:
+def read(
+    data: bytes,
+    name: str,
+    progress: Progress = lambda done, total: None,
+    *,
+    longest_page_s: float = LONGEST_PAGE_S,
+) -> Pages:
+    """Title and text of a PDF; DocumentError if it is damaged, locked, without text, or endless."""
+    found = _Found(progress)
+    if child.can_run():
+        ending = child.stream(__name__, [], data, found.line, silence_s=longest_page_s)
+        if ending.kind == "hung":
+            page = len(found.pages) + 1
             raise DocumentError(
-                f"{name}: the PDF cannot be read ({type(error).__name__})", hint="is it damaged?"
-            ) from error
-    if not any(pages):
+                f"{name}: page {page} of the PDF was not read within {longest_page_s:.0f} s",
+                hint="leave it out, or print it to a new PDF",
+            )
+        if ending.kind == "refused":
+            raise DocumentError(f"{name}: {ending.what}", hint=ending.hint)
+        if ending.kind != "good":
+            raise DocumentError(f"{name}: the PDF cannot be read ({ending.what})", hint="is it damaged?")
+    else:  # a frozen program has no interpreter to run
+        try:
+            for record in _records(data):
+                found.take(record)
+        except DocumentError as error:
+            raise DocumentError(f"{name}: {error}", hint=error.hint) from error
+    if not any(found.pages):
         raise DocumentError(f"{name}: the PDF has no text", hint="a scan has to be recognised (OCR) first")
-    return Pages(str(title), *_joined(pages))
+    return Pages(found.title, *_joined(found.pages))
+
+
+class _Found:
+    """What the process has said so far."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.title = ""
+        self.pages: list[str] = []
+        self._total = 0
+        self._progress = progress
+
+    def line(self, line: bytes) -> None:
+        """One line of its output."""
+        try:
+            self.take(json.loads(line))
+        except ValueError:
+            return  # what else was printed comes from libraries
+
+    def take(self, record: dict[str, Any]) -> None:
+        """The title and the number of pages first, then a page at a time; a refusal is not for here."""
+        if "pages" in record:
+            self.title, self._total = str(record["title"]), int(record["pages"])
+        elif "text" in record:
+            self._progress(len(self.pages), self._total)
+            self.pages.append(str(record["text"]))
 
 
 def _joined(pages: list[str]) -> tuple[str, list[int]]:
@@ -57,13 +98,41 @@ def _joined(pages: list[str]) -> tuple[str, list[int]]:
     return "\n\n".join(pages), starts
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without pypdf's remarks about what it could mend."""
-    logger = logging.getLogger("pypdf")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+def _records(data: bytes) -> Iterator[dict[str, Any]]:
+    """Title and number of pages, then the text of each page; DocumentError without a name."""
     try:
-        yield
-    finally:
-        logger.setLevel(before)
+        from pypdf import PdfReader
+    except ImportError as error:
+        raise DocumentError("PDF needs pypdf", hint="pip install pypdf") from error
+    # Without pypdf's remarks about what it could mend.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DocumentError("the PDF asks for a password", hint="save it without one")
+        title = (reader.metadata.title or "") if reader.metadata else ""
+        yield {"title": str(title), "pages": len(reader.pages)}
+        for page in reader.pages:
+            yield {"text": page.extract_text().strip()}
+    except DocumentError:
+        raise
+    except MemoryError as error:
+        raise DocumentError(
+            f"the PDF needs more than {_MOST_MEMORY >> 30} GiB of memory", hint="print it to a new PDF"
+        ) from error
+    # A PDF may be wrong in every way there is, and pypdf raises accordingly.
+    except Exception as error:
+        raise DocumentError(
+            f"the PDF cannot be read ({type(error).__name__})", hint="is it damaged?"
+        ) from error
+
+
+def _print_records() -> None:
+    child.limit_memory(_MOST_MEMORY)
+    for record in _records(sys.stdin.buffer.read()):
+        sys.stdout.write(json.dumps(record) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(child.answer(_print_records))

@@ -1,16 +1,21 @@
 """A module of this package run in a process of its own, for work that may end the process.
 
-What it is told: arguments on the command line. What it answers: its exit status, and on refusal one line of
-JSON on standard output. Where it stops in any other way, that is recognised and named.
+What it is told: arguments on the command line, and bytes on standard input. What it answers: lines on
+standard output, its exit status, and on refusal one line of JSON. Where it stops in any other way, that is
+recognised and named.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +24,7 @@ from typing import Literal
 import shepherd
 from shepherd.errors import ShepherdError
 
-__all__ = ["Ending", "answer", "can_run", "is_child", "run"]
+__all__ = ["Ending", "answer", "can_run", "is_child", "limit_memory", "run", "stream"]
 
 Kind = Literal["good", "refused", "crashed", "killed", "hung", "broken"]
 
@@ -44,6 +49,10 @@ class Ending:
     hint: str = ""
 
 
+# -m puts the working directory in front of sys.path: this one holds nothing but this package.
+_FOLDER = Path(shepherd.__file__).parent.parent
+
+
 def can_run() -> bool:
     """Whether there is an interpreter to run the module with; frozen programs have none."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
@@ -56,19 +65,11 @@ def is_child() -> bool:
 
 def run(module: str, arguments: Sequence[str], *, limit_s: float) -> Ending:
     """Runs `python -m module arguments` and says how it ended; after `limit_s` seconds it is killed."""
-    environment = {
-        **os.environ,
-        _CHILD: "1",
-        "GGML_NO_BACKTRACE": "1",  # else it looks for a debugger
-        "CUDA_VISIBLE_DEVICES": "-1",  # leave the GPU's memory to the real engine
-        "PYTHONFAULTHANDLER": "",
-    }
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            # -m puts the working directory in front of sys.path: this one holds nothing but this package.
-            cwd=Path(shepherd.__file__).parent.parent,
-            env=environment,
+            _command(module, arguments),
+            cwd=_FOLDER,
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=limit_s,
@@ -79,6 +80,87 @@ def run(module: str, arguments: Sequence[str], *, limit_s: float) -> Ending:
     except OSError as error:
         return Ending("broken", str(error.strerror or error))
     return _ending(done.returncode, done.stdout, done.stderr)
+
+
+def stream(
+    module: str, arguments: Sequence[str], sent: bytes, line: Callable[[bytes], None], *, silence_s: float
+) -> Ending:
+    """Like `run`, with `sent` on its standard input; hands over each line that it prints.
+
+    It is killed when nothing was printed for `silence_s` seconds, and when `line` raises.
+    """
+    printed = b""
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                _command(module, arguments),
+                cwd=_FOLDER,
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        except OSError as error:
+            return Ending("broken", str(error.strerror or error))
+        with process, _Watch(process, silence_s) as watch:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(sent)
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            for printed in process.stdout:
+                watch.heard = time.monotonic()
+                line(printed)
+        if watch.has_killed:
+            return Ending("hung", f"nothing was heard of it for {silence_s:.0f} s")
+        errors.seek(0)
+        return _ending(process.returncode, printed, errors.read())
+
+
+class _Watch:
+    """Kills a process of which nothing was `heard` for some seconds, and one that is left in an error."""
+
+    def __init__(self, process: subprocess.Popen[bytes], silence_s: float) -> None:
+        self.heard = time.monotonic()
+        self.has_killed = False
+        self._process = process
+        self._silence_s = silence_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._wait, name="shepherd-child-watch", daemon=True)
+
+    def _wait(self) -> None:
+        while not self._over.wait(max(0.0, self.heard + self._silence_s - time.monotonic())):
+            if time.monotonic() - self.heard >= self._silence_s:
+                self.has_killed = True
+                self._process.kill()
+                return
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            self._process.kill()
+        # Its own end is waited for under the watch: it may have closed its output and go on.
+        self._process.wait()
+        self._over.set()
+        self._thread.join()
+
+
+def _command(module: str, arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        _CHILD: "1",
+        "GGML_NO_BACKTRACE": "1",  # else it looks for a debugger
+        "CUDA_VISIBLE_DEVICES": "-1",  # leave the GPU's memory to the real engine
+        "PYTHONFAULTHANDLER": "",
+    }
 
 
 def answer(work: Callable[[], None]) -> int:
@@ -93,6 +175,18 @@ def answer(work: Callable[[], None]) -> int:
         sys.stdout.write(json.dumps({"what": "memory ran out", "hint": ""}) + "\n")
         return _REFUSED
     return 0
+
+
+def limit_memory(size: int) -> None:
+    """In the child: no more than `size` bytes of address space, where the system has such a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(
+        resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most)
+    )
 
 
 def _expect_to_be_stopped() -> None:
