@@ -16,7 +16,7 @@ FLOORS = [
     {"__main__"},
     {"tui"},
     {"cli"},
-    {"mcp", "metta"},
+    {"mcp", "metta", "adapters"},
     {"serving"},
     {"session"},
     {"opening"},

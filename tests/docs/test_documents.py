@@ -29,7 +29,7 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/library.md", "docs/trace.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/library.md", "docs/langchain.md", "docs/trace.md"])
 def test_python_of_a_page_runs_from_top_to_bottom(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

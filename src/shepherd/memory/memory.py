@@ -363,10 +363,21 @@ class Memory:
 
     # ---- conversations
 
-    def start_session(self, user_id: str | None = None, model: str = "") -> str:
-        """The id of a new conversation; empty for nobody."""
+    def start_session(self, user_id: str | None = None, model: str = "", *, name: str = "") -> str:
+        """The id of a new conversation; empty for nobody.
+
+        With a name, which is another program's for it, that of the conversation of this name or id, if it is
+        there already.
+        """
         user = self._user(user_id)
-        return "" if user is None else self._store.start_session(user, storable(model), self._time(None))
+        if user is None:
+            return ""
+        return self._store.start_session(user, storable(model), self._time(None), storable(name))
+
+    def find_session(self, name: str, user_id: str | None = None) -> str | None:
+        """The id of the conversation that has this id, or was started with this name."""
+        user = self._user(user_id)
+        return None if user is None or not name else self._store.find_session(user, storable(name))
 
     def append_message(
         self, session_id: str, message: Message, user_id: str | None = None, *, job: OpenJob | None = None

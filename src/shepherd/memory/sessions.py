@@ -5,6 +5,7 @@ Inside the caller's transaction.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import struct
@@ -19,20 +20,47 @@ from shepherd.memory.connection import Connection
 from shepherd.memory.records import SessionSummary
 from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
 
-__all__ = ["append", "clear", "delete_last_turn", "drop_oldest", "latest", "load", "start", "summaries"]
+__all__ = [
+    "append",
+    "clear",
+    "delete_last_turn",
+    "drop_oldest",
+    "find",
+    "latest",
+    "load",
+    "start",
+    "summaries",
+]
 
+_ID_BYTES = 8
 _SIZE = tenants.MESSAGE_BYTES_SQL
 
 
-def start(connection: Connection, user_id: str, model: str, now: int) -> str:
-    """The id of a new, empty conversation."""
+def start(connection: Connection, user_id: str, model: str, now: int, name: str = "") -> str:
+    """The id of a new, empty conversation; with a name that of this name, which may be there already."""
+    known = find(connection, user_id, name) if name else None
+    if known is not None:
+        return known
     tenants.ensure(connection, user_id)
-    session_id = secrets.token_hex(8)
+    session_id = _id_of(user_id, name) if name else secrets.token_hex(_ID_BYTES)
     connection.execute(
         "INSERT INTO sessions(id, user_id, model, created_at, updated_at) VALUES(?, ?, ?, ?, ?)",
         (session_id, user_id, model, now, now),
     )
     return session_id
+
+
+def find(connection: Connection, user_id: str, name: str) -> str | None:
+    """The id of the user's conversation that has this id, or was started with this name."""
+    rows = connection.execute(
+        "SELECT id FROM sessions WHERE user_id = ? AND id IN (?, ?)", (user_id, name, _id_of(user_id, name))
+    )
+    return rows[0][0] if rows else None
+
+
+def _id_of(user_id: str, name: str) -> str:
+    # Ids are one set for all users: the same name is another conversation for each.
+    return hashlib.sha256(f"{user_id}\0{name}".encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
 def summaries(connection: Connection, user_id: str, limit: int) -> list[SessionSummary]:

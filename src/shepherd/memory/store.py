@@ -276,11 +276,17 @@ class MemoryStore(ABC):
 
     # ---- sessions
 
-    def start_session(self, user_id: str, model: str, now: int) -> str:
-        """The id of a new, empty conversation."""
+    def start_session(self, user_id: str, model: str, now: int, name: str = "") -> str:
+        """The id of a new, empty conversation; with a name that of this name, which may be there already."""
         return self._grow(
-            user_id, lambda connection: sessions.start(connection, user_id, model, now), _SMALL_ROW_BYTES
+            user_id,
+            lambda connection: sessions.start(connection, user_id, model, now, name),
+            _SMALL_ROW_BYTES,
         )
+
+    def find_session(self, user_id: str, name: str) -> str | None:
+        """The id of the conversation that has this id, or was started with this name."""
+        return self._read(lambda connection: sessions.find(connection, user_id, name))
 
     def list_sessions(self, user_id: str, limit: int) -> list[SessionSummary]:
         """Those with messages, the latest first."""
