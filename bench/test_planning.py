@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from shepherd.config import Config
-from shepherd.context import Dialogue, Draft, Planner, Room, TokenCounts, take_snapshot
+from shepherd.context import Draft, Planner, Room, TokenCounts, take_snapshot
+from shepherd.context.dialogue import Dialogue
 from shepherd.inference.models import resolve
 from shepherd.inference.tokenizer import open_tokenizer
 from shepherd.knowledge import Knowledge, NewNode

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.context import Dialogue, Keeper, Planner
+from shepherd.context import Keeper, Planner
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.trace import Traces
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
+    from shepherd.context.dialogue import Dialogue
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel
 
@@ -60,6 +61,9 @@ def open_parts(
     if memory is not None and is_known and not forgetful:
         knowledge = Knowledge(memory.transactions, user_id, count_tokens=engine.count_tokens)
         if config.context_entities is True:
+            # Not at the top: it is a tenth of the way to the first prompt, and few models listen.
+            from shepherd.context.dialogue import Dialogue
+
             dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private)
         if keeper.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)

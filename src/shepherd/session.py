@@ -30,7 +30,7 @@ from shepherd.opening import (
     worked,
 )
 from shepherd.paths import mcp_file
-from shepherd.providers import ChatModel, ProviderSettings, ProviderTable, open_remote
+from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 
 __all__ = ["Session", "opened_session"]
@@ -166,6 +166,8 @@ class Session:
         return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, listens)
 
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+        from shepherd.providers import open_remote
+
         sends = {name for name in _SAMPLING if not isinstance(getattr(self.config, name), str)}
         sends |= {"seed"} if self.config.seed >= 0 else set()
         model = open_remote(provider, sends=sends, asks_memory=self._asks_memory)

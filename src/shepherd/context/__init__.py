@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from shepherd.context.compaction import Compaction
 from shepherd.context.counting import TokenCounts
-from shepherd.context.dialogue import Dialogue
 from shepherd.context.draft import Draft
 from shepherd.context.eviction import evict
 from shepherd.context.exchanges import (
@@ -39,7 +38,6 @@ __all__ = [
     "NO_ROOM_FOR_MEMORY",
     "Category",
     "Compaction",
-    "Dialogue",
     "Draft",
     "Exchange",
     "Keeper",

@@ -6,10 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.config import Config
-from shepherd.context.dialogue import Dialogue
 from shepherd.context.parts import Part
 from shepherd.context.snapshot import Snapshot, changed_since
 from shepherd.errors import ShepherdError
@@ -23,6 +22,9 @@ from shepherd.knowledge import (
     focus_block,
 )
 from shepherd.types import Injection
+
+if TYPE_CHECKING:
+    from shepherd.context.dialogue import Dialogue
 
 __all__ = ["Gathered", "Gatherer", "memory_part", "shown_injection"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from shepherd.config import Config
 from shepherd.context.allocation import parse_order, parse_percentages
-from shepherd.context.dialogue import Dialogue
 from shepherd.context.draft import Draft, Note
 from shepherd.context.exchanges import Exchange
 from shepherd.context.gathering import Gathered, Gatherer, shown_injection
@@ -23,6 +23,9 @@ from shepherd.context.summary import NO_SUMMARY, Summary
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.types import Injection, Message
+
+if TYPE_CHECKING:
+    from shepherd.context.dialogue import Dialogue
 
 __all__ = ["NO_ROOM_FOR_MEMORY", "Planner", "sharing_of"]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from shepherd.secrets import find_secrets
-
 __all__ = ["is_secret"]
 
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
@@ -20,5 +18,8 @@ _NAMES = re.compile(
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a fact or memory, `name` its key or question, holds something that must not be stored."""
+    # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
+    from shepherd.secrets import find_secrets
+
     words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
     return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))

@@ -7,14 +7,16 @@ the loop in shepherd._native.engine takes plain function addresses from the same
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
+import importlib
 import logging
 import re
+import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
 from shepherd.inference import selftest
 
-__all__ = ["devices", "drain_log", "last_error", "llama", "version"]
+__all__ = ["devices", "drain_log", "last_error", "llama", "llama_module", "version"]
 
 # The range whose structs and behaviour the tests have seen.
 TESTED_FROM, TESTED_BELOW = (0, 3, 36), (0, 4, 0)
@@ -32,22 +34,22 @@ _log = logging.getLogger("shepherd.llama")
 _WARNING, _ERROR = 3, 4  # ggml_log_level
 _errors: deque[str] = deque(maxlen=16)
 _drain_lock = threading.Lock()
+_import_lock = threading.Lock()
 
 
 @lru_cache(maxsize=1)
 def llama() -> Any:
-    """The module of ctypes declarations, its library bound to our loop. Cost: 0.2 s the first time.
+    """The module of ctypes declarations, its library bound to our loop. Cost: 0.05 s the first time.
 
     Raises ModelLoadError when llama-cpp-python is missing or its llama_batch is another one.
     """
     try:
-        import llama_cpp
-        from llama_cpp import llama_cpp as declarations
+        declarations = llama_module("llama_cpp")
     except (ImportError, RuntimeError, OSError) as error:
         raise ModelLoadError(
             f"llama-cpp-python cannot be loaded: {error}", hint="pip install 'llama-cpp-python>=0.3.36,<0.4'"
         ) from error
-    _check_version(llama_cpp.__version__, Path(declarations._lib._name))
+    _check_version(version(), Path(declarations._lib._name))
     try:
         native.bind(
             declarations._lib,
@@ -57,7 +59,7 @@ def llama() -> Any:
         )
     except (ImportError, AttributeError) as error:
         raise ModelLoadError(
-            f"llama-cpp-python {llama_cpp.__version__} does not fit this build: {error}",
+            f"llama-cpp-python {version()} does not fit this build: {error}",
             hint="pip install 'llama-cpp-python>=0.3.36,<0.4'",
         ) from error
     native.set_log_level(2 if _log.isEnabledFor(logging.DEBUG) else _WARNING)
@@ -65,12 +67,36 @@ def llama() -> Any:
     return declarations
 
 
+@cache
+def llama_module(name: str) -> Any:
+    """One module of the package llama_cpp, alone; ImportError when there is none.
+
+    The package itself imports numpy, jinja2 and its own chat formats, none of which is needed here: that was
+    half of the time to the first prompt. So the module is loaded below an empty package that is gone
+    afterwards: who imports llama_cpp later gets all of it, as if nobody had been here.
+    """
+    with _import_lock:
+        spec = None if "llama_cpp" in sys.modules else find_spec("llama_cpp")
+        if spec is None:  # somebody has it already, or it is missing
+            return importlib.import_module(f"llama_cpp.{name}")
+        sys.modules["llama_cpp"] = module_from_spec(spec)
+        try:
+            return importlib.import_module(f"llama_cpp.{name}")
+        finally:
+            for loaded in [key for key in sys.modules if key.partition(".")[0] == "llama_cpp"]:
+                del sys.modules[loaded]
+
+
+@lru_cache(maxsize=1)
 def version() -> str:
     """The version of llama-cpp-python, without loading it; empty when it is not installed."""
-    try:
-        return importlib.metadata.version("llama-cpp-python")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    if (package := sys.modules.get("llama_cpp")) is not None:
+        return str(package.__version__)
+    # The package's own line: asking importlib.metadata takes ten times as long.
+    spec = find_spec("llama_cpp")
+    text = Path(spec.origin).read_text(encoding="utf-8") if spec is not None and spec.origin else ""
+    found = re.search(r"""^__version__\s*=\s*["']([^"']+)["']""", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _check_version(version: str, library: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shepherd.errors import UsageError
-from shepherd.inference.binding import last_error, llama
+from shepherd.inference.binding import last_error, llama, llama_module
 from shepherd.inference.sampler import Lending
 
 __all__ = ["GrammarCache", "check_grammar", "rename_rules", "schema_to_grammar"]
@@ -38,10 +38,9 @@ def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     Raises UsageError for a schema that it cannot be said in.
     """
     llama()
-    from llama_cpp.llama_grammar import json_schema_to_gbnf
-
+    converter = llama_module("llama_grammar")
     try:
-        grammar = str(json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
+        grammar = str(converter.json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
         return grammar.replace(_LAX_CHARACTER, _CHARACTER)
     except Exception as error:  # it has no error of its own: KeyError, AssertionError …
         raise UsageError(

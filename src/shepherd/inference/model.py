@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference.binding import devices, last_error, llama
+from shepherd.inference.binding import devices, last_error, llama, version
 from shepherd.inference.footprint import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.sampler import recommended_sampling
@@ -197,12 +197,8 @@ class LoadedModel:
 
     def state_identity(self) -> bytes:
         """A digest of all that shapes a saved state: the model, the cache's settings, llama.cpp's version."""
-        # Here, not above: `shepherd --help` does not load it. Asking the package's metadata takes 4 ms.
-        import llama_cpp
-
-        settings, version = self.settings, llama_cpp.__version__
-        flash, kind = self._flash_attention(), self.info.cache_kind
-        return identity_of(self.path, version, settings.kv_type, flash, settings.swa_full, kind)
+        settings, flash, kind = self.settings, self._flash_attention(), self.info.cache_kind
+        return identity_of(self.path, version(), settings.kv_type, flash, settings.swa_full, kind)
 
     def close(self) -> None:
         """Free the context, then the model. May be called twice; nothing may run in them any more."""

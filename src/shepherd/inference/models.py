@@ -247,6 +247,8 @@ class ModelRegistry:
 
     def _local(self, spec: str) -> Path | None:
         """`resolve` without asking a hub."""
+        if not spec and self._built_in.is_file():  # without a look at what else there is
+            return self._built_in
         path = Path(spec).expanduser()
         is_path = path.is_file() or path.name != spec or path.suffix.lower() == ".gguf"
         if spec and is_path and not spec.startswith(HUB_PREFIX):

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.memory import audit, tail, transfer
+from shepherd.memory import tail
 from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.engines import open_store
-from shepherd.memory.importers import Source
-from shepherd.memory.importers.shepherd import read as read_lines
 from shepherd.memory.ledger import LedgerNotes
 from shepherd.memory.periods import mentions_time, named_periods
 from shepherd.memory.queue import ExtractionQueue
@@ -420,6 +418,9 @@ class Memory:
 
     def export_memories(self, user_id: str | None = None) -> Iterator[dict[str, Any]]:
         """Facts, their history and memories as JSON objects, one per line of a file; see transfer."""
+        # Here and below, not at the top: a conversation begins without exports, imports and audits.
+        from shepherd.memory import transfer
+
         user = self._user(user_id)
         return iter(()) if user is None else transfer.export(self._store, user, self._time(None))
 
@@ -427,6 +428,9 @@ class Memory:
         self, lines: Iterable[str | bytes | Mapping[str, Any]], user_id: str | None = None
     ) -> ImportCounts:
         """Takes in what export_memories gave, here or elsewhere. Doubles are left out, bad lines skipped."""
+        from shepherd.memory import transfer
+        from shepherd.memory.importers.shepherd import read as read_lines
+
         user = self._user(user_id)
         if user is None:
             return ImportCounts()
@@ -447,6 +451,9 @@ class Memory:
         Never holds the whole of it. `progress` is told how far it has come, of how much (0: nobody knows).
         Doubles are left out; what is not understood is counted, and named by its line or number.
         """
+        from shepherd.memory import transfer
+        from shepherd.memory.importers import Source
+
         user = self._user(user_id)
         if user is None:
             return ImportCounts()
@@ -472,6 +479,8 @@ class Memory:
 
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
         """Memories and facts worth a look: doubles, echoes, leftovers, secrets. Changes nothing."""
+        from shepherd.memory import audit
+
         user = self._user(user_id)
         if user is None:
             return []

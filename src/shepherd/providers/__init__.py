@@ -1,17 +1,22 @@
 """Models that run elsewhere: OpenAI-compatible servers, Anthropic, Gemini, Ollama, another Shepherd.
 
 It knows messages, protocols, keys and what a token costs; nothing of memory, of frontends or of llama.cpp.
-Importing it loads no client library; the first request does.
+Importing it loads no client library; the first request does. What speaks with a server is loaded when a
+remote model is opened: most conversations have none.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from shepherd.providers.kinds import KINDS, Kind
-from shepherd.providers.opening import open_remote
 from shepherd.providers.protocol import ChatModel, Reply
-from shepherd.providers.remote import RemoteModel
 from shepherd.providers.settings import LOCAL, ProviderSettings
 from shepherd.providers.table import ProviderTable
+
+if TYPE_CHECKING:
+    from shepherd.providers.opening import open_remote
+    from shepherd.providers.remote import RemoteModel
 
 __all__ = [
     "KINDS",
@@ -24,3 +29,14 @@ __all__ = [
     "Reply",
     "open_remote",
 ]
+
+_LATER = {"RemoteModel": "shepherd.providers.remote", "open_remote": "shepherd.providers.opening"}
+
+
+def __getattr__(name: str) -> Any:
+    """What few conversations need, on first use."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'shepherd.providers' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)
