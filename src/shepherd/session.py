@@ -98,6 +98,11 @@ class Session:
         """Who answers."""
         return self._parts.provider
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether what is said may be remembered."""
+        return self._parts.is_writable
+
     def switch(self, name: str, model: str = "") -> ProviderSettings:
         """Go on with another provider; when it cannot be had, the old one stays and the error tells why."""
         parts = self._open(self._chosen(name, model))

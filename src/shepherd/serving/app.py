@@ -28,18 +28,11 @@ from shepherd.serving.errors import Denied, Problem, error_of, problem_of
 from shepherd.serving.logs import route_of
 from shepherd.serving.state import ServerState
 
-__all__ = ["answer_errors", "create_app"]
+__all__ = ["answer_errors", "create_app", "show_memory"]
 
-_PARTS = (
-    anthropic_api,
-    embedding_api,
-    models_api,
-    # Before `resources`, where what follows /v1/memory/ is a memory's number.
-    overview,
-    resources,
-    knowledge_resources,
-    page,
-)
+_MODELS = (anthropic_api, embedding_api, models_api)
+# `overview` before `resources`, where what follows /v1/memory/ is a memory's number.
+_MEMORY = (overview, resources, knowledge_resources, page)
 _log = logging.getLogger(__name__)
 
 
@@ -49,11 +42,18 @@ def create_app(state: ServerState) -> FastAPI:
     app.state.shepherd = state
     # The first that matches is taken.
     app.router.routes[:0] = [anthropic_api.route, completion_api.route, openai_api.route]
-    for part in _PARTS:
+    for part in _MODELS:
         app.include_router(part.router)
+    show_memory(app)
     gates.install(app, state)
     answer_errors(app)
     return app
+
+
+def show_memory(app: FastAPI) -> None:
+    """Serve one's own memory from this app: its resources, and the page at `/` that shows them."""
+    for part in _MEMORY:
+        app.include_router(part.router)
 
 
 def answer_errors(app: FastAPI) -> None:

@@ -5,6 +5,7 @@
                     tool_result, response_complete, error, cleared
     GET  /session   the conversation so far
     POST /clear     begin a new one; memory stays
+    GET  /          the memory page, and the resources that it shows
 
 A client that goes away ends its answer, unless it asked with "async".
 """
@@ -31,7 +32,7 @@ from shepherd.memory import Memory
 from shepherd.opening import memory_in_any_weather
 from shepherd.serving import gates
 from shepherd.serving.answering import ended_with_its_client
-from shepherd.serving.app import answer_errors
+from shepherd.serving.app import answer_errors, show_memory
 from shepherd.serving.errors import Denied
 from shepherd.serving.event_stream import EventStream, event
 from shepherd.serving.identity import caller_of
@@ -97,7 +98,7 @@ def opened_shared_session(
         assistant = session.assistant
         if assistant.memory is not None:
             assistant.resume()
-            yield assistant, SessionState(config, assistant.memory, is_writable=True)
+            yield assistant, SessionState(config, assistant.memory, session.is_writable)
             return
         keys, _ = memory_in_any_weather(config, warn) if memory else (None, False)
         with contextlib.nullcontext() if keys is None else keys:
@@ -126,6 +127,7 @@ def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
     app.state.shepherd = state
     app.state.conversation = conversation
     app.include_router(router)
+    show_memory(app)
     gates.install(app, state)
     answer_errors(app)
     return app
