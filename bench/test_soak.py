@@ -32,7 +32,7 @@ from shepherd.inference import Engine
 from shepherd.types import Sampling
 from tests import models
 from tests.inference.engines import KINDS, exact_settings, logits_after, run_to_end
-from tests.inference.test_slots import check_mirrors
+from tests.inference.slots import check_mirrors
 
 EVENTS = int(os.environ.get("SHEPHERD_BENCH_EVENTS", "1000"))
 CLIENTS, SLOTS, WINDOW = 8, 4, 256
