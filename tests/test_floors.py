@@ -37,6 +37,7 @@ FLOORS = [
         "atomic_file",
         "child",
         "escaping",
+        "recent",
         "secrets",
         "sizes",
         "replies",

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, shape_of
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import ToolPrompt
 from shepherd.inference.vocabulary import Vocabulary
+from shepherd.recent import Remembered
 from shepherd.replies import ReplyParser, marks_of, thinking_marks
 from shepherd.types import Message, ToolCall
 
 __all__ = ["THOUGHT_KEYS", "Kept", "OwnAnswers"]
 
 THOUGHT_KEYS = ("reasoning_content", "thinking")
-_CACHED = 4096
+_CACHED, _CACHED_BYTES = 4096, 16 << 20
 # Where an answer ends in harmony's manner: between its messages stands <|end|> as well.
 _HARMONY_END = re.compile(r"<\|(?:call|return)\|>|<\|end\|>(?!<\|start\|>assistant)")
 
@@ -51,8 +51,12 @@ class OwnAnswers:
         # One that says nothing of thoughts leaves them where they are.
         marks = (*thinking_marks(template.source), *THOUGHT_KEYS, "<|channel|>")
         self._forgets_thoughts = any(mark in template.source for mark in marks)
-        self._says = lru_cache(_CACHED)(self._detokenizes_to)
-        self._tells = lru_cache(_CACHED)(self._is_told_by)
+        self._says = Remembered(
+            self._detokenizes_to, most=_CACHED, most_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        )
+        self._tells = Remembered(
+            self._is_told_by, most=_CACHED, most_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        )
         self._asked_texts: dict[tuple[Shape, bool, str], str | None] = {}
 
     def keep(
@@ -166,3 +170,10 @@ class OwnAnswers:
         told = [(piece.name, piece.arguments) for piece in pieces if isinstance(piece, ToolCall)]
         said = "".join(piece for piece in pieces if isinstance(piece, str))
         return said == text and told == [(call.name, call.arguments) for call in calls]
+
+
+def _bytes_of_check(key: tuple[Hashable, ...], is_so: bool) -> int:
+    ids, text = key[:2]
+    assert isinstance(ids, tuple)
+    assert isinstance(text, str)
+    return 512 + 40 * len(ids) + 4 * len(text)  # an id is an object

@@ -22,7 +22,7 @@ import json
 import re
 import secrets
 from array import array
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -36,13 +36,14 @@ from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, matc
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import ToolPrompt, one_call_each
 from shepherd.inference.vocabulary import Vocabulary
+from shepherd.recent import Remembered
 from shepherd.replies import Family, ends_in_thought, marks_of, thinking_marks
 from shepherd.types import Message, Tool
 
 __all__ = ["Prompt", "Transcript"]
 
 _ZERO_WIDTH_SPACE = "\u200b"
-_CACHED_RUNS = 4096
+_CACHED_RUNS, _CACHED_RUNS_BYTES = 4096, 16 << 20
 _CACHED_SKELETONS = 256
 _BEGIN = Place(0, 0)
 
@@ -79,7 +80,9 @@ class Transcript:
         # Cannot occur in a template that was written before it was drawn.
         self._nonce = secrets.token_hex(8)
         self._marks = re.compile(f"zq{self._nonce}[xt][0-9]+zq")
-        self._tokenize = lru_cache(_CACHED_RUNS)(self._tokenize_run)
+        self._tokenize = Remembered(
+            self._tokenize_run, most=_CACHED_RUNS, most_bytes=_CACHED_RUNS_BYTES, size_of=_bytes_of_run
+        )
         self._skeleton = lru_cache(_CACHED_SKELETONS)(self._make_skeleton)
         self._own = OwnAnswers(vocabulary, template, self._tools, self._skeleton)
         self._pasts = Pasts()
@@ -384,6 +387,10 @@ class Transcript:
 
     def _tokenize_run(self, text: str, after_ids: bool) -> array[int]:
         return self._vocabulary.tokenize_after(text) if after_ids else self._vocabulary.tokenize(text)
+
+
+def _bytes_of_run(key: tuple[Hashable, ...], ids: array[int]) -> int:
+    return 256 + 4 * len(str(key[0])) + len(ids) * ids.itemsize
 
 
 def _moved(part: Part, by: int) -> Part:

@@ -8,9 +8,9 @@ Everything here blocks, and may be called from any thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from shepherd.config import Config
@@ -20,12 +20,12 @@ from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.memory import Memory
 from shepherd.providers import ChatModel, RemoteModel, Reply
+from shepherd.recent import Recent, Remembered
 from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.prompting import Draft
-from shepherd.serving.recent import Recent
 from shepherd.serving.turn import Turn
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.types import Message, Sampling, Tool
@@ -35,12 +35,14 @@ __all__ = ["Conversations", "Turn", "sampling_of"]
 _log = logging.getLogger(__name__)
 
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
-# Answers whose sampled ids are kept for the request that brings their text back: about 2 KB each.
-_KEPT_ANSWERS = 4096
+# Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
+_KEPT_ANSWERS, _KEPT_ANSWERS_BYTES = 4096, 16 << 20
 # Read into tokens by an event loop itself: two milliseconds where no message was seen before.
 _AT_ONCE_CHARS = 16_384
 # Texts whose length in tokens is kept.
-_COUNTED = 8192
+_COUNTED, _COUNTED_BYTES = 8192, 16 << 20
+# Of an entry, beside its text: hash, key, objects.
+_ENTRY_BYTES = 512
 
 
 class Conversations:
@@ -65,8 +67,12 @@ class Conversations:
         self._writes = writes_memory
         self._keeper = None if memory is None else Keeper(memory, config, worker)
         # The same messages come with every request of a conversation.
-        self._counted = lru_cache(_COUNTED)(self._count)
-        self._answers: Recent[tuple[str, str], tuple[tuple[int, ...], str]] = Recent(_KEPT_ANSWERS)
+        self._counted = Remembered(
+            self._count, most=_COUNTED, most_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
+        )
+        self._answers: Recent[tuple[str, str], tuple[array[int], str]] = Recent(
+            _KEPT_ANSWERS, most_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
+        )
 
     def begin(self, request: ChatRequest) -> Turn:
         """Start an answer.
@@ -143,7 +149,7 @@ class Conversations:
             return
         if answer.token_ids:
             key = conversation_hashes([*turn.draft.messages, answer])[-1]
-            self._answers.put((request.user_id, key), (answer.token_ids, answer.thought))
+            self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
         if self._keeper is not None and self.keeps(request):
             self._keeper.keep(
                 request.user_id,
@@ -167,7 +173,7 @@ class Conversations:
         for i, message in enumerate(restored.messages):
             if message.role == "assistant":
                 ids, thought = self._answers.get((request.user_id, hashes[i])) or ((), "")
-                restored.messages[i] = replace(message, token_ids=ids, thought=thought)
+                restored.messages[i] = replace(message, token_ids=tuple(ids), thought=thought)
         return restored
 
     def _recalls(self, request: ChatRequest) -> bool:
@@ -277,6 +283,14 @@ def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float
     """What the client asks for, else what is set, else what the model's file recommends."""
     chosen: dict[str, Any] = {name: getattr(config, name) for name in _set_in(config)}
     return replace(recommended, **{"seed": None, **chosen, **asked})
+
+
+def _bytes_of_answer(key: tuple[str, str], kept: tuple[array[int], str]) -> int:
+    return _ENTRY_BYTES + len(kept[0]) * kept[0].itemsize + 4 * len(kept[1])
+
+
+def _bytes_of_count(key: tuple[Hashable, ...], count: int) -> int:
+    return _ENTRY_BYTES + 4 * len(str(key[0]))
 
 
 def _set_in(config: Config) -> list[str]:

@@ -16,8 +16,8 @@ from shepherd.context import Ledger, Restored, conversation_hashes, is_worth_a_m
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.memory import Memory, Turn
+from shepherd.recent import Recent
 from shepherd.serving.prompting import Draft
-from shepherd.serving.recent import Recent
 from shepherd.types import Message
 
 __all__ = ["Keeper"]
