@@ -12,9 +12,10 @@
    - a complete stop string ends the text at its first byte; if two end at the same byte, the longer one counts.
 
    The reader is woken at most once a millisecond: at 10,000 tokens a second, waking it for each costs the writer
-   a system call and the machine a context switch, a third of the model's own work. An event loop, to which each
-   wake-up costs a message to a client, is woken every sixteen milliseconds. A token that comes sooner is read with the
-   next one, at the end, or when the reader's own wait times out.
+   a system call and the machine a context switch, a third of the model's own work. A token that comes sooner is read
+   with the next one, at the end, or when the reader's own wait times out. An event loop, to which each wake-up costs a
+   message to a client, looks by itself every so often; its file gets a byte only for the first token after it has
+   looked and found nothing, and at the end.
 
    Cost: O(bytes x stop strings) per token, amortised O(1) allocations; one lock per token. */
 #if !defined(_WIN32) && !defined(__APPLE__)
@@ -32,7 +33,6 @@
 #include "sync.h"
 
 #define WAKE_INTERVAL_NS 1000000
-#define FILE_INTERVAL_NS 16000000 /* serving/answering.py looks by itself after as long */
 
 static const char REPLACEMENT[3] = {(char)0xEF, (char)0xBF, (char)0xBD}; /* U+FFFD */
 
@@ -47,6 +47,7 @@ struct shp_stream {
     shp_condition changed;
     int n_holders; /* who frees it last; under the mutex */
     int fd;        /* gets a byte when the reader should look, for event loops; -1: none */
+    int is_hungry; /* whose reader has found nothing since then */
     int cancelled; /* read without the mutex, through shp_flag_get */
     shp_ending ending;
     shp_counters counters;
@@ -273,8 +274,13 @@ static int show(shp_stream *s) {
     if (s->text_length - held <= s->visible)
         return 0;
     s->visible = s->text_length - held;
+    if (s->fd >= 0) {
+        int was_hungry = s->is_hungry;
+        s->is_hungry = 0;
+        return was_hungry;
+    }
     int64_t now = shp_clock_ns();
-    if (now - s->woken_ns < (s->fd >= 0 ? FILE_INTERVAL_NS : WAKE_INTERVAL_NS))
+    if (now - s->woken_ns < WAKE_INTERVAL_NS)
         return 0;
     s->woken_ns = now;
     return 1;
@@ -353,7 +359,8 @@ int shp_stream_notify(shp_stream *s, int fd) {
 #else
     shp_mutex_lock(&s->mutex);
     s->fd = fd;
-    if (s->cursor < s->visible || s->ending != SHP_RUNNING)
+    s->is_hungry = s->cursor == s->visible;
+    if (!s->is_hungry || s->ending != SHP_RUNNING)
         signal_file(fd, s->ending != SHP_RUNNING);
     shp_mutex_unlock(&s->mutex);
     return 1;
@@ -366,6 +373,7 @@ size_t shp_stream_wait(shp_stream *s, int timeout_ms) {
     if (s->cursor == s->visible && s->ending == SHP_RUNNING && timeout_ms != 0)
         shp_condition_wait_ms(&s->changed, &s->mutex, timeout_ms);
     size_t n = s->visible - s->cursor;
+    s->is_hungry = n == 0;
     shp_mutex_unlock(&s->mutex);
     return n;
 }

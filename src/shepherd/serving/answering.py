@@ -28,9 +28,8 @@ __all__ = ["Reading", "blocking", "ended_with_its_client"]
 _T = TypeVar("_T")
 
 # An answer is looked at so often, however fast it comes, but for its first token and its end: a screen shows
-# no more pictures a second. The engine rings as often (stream.c).
+# no more pictures a second.
 _INTERVAL_S = 0.016
-_EARLY_S = 0.0005  # a timer may be that early
 _END = b"\x01"
 
 # Prompts are made one after the other under the engine's lock anyway; the rest are short looks into files.
@@ -135,9 +134,9 @@ async def ended_with_its_client(receive: Receive, cancel: Callable[[], None]) ->
 class _Bell:
     """A pipe that the engine writes to, one for all answers of an event loop; waiting for it takes no thread.
 
-    When it rings, every source that waits looks for itself: one wake-up for all answers that got a token in
-    the same step. It is drained at once: a pipe that stays full would ring without end. A fast model's tokens
-    are taken together: a source looks again after _INTERVAL_S at the earliest, and at an end at once.
+    It rings for who has looked and found nothing, and at an end. Who has found something looks again with all
+    the others, every _INTERVAL_S: a fast model's tokens are taken together, and one wake-up serves all
+    answers. It is drained at once: a pipe that stays full would ring without end.
     """
 
     _of_loops: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell]] = WeakKeyDictionary()
@@ -149,7 +148,7 @@ class _Bell:
         os.set_blocking(self.writer, False)
         self._n_users = 0
         self._timer: asyncio.TimerHandle | None = None
-        self.waiting: dict[_EngineSource, None] = {}
+        self._waiting: dict[_EngineSource, None] = {}
         loop.add_reader(self._reader, self._rung)
 
     @classmethod
@@ -173,27 +172,31 @@ class _Bell:
             os.close(self._reader)
             os.close(self.writer)
 
-    def set_timer(self, at: float) -> None:
-        """Look again then, if nobody rings before."""
+    def wake(self, source: _EngineSource) -> None:
+        """Let it look when there may be something for it, until it `leaves`."""
+        self._waiting[source] = None
         if self._timer is None:
-            self._timer = self._loop.call_at(at, self._timed)
+            self._timer = self._loop.call_later(_INTERVAL_S, self._timed)
+
+    def leave(self, source: _EngineSource) -> None:
+        """It does not wait any more."""
+        del self._waiting[source]
 
     def _timed(self) -> None:
         self._timer = None
-        self._look(self._loop.time() + _EARLY_S, has_ended=False)
+        if self._waiting:
+            self._timer = self._loop.call_later(_INTERVAL_S, self._timed)
+        for source in list(self._waiting):
+            source.look()
 
     def _rung(self) -> None:
         rings = b""
         with contextlib.suppress(BlockingIOError):
             rings = os.read(self._reader, 65536)
-        self._look(self._loop.time(), has_ended=_END in rings)
-
-    def _look(self, now: float, *, has_ended: bool) -> None:
-        for source in list(self.waiting):
-            if has_ended or now >= source.due:
+        has_ended = _END in rings
+        for source in list(self._waiting):
+            if source.is_hungry or (has_ended and source.has_ended):
                 source.look()
-            else:
-                self.set_timer(source.due)
 
 
 class _EngineSource:
@@ -204,7 +207,7 @@ class _EngineSource:
         self._ready: deque[Piece] = deque()
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
-        self.due = 0.0
+        self.is_hungry = True  # found nothing when it last looked
 
     @classmethod
     def of(cls, reply: Reply | Generation) -> _EngineSource | None:
@@ -217,14 +220,19 @@ class _EngineSource:
         bell.give_back()
         return None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the engine is done with it."""
+        return not self._reply.is_running
+
     async def next(self) -> Piece | None:
-        is_due = self._loop.time() >= self.due or not self._reply.is_running
-        if not self._ready and is_due and not self._take():
-            return None
-        while not self._ready:
-            if not await self._rung():
-                return None
-        return self._ready.popleft()
+        if self._ready:
+            return self._ready.popleft()
+        # What was not hungry is fed with the others.
+        goes_on = self._take() if self.is_hungry or self.has_ended else True
+        while goes_on and not self._ready:
+            goes_on = await self._woken()
+        return self._ready.popleft() if self._ready else None
 
     def look(self) -> None:
         """Wake the reader if there is something for it."""
@@ -242,22 +250,19 @@ class _EngineSource:
     def _take(self) -> bool:
         """Fetch what is there; False at the end."""
         found = self._reply.poll()
+        self.is_hungry = not found
         if found:
             self._ready.extend([found] if isinstance(found, str) else found)
-            self.due = self._loop.time() + _INTERVAL_S
         return found is not None
 
-    async def _rung(self) -> bool:
+    async def _woken(self) -> bool:
         """Wait until there is something; False at the end."""
         self._waiter = self._loop.create_future()
-        self._bell.waiting[self] = None
-        # What comes before that does not ring, or has rung while nobody waited.
-        if self.due > self._loop.time():
-            self._bell.set_timer(self.due)
+        self._bell.wake(self)
         try:
             return await self._waiter
         finally:
-            del self._bell.waiting[self]
+            self._bell.leave(self)
 
     async def settle(self) -> None:
         """Nobody else reads."""
