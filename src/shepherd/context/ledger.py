@@ -126,10 +126,11 @@ def conversation_hashes(messages: Sequence[Message]) -> list[str]:
         for call in message.tool_calls:
             fields += [call.id, call.name, call.arguments]
         # Lengths before the texts: no two conversations give the same bytes.
+        pieces: list[bytes] = []
         for text in (str(len(fields)), *fields):
             data = text.encode("utf-8", "surrogatepass")
-            chain.update(len(data).to_bytes(8, "little"))
-            chain.update(data)
+            pieces += (len(data).to_bytes(8, "little"), data)
+        chain.update(b"".join(pieces))
         hashes.append(chain.hexdigest())
     return hashes
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -142,41 +143,37 @@ class _Bell:
     _of_loops: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell]] = WeakKeyDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._loop = weakref.ref(loop)
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self.writer, False)
-        self._n_users = 0
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: dict[_EngineSource, None] = {}
+        self._answers: list[Reply | Generation] = []  # that may ring it
         loop.add_reader(self._reader, self._rung)
+        files = self._reader, self.writer
+        weakref.finalize(self, _close_unless_used, files, self._answers).atexit = False
 
     @classmethod
-    def borrowed(cls) -> _Bell:
-        """That of the running loop, to be given back."""
-        loop = asyncio.get_running_loop()
-        bell = cls._of_loops.get(loop)
-        if bell is None:
-            bell = cls._of_loops[loop] = cls(loop)
-        bell._n_users += 1
-        return bell
+    def of(cls, loop: asyncio.AbstractEventLoop) -> _Bell:
+        """That of this loop, as long as that lives."""
+        return cls._of_loops.get(loop) or cls._of_loops.setdefault(loop, cls(loop))
 
-    def give_back(self) -> None:
+    def lend(self, answer: Answer | Generation) -> bool:
+        """Let this answer ring it until it is given back; False where nothing can ring."""
+        if not answer.notify(self.writer):
+            return False
+        self._answers.append(answer)
+        return True
+
+    def give_back(self, answer: Answer | Generation) -> None:
         """Only after the answer's end: until then the engine writes."""
-        self._n_users -= 1
-        if self._n_users == 0:
-            del self._of_loops[self._loop]
-            if self._timer is not None:
-                self._timer.cancel()
-            self._loop.remove_reader(self._reader)
-            os.close(self._reader)
-            os.close(self.writer)
+        self._answers.remove(answer)
 
     def wake(self, source: _EngineSource) -> None:
         """Let it look when there may be something for it, until it `leaves`."""
         self._waiting[source] = None
-        if self._timer is None:
-            self._timer = self._loop.call_later(_INTERVAL_S, self._timed)
+        self._look_again()
 
     def leave(self, source: _EngineSource) -> None:
         """It does not wait any more."""
@@ -185,9 +182,14 @@ class _Bell:
     def _timed(self) -> None:
         self._timer = None
         if self._waiting:
-            self._timer = self._loop.call_later(_INTERVAL_S, self._timed)
+            self._look_again()
         for source in list(self._waiting):
             source.look()
+
+    def _look_again(self) -> None:
+        loop = self._loop()
+        if self._timer is None and loop is not None:
+            self._timer = loop.call_later(_INTERVAL_S, self._timed)
 
     def _rung(self) -> None:
         rings = b""
@@ -197,6 +199,12 @@ class _Bell:
         for source in list(self._waiting):
             if source.is_hungry or (has_ended and source.has_ended):
                 source.look()
+
+
+def _close_unless_used(files: tuple[int, int], answers: list[Reply | Generation]) -> None:
+    # One that nobody has brought to its end would ring in whatever file has the number then.
+    for file in files if not answers else ():
+        os.close(file)
 
 
 class _EngineSource:
@@ -214,11 +222,8 @@ class _EngineSource:
         """The source for an answer that is made here; None where nothing can ring."""
         if not isinstance(reply, (Answer, Generation)) or os.name != "posix":
             return None
-        bell = _Bell.borrowed()
-        if reply.notify(bell.writer):
-            return cls(reply, bell)
-        bell.give_back()
-        return None
+        bell = _Bell.of(asyncio.get_running_loop())
+        return cls(reply, bell) if bell.lend(reply) else None
 
     @property
     def has_ended(self) -> bool:
@@ -269,7 +274,7 @@ class _EngineSource:
 
     def close(self) -> None:
         """Only after the reply's end."""
-        self._bell.give_back()
+        self._bell.give_back(self._reply)
 
 
 class _ThreadSource:

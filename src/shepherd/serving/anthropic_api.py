@@ -15,7 +15,7 @@ from shepherd.serving.answering import blocking, ended_with_its_client
 from shepherd.serving.anthropic_shapes import CountBody, MessagesBody
 from shepherd.serving.chat import Chat
 from shepherd.serving.errors import anthropic_error, problem_of
-from shepherd.serving.event_stream import EventStream, event
+from shepherd.serving.event_stream import EventStream, LastEvents, event
 from shepherd.serving.identity import caller_of
 from shepherd.serving.json_route import JsonRoute
 from shepherd.serving.openai_api import require_model
@@ -135,8 +135,8 @@ async def _streamed(chat: Chat, head: dict[str, Any]) -> AsyncGenerator[bytes, N
     if blocks.last >= 0:
         yield _stop(blocks.last)
     ending = _ending(chat, blocks)
-    yield event({"type": "message_delta", "delta": ending, "usage": _usage(chat.stats)}, "message_delta")
-    yield event({"type": "message_stop"}, "message_stop")
+    last = event({"type": "message_delta", "delta": ending, "usage": _usage(chat.stats)}, "message_delta")
+    yield LastEvents(last + event({"type": "message_stop"}, "message_stop"))
 
 
 def _indexed(kind: str, index: int, **fields: Any) -> bytes:

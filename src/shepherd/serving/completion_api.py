@@ -15,7 +15,7 @@ from shepherd.inference import Engine, Generation
 from shepherd.serving.answering import Reading, blocking, ended_with_its_client
 from shepherd.serving.conversation import sampling_of
 from shepherd.serving.errors import Denied, openai_error, problem_of
-from shepherd.serving.event_stream import EventStream, event
+from shepherd.serving.event_stream import EventStream, LastEvents, event
 from shepherd.serving.json_route import JsonRoute
 from shepherd.serving.logprobs import CompletionLogprobs
 from shepherd.serving.openai_api import REASONS, require_model, usage_of
@@ -181,4 +181,4 @@ async def _streamed(writing: _Writing, answer: Reading) -> AsyncGenerator[bytes,
         return
     if writing.include_usage:
         yield event({**writing.head, "choices": [], "usage": usage_of(writing.total)})
-    yield event("[DONE]")
+    yield LastEvents(event("[DONE]"))

@@ -169,11 +169,12 @@ class Conversations:
         restored = Restored(list(request.messages), 0, frozenset())
         if self._keeper is not None and request.remembers:
             restored = self._keeper.restore(request.messages, request.user_id)
+        if len(self._answers) == 0 or len(request.messages) == 1:
+            return restored
         hashes = conversation_hashes(request.messages)
         for i, message in enumerate(restored.messages):
-            if message.role == "assistant":
-                ids, thought = self._answers.get((request.user_id, hashes[i])) or ((), "")
-                restored.messages[i] = replace(message, token_ids=tuple(ids), thought=thought)
+            if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
+                restored.messages[i] = replace(message, token_ids=tuple(kept[0]), thought=kept[1])
         return restored
 
     def _recalls(self, request: ChatRequest) -> bool:

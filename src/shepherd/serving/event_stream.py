@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from shepherd.serving.answering import ended_with_its_client
 
-__all__ = ["EventStream", "dumps", "event", "quoted"]
+__all__ = ["EventStream", "LastEvents", "dumps", "event", "quoted"]
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -37,9 +37,13 @@ def event(value: Any, name: str = "") -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
 
 
+class LastEvents(bytes):
+    """Events that nothing follows: they go out with the end of the response."""
+
+
 class EventStream(Response):
     """Sends `events` as they come. `cancel` is called when the client goes away; the generator goes on to its
-    end then, and nothing of it is sent.
+    end then, and nothing of it is sent. It may name its last ones.
     """
 
     media_type = "text/event-stream"
@@ -55,5 +59,8 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async with ended_with_its_client(receive, self._cancel), aclosing(self._events) as events:
             async for chunk in events:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                is_last = isinstance(chunk, LastEvents)
+                await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
+                if is_last:
+                    return
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -14,7 +14,7 @@ from shepherd.errors import ShepherdError
 from shepherd.serving.answering import ended_with_its_client
 from shepherd.serving.chat import Chat, Collected
 from shepherd.serving.errors import Denied, openai_error, problem_of
-from shepherd.serving.event_stream import EventStream, dumps, event, quoted
+from shepherd.serving.event_stream import EventStream, LastEvents, dumps, event, quoted
 from shepherd.serving.identity import caller_of
 from shepherd.serving.json_route import JsonRoute
 from shepherd.serving.logprobs import chat_logprobs
@@ -97,7 +97,7 @@ async def _streamed(chat: Chat, model: str, include_usage: bool) -> AsyncGenerat
     last = [event({**head, "choices": [end], **({"usage": None} if include_usage else {})})]
     if include_usage:
         last.append(event({**head, "choices": [], "usage": usage_of(chat.stats)}))
-    yield b"".join([*last, event("[DONE]")])
+    yield LastEvents(b"".join([*last, event("[DONE]")]))
 
 
 def _new_logprobs(chat: Chat) -> dict[str, Any] | None:
