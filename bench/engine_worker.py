@@ -58,12 +58,11 @@ class Shepherd:
 
     def bare(self, messages: Spoken, n: int) -> dict[str, Any]:
         """One answer to a client that never saw the tails: what a server does with such a request."""
-        from shepherd.context import inject
-
         started = time.perf_counter()
         sent = [_message(*spoken) for spoken in messages]
         restored = self._ledger.restore(sent)
-        inject(restored.messages, memory=self._memory, user_id=self._user)
+        newest = restored.messages[-1]
+        newest.sent = newest.raw + self._memory.recall(newest.raw, self._user).tail
         self._ledger.record(restored.messages, restored)
         return self._answer(restored.messages, n, started)
 

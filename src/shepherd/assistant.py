@@ -327,7 +327,8 @@ class Assistant:
         draft.history = self.history
         self._room.strip_by_habit(draft)
         session = self.session_id or ""
-        self._planner.plan(draft, self._room, self._exchanges, session=session, since=self._since())
+        turns, since = len(self._exchanges), self._since()
+        self._planner.plan(draft, self._room, turns=turns, session=session, since=since)
         if draft.injection:
             _log.debug("[prompt+context] %s", draft.message.sent)
         self._make_room(draft)

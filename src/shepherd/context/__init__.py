@@ -18,16 +18,16 @@ from shepherd.context.exchanges import (
     sampling_of,
     with_recall,
 )
-from shepherd.context.injection import inject
+from shepherd.context.gathering import hubs_of
 from shepherd.context.keeping import Keeper
-from shepherd.context.ledger import Ledger, Restored, conversation_hashes
+from shepherd.context.ledger import Ledger, Restored, Said, conversation_hashes
 from shepherd.context.oneshot import DEFAULT_TOKENS, OneShot
 from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Share
 from shepherd.context.planner import NO_ROOM_FOR_MEMORY, Planner
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
 from shepherd.context.room import Room, written
-from shepherd.context.snapshot import Snapshot, take_snapshot
+from shepherd.context.snapshot import Before, Snapshot, take_snapshot
 from shepherd.context.statements import is_statement, is_worth_a_memory
 from shepherd.context.summarizing import Summarizer
 from shepherd.context.summary import Summary
@@ -36,6 +36,7 @@ __all__ = [
     "CATEGORIES",
     "DEFAULT_TOKENS",
     "NO_ROOM_FOR_MEMORY",
+    "Before",
     "Category",
     "Compaction",
     "Draft",
@@ -50,6 +51,7 @@ __all__ = [
     "Restored",
     "Retention",
     "Room",
+    "Said",
     "Share",
     "Snapshot",
     "Summarizer",
@@ -60,7 +62,7 @@ __all__ = [
     "assemble",
     "conversation_hashes",
     "evict",
-    "inject",
+    "hubs_of",
     "is_statement",
     "is_worth_a_memory",
     "message_of",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from shepherd.context.parts import Part
 from shepherd.entities import (
+    Entity,
     EntityRegistry,
     EntityText,
+    Gazetteer,
     Known,
     Ranked,
     SessionEntities,
@@ -22,7 +25,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.types import Fact
 
-__all__ = ["Dialogue"]
+__all__ = ["Dialogue", "KnownNames", "Listened"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +36,59 @@ _MOST_ATTRIBUTES = 5
 _KNOWN_NODES = 500
 # More of a message does not change whom it is about, and is not worth the time.
 _HEARD_CHARS = 20_000
+# Entities whose texts are kept: those that are in focus are told turn after turn.
+_MOST_TEXTS = 512
+
+# Which node was changed last, and when; None without nodes.
+Changed = tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listened:
+    """Who a conversation was about after a turn, and what of that was written already."""
+
+    registry: EntityRegistry
+    texts: dict[int, _Told]
+
+
+class KnownNames:
+    """Names that mean something before they are said: of one user's facts, and of the nodes changed last.
+
+    Made anew when these change. Two threads may ask at once. A database that fails costs the nodes.
+    """
+
+    def __init__(self, knowledge: Knowledge | None) -> None:
+        self._knowledge = knowledge
+        self._known: tuple[Sequence[Fact], Changed, list[Known], Gazetteer] = ((), None, [], Gazetteer(()))
+
+    def of(self, facts: Sequence[Fact], changed: Changed) -> Gazetteer:
+        """The names, with these facts and this last change of a node."""
+        of_facts, of_change, nodes, names = self._known
+        if changed == of_change and (facts is of_facts or facts == of_facts):
+            return names
+        if changed != of_change:
+            nodes = self._nodes()
+        names = Gazetteer([*known_from_facts(facts), *nodes])
+        self._known = facts, changed, nodes, names
+        return names
+
+    def _nodes(self) -> list[Known]:
+        if self._knowledge is None:
+            return []
+        try:
+            return known_from_nodes(self._knowledge.list_nodes(limit=_KNOWN_NODES))
+        except ShepherdError as error:
+            _log.info("entities: %s", error)
+            return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An entity as a part, as long as it and those that it is related to are what they were."""
+
+    entity: Entity
+    related: tuple[str, ...]
+    part: Part | None
 
 
 class Dialogue:
@@ -42,27 +98,48 @@ class Dialogue:
     """
 
     def __init__(
-        self, memory: Memory | None, knowledge: Knowledge | None, user_id: str, *, allow_private: bool
+        self,
+        memory: Memory | None,
+        knowledge: Knowledge | None,
+        user_id: str,
+        *,
+        allow_private: bool,
+        names: KnownNames | None = None,
     ) -> None:
         self._kept = None if memory is None else SessionEntities(memory.transactions, user_id)
-        self._knowledge = knowledge
         self._allow_private = allow_private
         self._registry = EntityRegistry()
-        self._facts: Sequence[Fact] = ()
-        self._nodes: list[Known] | None = None
+        self._names = KnownNames(knowledge) if names is None else names
+        self._texts: dict[int, _Told] = {}
 
-    def parts(self, text: str, facts: Sequence[Fact], *, hears: bool = True) -> list[Part]:
+    @property
+    def listened(self) -> Listened:
+        """What `go_on` begins with; this dialogue must not be used any more."""
+        return Listened(self._registry, self._texts)
+
+    def go_on(self, before: Listened) -> None:
+        """Go on where another dialogue of the same conversation has ended; others may do so, too."""
+        self._registry, self._texts = before.registry.copy(), before.texts.copy()
+
+    def parts(
+        self, text: str, facts: Sequence[Fact], *, changed: Changed = None, hears: bool = True
+    ) -> list[Part]:
         """What a message gets: whom it speaks of, then who is in focus, if there is something to tell.
 
-        With `hears` the message is part of the conversation from here on; see `take_back`.
+        `changed` is the user's knowledge's. With `hears` the message is part of the conversation from here
+        on; see `take_back`.
         """
-        self._learn(facts)
+        self._registry.set_known(self._names.of(facts, changed))
         text = text[:_HEARD_CHARS]
         found = self._registry.hear(text) if hears else self._registry.resolve(text)
         ranked = rank_entities(
             self._registry, found, min_relevance=_MIN_RELEVANCE, max_entities=_MOST_ENTITIES
         )
         return [part for one in ranked if (part := self._part(one)) is not None]
+
+    def heard(self, text: str) -> None:
+        """An earlier message of the user, which gets nothing any more."""
+        self._registry.hear(text[:_HEARD_CHARS])
 
     def answered(self, text: str) -> None:
         """The model's answer ends the turn."""
@@ -76,7 +153,7 @@ class Dialogue:
     def load(self, session_id: str) -> None:
         """Go on with a stored conversation, "" for a new one."""
         self._registry = EntityRegistry()
-        self._facts, self._nodes = (), None
+        self._texts = {}
         if session_id and self._kept is not None:
             self._registry = self._kept.load(session_id)
 
@@ -85,21 +162,21 @@ class Dialogue:
         if self._kept is not None:
             self._kept.save(session_id, self._registry)
 
-    def _learn(self, facts: Sequence[Fact]) -> None:
-        """Names that mean something before they are said: of facts, and of nodes."""
-        if self._nodes is not None and facts is self._facts:
-            return
-        if self._nodes is None:
-            self._nodes = []
-            if self._knowledge is not None:
-                try:
-                    self._nodes = known_from_nodes(self._knowledge.list_nodes(limit=_KNOWN_NODES))
-                except ShepherdError as error:
-                    _log.info("entities: %s", error)
-        self._facts = facts
-        self._registry.set_known([*known_from_facts(facts), *self._nodes])
-
     def _part(self, ranked: Ranked) -> Part | None:
+        entity = ranked.entity
+        related = tuple(other.name for one in entity.relations if (other := self._registry.get(one.target)))
+        told = self._texts.get(entity.id)
+        if told is None or told.entity is not entity or told.related != related:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            told = self._texts[entity.id] = _Told(entity, related, self._written(ranked))
+        part = told.part
+        if part is None or part.score == ranked.relevance:
+            return part
+        about = {**part.about, "relevance": ranked.relevance}
+        return replace(part, score=ranked.relevance, about=about)
+
+    def _written(self, ranked: Ranked) -> Part | None:
         whole = self._text(ranked, _MOST_ATTRIBUTES)
         # "the user's editor, editor of the user" tells nothing.
         relations = whole.relations if ranked.entity.is_named else whole.relations[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +26,7 @@ from shepherd.types import Injection
 if TYPE_CHECKING:
     from shepherd.context.dialogue import Dialogue
 
-__all__ = ["Gathered", "Gatherer", "memory_part", "shown_injection"]
+__all__ = ["Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -97,26 +97,37 @@ class Gatherer:
         if injection:
             gathered.parts.append(memory_part(injection))
         query = text[:_QUERY_CHARS]
+        knowledge = self._knowledge
+        # Most users have no nodes: that is one look instead of three.
+        changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
         if self._dialogue is not None:
             dialogue, facts = self._dialogue, gathered.injection.facts
-            found = gathered.attempt("entities", lambda: dialogue.parts(query, facts, hears=hears)) or ()
+            found = (
+                gathered.attempt(
+                    "entities", lambda: dialogue.parts(query, facts, changed=changed, hears=hears)
+                )
+                or ()
+            )
             gathered.parts += found
             gathered.entities = len(found)
-        if self._knowledge is not None and self.config.knowledge_injection:
+        if knowledge is not None and changed is not None and self.config.knowledge_injection:
             names = [
                 str(part.about.get("title", "")) for part in gathered.parts if part.category == "entities"
             ]
-            self._gather_chunks(gathered, self._knowledge, query, names, shown)
-            if focused := gathered.attempt("focus", self._knowledge.focused):
+            self._gather_chunks(gathered, knowledge, query, names, shown)
+            if focused := gathered.attempt("focus", knowledge.focused):
                 gathered.parts.append(focus_part(focused))
-            self._gather_changes(gathered, self._knowledge, snapshot)
+            self._gather_changes(gathered, knowledge, snapshot)
         return gathered
 
     def told(self, parts: Sequence[Part]) -> None:
         """These parts were shown: what changed in the background need not be told again."""
         for part in parts:
-            if part.id == "changed" and isinstance(hubs := part.about.get("hubs"), tuple):
-                self._told.update({hub.id: hub for hub in hubs})
+            self.know_told(hubs_of(part))
+
+    def know_told(self, hubs: Iterable[Hub]) -> None:
+        """These nodes of the background were told of since the snapshot."""
+        self._told.update({hub.id: hub for hub in hubs})
 
     def forget_told(self) -> None:
         """A new snapshot was taken, which says it all."""
@@ -165,6 +176,12 @@ class Gatherer:
             markers = background_block(new).rpartition("\n\n")[2].replace("\n", "; ")
             about = {"title": "background", "hubs": tuple(new)}
             gathered.parts.append(Part("focus", "changed", _CHANGED + markers, score=1.0, about=about))
+
+
+def hubs_of(part: Part) -> tuple[Hub, ...]:
+    """The nodes of the background that a part tells of as changed."""
+    hubs = part.about.get("hubs") if part.id == "changed" else None
+    return hubs if isinstance(hubs, tuple) else ()
 
 
 def memory_part(injection: Injection) -> Part:

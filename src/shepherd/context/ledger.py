@@ -4,7 +4,8 @@ Such a client sends its conversation bare, again with every request. The model, 
 of each user message, and its KV cache holds those bytes. The ledger notes the exact tail under a hash of the
 conversation up to that message, and gives it back; and it notes where the oldest turns have left the window,
 so that they leave at the same place again instead of one turn later with every request. Which stored
-conversation a message went to, and when, is noted too.
+conversation a message went to, and when, is noted too; under a conversation's first message, what else of its
+system part is to stay as it was.
 
 A conversation that was edited, cut or branched has other hashes from there on: what is the same gets its
 tails back, the rest is new. The notes are bounded and may be lost without harm.
@@ -16,16 +17,16 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shepherd.errors import ShepherdError
-from shepherd.types import Message
+from shepherd.types import Injection, Message
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
 
-__all__ = ["Ledger", "Restored", "conversation_hashes"]
+__all__ = ["Ledger", "Restored", "Said", "conversation_hashes"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,17 +36,31 @@ _DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """What of the knowledge was told with a message: id, title and edges of nodes in the background.
+
+    With the first message of a conversation that was in the system part, and `blocks` says whether the system
+    part explains what else a tail may hold.
+    """
+
+    hubs: tuple[tuple[int, str, int], ...] = ()
+    blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Restored:
     """A bare conversation as the model saw it: all messages, with the tails they had.
 
     Those before index `n_left` had left the window, but for system messages. `known`: hashes that have notes.
-    `session`: where its earlier messages are stored, "" for a conversation that is new.
+    `session`: where its earlier messages are stored, "" for a conversation that is new. `said` has one for
+    each earlier message of the user that has a note, in order.
     """
 
     messages: list[Message]
     n_left: int
     known: frozenset[str]
     session: str = ""
+    said: dict[int, Said] = field(default_factory=dict)
 
 
 class Ledger:
@@ -64,13 +79,15 @@ class Ledger:
         asked = [key for key, message in zip(hashes, messages, strict=True) if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
         restored, n_left, session = list(messages), 0, ""
+        said: dict[int, Said] = {}
         for i, message in enumerate(messages[:-1]):
             if text := notes.get(hashes[i]):
                 note = _Note.read(text)
                 restored[i] = _with_tail(message, note)
                 n_left = i if note.is_first else n_left
                 session = note.session or session
-        return Restored(restored, n_left, frozenset(notes), session)
+                said[i] = note.said
+        return Restored(restored, n_left, frozenset(notes), session, said)
 
     def record(
         self,
@@ -80,12 +97,13 @@ class Ledger:
         n_left: int = 0,
         stripped: Collection[int] = (),
         session: str = "",
+        said: Said | None = None,
     ) -> None:
         """Note what the model is about to see of this conversation, which `restored` gave.
 
-        The newest message's tail, time and `session`; that what is before index `n_left`, the user message of
-        a turn, has left the window since, 0 when nothing has; that the messages at the indices `stripped`
-        lost their tails.
+        The newest message's tail, time and `session`, and what was `said` with it; that what is before index
+        `n_left`, the user message of a turn, has left the window since, 0 when nothing has; that the messages
+        at the indices `stripped` lost their tails.
         """
         hashes = conversation_hashes(messages)
         firsts = {n_left} if n_left else set()
@@ -96,7 +114,9 @@ class Ledger:
                 continue
             tail = "" if i in stripped else _tail(message)
             is_first = i in firsts or i == restored.n_left > 0
-            if note := _Note(tail, is_first, session, message.created_at).written():
+            told = (said if i == len(messages) - 1 else restored.said.get(i)) or Said()
+            parts = message.injected.parts if tail and message.injected is not None else ()
+            if note := _Note(tail, is_first, session, message.created_at, parts, told).written():
                 written[hashes[i]] = note
             elif hashes[i] in restored.known:
                 removed.append(hashes[i])
@@ -143,10 +163,19 @@ class _Note:
     is_first: bool
     session: str
     at: int
+    parts: tuple[str, ...] = ()
+    said: Said = Said()
 
     def written(self) -> str:
         """ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
-        parts: dict[str, object] = {"tail": self.tail, "first": self.is_first, "in": self.session}
+        parts: dict[str, object] = {
+            "tail": self.tail,
+            "first": self.is_first,
+            "in": self.session,
+            "parts": self.parts,
+            "hubs": self.said.hubs,
+            "blocks": self.said.blocks,
+        }
         said = {key: part for key, part in parts.items() if part}
         if said and self.at:
             said["at"] = self.at
@@ -160,6 +189,11 @@ class _Note:
             bool(parts.get("first", False)),
             str(parts.get("in", "")),
             int(parts.get("at", 0)),
+            tuple(map(str, parts.get("parts", ()))),
+            Said(
+                tuple((int(id), str(title), int(n)) for id, title, n in parts.get("hubs", ())),
+                bool(parts.get("blocks", False)),
+            ),
         )
 
 
@@ -168,4 +202,9 @@ def _tail(message: Message) -> str:
 
 
 def _with_tail(message: Message, note: _Note) -> Message:
-    return replace(message, sent=message.raw + note.tail, created_at=message.created_at or note.at)
+    return replace(
+        message,
+        sent=message.raw + note.tail,
+        injected=Injection(note.tail, parts=note.parts) if note.parts else message.injected,
+        created_at=message.created_at or note.at,
+    )

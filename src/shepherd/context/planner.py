@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from shepherd.context.rendering import render_tail
 from shepherd.context.room import Room
 from shepherd.context.snapshot import Snapshot, take_snapshot
 from shepherd.context.summary import NO_SUMMARY, Summary
-from shepherd.knowledge import Knowledge
+from shepherd.knowledge import Hub, Knowledge
 from shepherd.memory import Memory
 from shepherd.types import Injection, Message
 
@@ -59,13 +59,12 @@ class Planner:
         # A chat's history gives way to memory, whose lines have limits of their own.
         self._sharing = replace(sharing_of(config), first=("memory",))
 
-    def plan(
-        self, draft: Draft, room: Room, exchanges: Sequence[Exchange], *, session: str, since: int
-    ) -> None:
+    def plan(self, draft: Draft, room: Room, *, turns: int, session: str, since: int) -> None:
         """Decide what the model is shown with the draft's message, and write the tail behind it.
 
-        What the running `session` told since `since` (unix seconds) is not recalled: the history holds it.
-        Failures become notes. A turn that is private, or one without memory, gets a plan without a tail.
+        `turns` were there before. What the running `session` told since `since` (unix seconds) is not
+        recalled: the history holds it. Failures become notes. A turn that is private, or one without memory,
+        gets a plan without a tail.
         """
         began = time.perf_counter()
         gathered = self._gather(draft, session, since)
@@ -78,7 +77,7 @@ class Planner:
             sharing=self._sharing,
             history_tokens=sum(map(room.tokens_of, draft.history)),
             shown=_shown_ids(draft.history),
-            turns=len(exchanges),
+            turns=turns,
             entities=gathered.entities,
         )
         measured_at = time.perf_counter()
@@ -153,6 +152,10 @@ class Planner:
         sharing = replace(sharing_of(config), first=self._sharing.first)
         self._config, self._sharing = config, sharing
         self._gatherer.config = config
+
+    def know_told(self, hubs: Iterable[Hub]) -> None:
+        """These nodes were told of since the snapshot."""
+        self._gatherer.know_told(hubs)
 
     def forget_told(self) -> None:
         """A new snapshot says what was told meanwhile."""

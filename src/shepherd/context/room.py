@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shepherd.context.counting import TokenCounts
@@ -26,13 +26,22 @@ _MOST_CHARS_PER_TOKEN = 256
 
 
 class Room:
-    """Measures and makes room, for one model with these tools. `count` knows texts that come again."""
+    """Measures and makes room, for one model with these tools.
+
+    `count` knows texts that come again; by itself it is for one thread at a time.
+    """
 
     def __init__(
-        self, model: ChatModel, *, max_tokens: int, retention: Retention, tools: Sequence[Tool]
+        self,
+        model: ChatModel,
+        *,
+        max_tokens: int,
+        retention: Retention,
+        tools: Sequence[Tool],
+        count: Callable[[str], int] | None = None,
     ) -> None:
         self._model = model
-        self.count = TokenCounts(model.count_tokens)
+        self.count = count or TokenCounts(model.count_tokens)
         self.max_tokens = max_tokens
         self.retention = retention
         self._tools = (

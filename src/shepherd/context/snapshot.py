@@ -14,7 +14,7 @@ from shepherd.context.prompt import ONE_SHOT_EXPLANATION, SystemPrompt, render_s
 from shepherd.context.summary import NO_SUMMARY, Summary
 from shepherd.knowledge import Hub, Knowledge, background_block, role_of
 
-__all__ = ["Snapshot", "changed_since", "take_snapshot"]
+__all__ = ["Before", "Snapshot", "changed_since", "take_snapshot"]
 
 # Of the window, for P0 to P2, where no other budget is set: 500 tokens of 4,096.
 _SYSTEM_SHARE = 8
@@ -30,6 +30,15 @@ class Snapshot:
     background: str = ""
     hubs: tuple[Hub, ...] = ()
     summary: Summary = NO_SUMMARY
+    blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What of the knowledge a conversation's system part has: hubs, and whether it explains blocks."""
+
+    hubs: tuple[Hub, ...] = ()
+    blocks: bool = False
 
 
 def take_snapshot(
@@ -41,20 +50,27 @@ def take_snapshot(
     window_tokens: int,
     count: Callable[[str], int],
     one_shot: bool = False,
+    instructions: str = "",
+    before: Before | None = None,
 ) -> Snapshot:
     """What holds until the next snapshot. `memory`: whether tails are to be explained, or, if `one_shot`,
     sections.
 
+    `instructions`: a client's own, in place of those that are set, personality and preferences among them.
+    `before`: what of the knowledge the conversation's snapshot has had, which is not looked up again then.
     Over the budget (the setting system_max_tokens) preferences are cut first, then hubs; base instructions,
     personality and the explanation of the tail never. Raises StoreError when the knowledge cannot be read.
     """
-    blocks = memory and not one_shot and _shows_blocks(config, knowledge)
-    who = personality(config.personality)
+    if before is None:
+        blocks = memory and not one_shot and _shows_blocks(config, knowledge)
+        before = Before(tuple(_hubs(config, knowledge)) if memory else (), blocks)
+    blocks = before.blocks and memory
+    who = "" if instructions else personality(config.personality)
     about = ONE_SHOT_EXPLANATION if one_shot else ""
 
     def render(snapshot: str = "", said: str = "") -> SystemPrompt:
         return render_system(
-            config.system_prompt,
+            instructions or config.system_prompt,
             memory=memory and not one_shot,
             blocks=blocks,
             personality=who,
@@ -65,12 +81,12 @@ def take_snapshot(
 
     base = render().text
     budget = config.system_max_tokens or window_tokens // _SYSTEM_SHARE
-    hubs = tuple(_hubs(config, knowledge) if memory else ())
-    background, hubs = _background(hubs, lambda text: count(f"{base}\n\n{text}") <= budget)
-    before = f"{base}\n\n{background}" if background else base
-    wishes = preferences_block(_preferences(config), lambda text: count(f"{before}\n\n{text}") <= budget)
+    background, hubs = _background(before.hubs, lambda text: count(f"{base}\n\n{text}") <= budget)
+    above = f"{base}\n\n{background}" if background else base
+    wanted = Preferences() if instructions else _preferences(config)
+    wishes = preferences_block(wanted, lambda text: count(f"{above}\n\n{text}") <= budget)
     system = render("\n\n".join(filter(None, (wishes, background))), summary.text)
-    return Snapshot(system, who, wishes, background, hubs, summary)
+    return Snapshot(system, who, wishes, background, hubs, summary, blocks)
 
 
 def changed_since(snapshot: Snapshot, hubs: Sequence[Hub], told: Sequence[Hub]) -> list[Hub]:
@@ -83,7 +99,7 @@ def _shows_blocks(config: Config, knowledge: Knowledge | None) -> bool:
     """Whether the tail may hold more than memory: a user without knowledge is spared the explanation."""
     if config.context_entities is True:
         return True
-    return knowledge is not None and config.knowledge_injection and bool(knowledge.list_nodes(limit=1))
+    return knowledge is not None and config.knowledge_injection and knowledge.latest_change() is not None
 
 
 def _hubs(config: Config, knowledge: Knowledge | None) -> Sequence[Hub]:

@@ -29,6 +29,7 @@ from shepherd.entities.records import (
     Resolved,
 )
 from shepherd.entities.registry import EntityRegistry
+from shepherd.entities.state import Gazetteer
 from shepherd.entities.storage import SessionEntities
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "EntityText",
     "EntityType",
     "Extracted",
+    "Gazetteer",
     "Known",
     "Mention",
     "Ranked",

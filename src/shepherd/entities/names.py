@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shepherd.entities.journal import Journal
+
 __all__ = ["ALIAS", "CANONICAL", "PART", "NameIndex", "key_of"]
 
 # How a name names: wholly, by another name, by a part of it. Less is surer.
@@ -33,14 +35,17 @@ def key_of(name: str) -> tuple[str, ...]:
 
 
 class NameIndex:
-    """Names to ids. Cheap to copy: entries are immutable."""
+    """Names to ids. Cheap to copy: entries are immutable. With a `journal` changes can be taken back."""
 
-    def __init__(self, entries: dict[str, tuple[Entry, ...]] | None = None) -> None:
+    def __init__(
+        self, entries: dict[str, tuple[Entry, ...]] | None = None, journal: Journal | None = None
+    ) -> None:
         self._entries = {} if entries is None else entries
+        self._journal = Journal() if journal is None else journal
 
-    def copy(self) -> NameIndex:
+    def copy(self, journal: Journal | None = None) -> NameIndex:
         """Another one, with the same names."""
-        return NameIndex(self._entries.copy())
+        return NameIndex(self._entries.copy(), journal)
 
     def add(self, entity_id: int, name: str, *, is_alias: bool = False, is_person: bool = False) -> None:
         """Makes an entity known by a name and, where that is usual, by a part of it."""
@@ -59,6 +64,7 @@ class NameIndex:
         for name in names:
             words = key_of(name)
             for first in {words[0], words[-1]} if words else ():
+                self._journal.note(self._entries, first)
                 kept = tuple(entry for entry in self._entries.get(first, ()) if entry.id != entity_id)
                 if kept:
                     self._entries[first] = kept
@@ -90,6 +96,7 @@ class NameIndex:
         for other in known:
             if other.id == entry.id and other.words == entry.words and other.rank <= entry.rank:
                 return
+        self._journal.note(self._entries, entry.words[0])
         self._entries[entry.words[0]] = (
             *(other for other in known if not (other.id == entry.id and other.words == entry.words)),
             entry,

@@ -201,7 +201,7 @@ def _ordered(attributes: Iterable[Attribute]) -> list[Attribute]:
 
 def _related(registry: EntityRegistry, entity: Entity) -> list[tuple[str, str]]:
     related = []
-    for relation in entity.relations[:_MOST_RELATIONS]:
+    for relation in entity.relations:
         target = registry.get(relation.target)
         if relation.target == USER:
             name = USER_NAME
@@ -211,4 +211,6 @@ def _related(registry: EntityRegistry, entity: Entity) -> list[tuple[str, str]]:
         else:
             continue
         related.append((escape_fact_key(relation.label, _MAX_KEY), name))
+        if len(related) == _MOST_RELATIONS:
+            break
     return related

@@ -39,7 +39,6 @@ class EntityRegistry:
         self, entities: Iterable[Entity] = (), *, turn: int = 0, known: Iterable[Known] = ()
     ) -> None:
         self._state = State.of(entities, turn)
-        self._before: list[State] = []
         self._is_open = False
         self._known = Gazetteer(known)
 
@@ -48,7 +47,7 @@ class EntityRegistry:
 
     def __iter__(self) -> Iterator[Entity]:
         """The one mentioned last first."""
-        return iter([self._state.entities[entity_id] for entity_id in reversed(self._state.recent)])
+        return iter([self._state.entities[entity_id] for entity_id in self._state.recent()])
 
     def __getitem__(self, entity_id: int) -> Entity:
         return self._state.entities[entity_id]
@@ -69,14 +68,24 @@ class EntityRegistry:
 
     # ---- a turn
 
-    def set_known(self, known: Iterable[Known]) -> None:
+    def copy(self) -> EntityRegistry:
+        """Another one that knows the same and goes on by itself; none of its turns can be taken back yet."""
+        other = EntityRegistry()
+        other._state, other._known = self._state.copy(), self._known
+        return other
+
+    def set_known(self, known: Iterable[Known] | Gazetteer) -> None:
         """Other names that mean something before they are said; those that were said stay what they are."""
-        self._known = Gazetteer(known)
+        self._known = known if isinstance(known, Gazetteer) else Gazetteer(known)
 
     def resolve(self, text: str) -> tuple[Resolved, ...]:
         """What a text refers to, in order, of entities there are; nothing changes, nothing is registered."""
-        reading = Reading(self._state.copy(), self._known)
-        return tuple(found for found in reading.read(text, "user") if found.entity_id in self._state.entities)
+        self._state.begin()
+        try:
+            read = Reading(self._state, self._known).read(text, "user")
+        finally:
+            self._state.undo()
+        return tuple(found for found in read if found.entity_id in self._state.entities)
 
     def hear(self, text: str, speaker: Speaker = "user") -> tuple[Resolved, ...]:
         """What a text of this turn refers to, in order; who is new is registered, who is named gains.
@@ -84,31 +93,25 @@ class EntityRegistry:
         Of an answer only names count that are known, or plainly names.
         """
         if not self._is_open:
-            self._before = [*self._before[-(_MOST_UNDONE - 1) :], self._state]
-            self._state = self._state.copy()
+            self._state.begin()
             self._is_open = True
         return Reading(self._state, self._known).read(text, speaker)
 
     def end_turn(self) -> None:
         """What is heard next belongs to the next turn; who was not named in this one loses salience."""
-        if self._is_open:
-            self._is_open = False
-            self._state.turn += 1
-        else:  # a turn in which nothing was heard
-            self._before = [*self._before[-(_MOST_UNDONE - 1) :], self._state]
-            self._state = self._state.copy()
-            self._state.turn += 1
+        if not self._is_open:  # a turn in which nothing was heard
+            self._state.begin()
+        self._is_open = False
+        self._state.turn += 1
+        self._state.end(most=_MOST_UNDONE)
 
     def roll_back(self) -> bool:
         """Takes back all of the turn under way, or of the last one; False: there is none to take back.
 
         The last twenty can be taken back, but for those before a registry was loaded.
         """
-        if not self._before:
-            return False
-        self._state = self._before.pop()
         self._is_open = False
-        return True
+        return self._state.undo()
 
     # ---- what is known of them
 
@@ -119,7 +122,7 @@ class EntityRegistry:
     def salient(self) -> list[tuple[Entity, float]]:
         """All that are in focus with their salience, the most first, ties to the one mentioned last."""
         found = []
-        for entity_id in reversed(self._state.recent):
+        for entity_id in self._state.recent():
             entity = self._state.entities[entity_id]
             if self._state.turn - entity.last_turn > FOCUS_TURNS:
                 break

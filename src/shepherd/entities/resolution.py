@@ -221,7 +221,7 @@ class Reading:
         if named is not None:
             entity_id, is_surely = named
             if owner is not None:
-                for unnamed in [one for one in self._with_role(label, owner) if not one.is_named]:
+                for unnamed in [one for one in self._state.related(label, owner) if not one.is_named]:
                     if unnamed.id != entity_id:
                         self._merge(entity_id, unnamed.id)
                 self._state.relate(entity_id, label, owner)
@@ -230,7 +230,7 @@ class Reading:
             self._characterise(entity_id, spot.role)
             return entity_id, 1.0 if is_surely else _BY_ROLE
         if owner is not None:
-            candidates = self._with_role(label, owner)
+            candidates = self._state.related(label, owner)
             if candidates:
                 return candidates[0].id, _BY_ROLE * (_RIVALRY if len(candidates) > 1 else 1.0)
             known = self._known.related(label) if owner == USER else None
@@ -299,17 +299,6 @@ class Reading:
         if role in ROLES:
             return entity.type in ("person", "unknown")
         return entity.type == "unknown" or KINDS[role] in ("unknown", entity.type) or entity.type == "person"
-
-    def _with_role(self, label: str, owner: int) -> list[Entity]:
-        """Those in that relation, the one mentioned last first."""
-        found = [
-            entity
-            for entity in self._state.entities.values()
-            # Most have none: a generator for each of a thousand would take as long as all the rest.
-            if entity.relations
-            and any(one.label == label and one.target == owner for one in entity.relations)
-        ]
-        return sorted(found, key=lambda entity: -entity.place)
 
     def _new_description(self, spot: Spot, owner: int | None) -> int:
         if owner is None:
@@ -420,7 +409,7 @@ class Reading:
 
     def _recent(self) -> Iterator[Entity]:
         """What was in focus, the one mentioned last first."""
-        for entity_id in reversed(self._state.recent):
+        for entity_id in self._state.recent():
             entity = self._state.entities[entity_id]
             if self._state.turn - entity.last_turn > FOCUS_TURNS:
                 return

@@ -133,6 +133,18 @@ class Knowledge:
 
         return self._read(count, 0)
 
+    def latest_change(self) -> tuple[int, int] | None:
+        """Which node was made or changed last, and when; None without nodes. One look into an index."""
+
+        def look(connection: Connection) -> tuple[int, int] | None:
+            rows = connection.execute(
+                "SELECT id, updated_at FROM nodes WHERE user_id = ? ORDER BY updated_at DESC, id LIMIT 1",
+                (self.user_id,),
+            )
+            return (int(rows[0][0]), int(rows[0][1])) if rows else None
+
+        return self._read(look, None)
+
     def update_node(self, node_id: int, *, append_notes: str = "", **values: Any) -> bool:
         """Gives a node new values of its fields; whether there was such a one.
 

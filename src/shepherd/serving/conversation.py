@@ -1,21 +1,20 @@
 """One turn of a client that keeps no state: the whole conversation comes in, an answer goes out.
 
-The ledger gives earlier messages the tails they had, memory adds one to the newest, and what leaves a full
+The ledger gives earlier messages the tails they had, a plan adds one to the newest, and what leaves a full
 window leaves at the same place with every request; so the KV cache matches to the end of the last answer.
 Everything here blocks, and may be called from any thread.
 """
 
 from __future__ import annotations
 
-import logging
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shepherd.config import Config
-from shepherd.context import Restored, conversation_hashes, inject
-from shepherd.errors import ContextOverflowError, ShepherdError
+from shepherd.context import Restored, Room, conversation_hashes
+from shepherd.errors import ContextOverflowError
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.memory import Memory
@@ -25,14 +24,13 @@ from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
+from shepherd.serving.planned import Plans
 from shepherd.serving.prompting import Draft
 from shepherd.serving.turn import Turn
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Conversations", "Turn", "sampling_of"]
-
-_log = logging.getLogger(__name__)
 
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 # Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
@@ -66,6 +64,7 @@ class Conversations:
         self._memory = memory
         self._writes = writes_memory
         self._keeper = None if memory is None else Keeper(memory, config, worker)
+        self._plans = Plans(memory, config, tells_private=models.provider.is_local)
         # The same messages come with every request of a conversation.
         self._counted = Remembered(
             self._count, most=_COUNTED, most_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
@@ -85,17 +84,19 @@ class Conversations:
             request = replace(request, tools=(*request.tools, *toolbox.tools))
         model = self.models.take({*_set_in(self.config), *request.sampling}, uses_memory=request.uses_memory)
         try:
-            restored = self._restored(request)
+            hashes = conversation_hashes(request.messages)
+            restored = self._restored(request, hashes)
+            count = self._counted if isinstance(model, Engine) else model.count_tokens
             draft = Draft.begin(
                 request,
                 restored,
                 model,
                 self.config,
-                recalls=self._recalls(request),
-                count=self._counted if isinstance(model, Engine) else model.count_tokens,
+                snapshot=lambda said: self._plans.snapshot(request, restored, said, model, count),
+                count=count,
             )
             draft.strip()
-            self._recall(request, draft, restored)
+            self._plan(request, draft, restored, hashes)
             draft.make_room()
             reply = self._generate(request, model, draft)
         except BaseException:
@@ -116,7 +117,9 @@ class Conversations:
             return False
         if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
             return False
-        return self._memory is None or not request.remembers or self._memory.recalls_at_once
+        if self._memory is None or not request.remembers:
+            return True
+        return self._memory.recalls_at_once and self._plans.is_quick(request.user_id)
 
     def keeps(self, request: ChatRequest) -> bool:
         """Whether something will be written of it."""
@@ -147,9 +150,11 @@ class Conversations:
         reason = turn.stats.finish_reason
         if failed or (reason == "cancelled" and not answer.raw):
             return
+        key = conversation_hashes([*turn.draft.messages, answer])[-1]
         if answer.token_ids:
-            key = conversation_hashes([*turn.draft.messages, answer])[-1]
             self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
+        if turn.draft.plan is not None:
+            self._plans.ended(turn.draft.plan, request.user_id, answer, key)
         if self._keeper is not None and self.keeps(request):
             self._keeper.keep(
                 request.user_id,
@@ -158,27 +163,22 @@ class Conversations:
                 answer,
                 is_whole=reason != "cancelled",
                 model_name=self.models.name,
+                token_counts=turn.reply.prompt_tokens_per_message,
             )
 
     def _count(self, text: str) -> int:
         assert self.models.engine is not None
         return self.models.engine.count_tokens(text)
 
-    def _restored(self, request: ChatRequest) -> Restored:
+    def _restored(self, request: ChatRequest, hashes: Sequence[str]) -> Restored:
         """The conversation with the tails that it had, and our answers as they were sampled."""
         restored = Restored(list(request.messages), 0, frozenset())
         if self._keeper is not None and request.remembers:
             restored = self._keeper.restore(request.messages, request.user_id)
-        if len(self._answers) == 0 or len(request.messages) == 1:
-            return restored
-        hashes = conversation_hashes(request.messages)
         for i, message in enumerate(restored.messages):
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
                 restored.messages[i] = replace(message, token_ids=tuple(kept[0]), thought=kept[1])
         return restored
-
-    def _recalls(self, request: ChatRequest) -> bool:
-        return self._memory is not None and request.remembers and self.config.injection_enabled
 
     def _toolbox(self, request: ChatRequest) -> Toolbox | None:
         """The tools of memory for this user, where they are asked for. Denied where they cannot be had."""
@@ -204,20 +204,20 @@ class Conversations:
             )
         return Toolbox(tools)
 
-    def _recall(self, request: ChatRequest, draft: Draft, restored: Restored) -> None:
-        # What left the window is no longer in front of the model, and may be recalled.
-        since = draft.messages[restored.n_left].created_at if restored.n_left else 0
-        try:
-            draft.injection = inject(
-                draft.messages,
-                memory=self._memory,
-                user_id=request.user_id,
-                session_id=restored.session,
-                session_since=since,
-                enabled=self._recalls(request),
-            )
-        except ShepherdError as error:
-            _log.warning("recall failed: %s", error)
+    def _plan(self, request: ChatRequest, draft: Draft, restored: Restored, hashes: Sequence[str]) -> None:
+        """What this user's memory and knowledge add, where there is somebody whose they are."""
+        if self._memory is None or not request.remembers:
+            return
+        room = Room(
+            draft.model,
+            max_tokens=draft.max_tokens,
+            retention=draft.retention,
+            tools=request.tools,
+            count=draft.count,
+        )
+        draft.plan = self._plans.plan(
+            request, draft.newest, draft.history, restored, hashes, draft.snapshot, room
+        )
 
     def _generate(self, request: ChatRequest, model: ChatModel, draft: Draft) -> Reply:
         """Begin the answer; where the window is too small, much gives way before the request is refused."""

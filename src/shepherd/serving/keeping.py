@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from shepherd.assistant import is_statement
@@ -18,6 +18,7 @@ from shepherd.extraction import ExtractionWorker
 from shepherd.memory import Memory, Turn
 from shepherd.recent import Recent
 from shepherd.serving.prompting import Draft
+from shepherd.trace import Traces
 from shepherd.types import Message
 
 __all__ = ["Keeper"]
@@ -52,8 +53,12 @@ class Keeper:
         *,
         is_whole: bool,
         model_name: str,
+        token_counts: Sequence[int] = (),
     ) -> None:
-        """Everything there is to keep of one turn. Only a whole answer becomes a memory."""
+        """Everything there is to keep of one turn. Only a whole answer becomes a memory.
+
+        `token_counts`: of the messages that the model saw.
+        """
         key = user_id, conversation_hashes(draft.messages)[-1]
         told_at, session = self._told.get(key) or (0.0, "")
         is_retry = time.monotonic() - told_at < _RETRY_S and bool(session)
@@ -76,6 +81,7 @@ class Keeper:
         if self._worker is not None:
             worker = self._worker
             self._attempt("extraction", lambda: worker.told(session, user_id))
+        self._trace(user_id, draft, session, token_counts, model_name)
         if self._config.archive_turns:
             self._attempt(
                 "archive", lambda: self._archive(user_id, draft, restored, answer, session, is_whole)
@@ -90,7 +96,22 @@ class Keeper:
             n_left=first if first > was_first else 0,
             stripped=draft.stripped,
             session=session,
+            said=None if draft.plan is None else draft.plan.said,
         )
+
+    def _trace(
+        self, user_id: str, draft: Draft, session: str, token_counts: Sequence[int], model_name: str
+    ) -> None:
+        """What the model was shown with a message of the user, and why."""
+        plan = draft.plan
+        if plan is None or draft.newest.role != "user" or not self._config.trace_turns:
+            return
+        for message, tokens in zip(draft.prompt(), token_counts, strict=False):
+            message.tokens = tokens
+        record = plan.trace(draft.history, draft.steps, model=model_name)
+        traces = Traces(self._memory.transactions, user_id)
+        with_prompt = self._config.trace_prompts
+        self._attempt("trace", lambda: traces.write(session, record, with_prompt=with_prompt))
 
     def _archive(
         self, user_id: str, draft: Draft, restored: Restored, answer: Message, session: str, is_whole: bool

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.context import Restored, Retention, evict, render_system, strip_tails, tails_to_strip
+from shepherd.context import Restored, Retention, Snapshot, evict, strip_tails, tails_to_strip
 from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.planned import Planned
 from shepherd.types import Injection, Message
 
 if TYPE_CHECKING:
@@ -27,20 +28,20 @@ _FEW_TAILS = 0.125
 class Draft:
     """A prompt while it is made, for one model.
 
-    `messages` are the client's, with tails; `kept` are the indices of those that the model will see, beside
-    `system`, which stands for all that came before the first message of a person. `count` gives the tokens
-    of a text. `steps` follow the newest message: calls of tools that the client knows nothing of, and their
-    results.
+    `messages` are the client's, with tails; `kept` are the indices of those that the model will see, behind
+    the `snapshot`, which stands for all that came before the first message of a person. `count` gives the
+    tokens of a text, `plan` is why the newest message has its tail. `steps` follow it: calls of tools that
+    the client knows nothing of, and their results.
     """
 
     messages: list[Message]
     kept: list[int]
-    system: Message
+    snapshot: Snapshot
     model: ChatModel
     max_tokens: int
     retention: Retention
     count: Callable[[str], int]
-    injection: Injection = field(default_factory=Injection)
+    plan: Planned | None = None
     stripped: set[int] = field(default_factory=set)
     steps: list[Message] = field(default_factory=list)
 
@@ -52,19 +53,22 @@ class Draft:
         model: ChatModel,
         config: Config,
         *,
-        recalls: bool,
+        snapshot: Callable[[str], Snapshot],
         count: Callable[[str], int],
     ) -> Draft:
-        """The prompt before anything is recalled. What had left the window stays out."""
+        """The prompt before anything is recalled. What had left the window stays out.
+
+        `snapshot` makes the system part of the client's own instructions.
+        """
         messages = list(restored.messages)
         messages[-1] = replace(messages[-1], created_at=int(time.time()))
         first = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
-        base = "\n\n".join(message.raw for message in messages[:first]) or config.system_prompt
+        instructions = "\n\n".join(message.raw for message in messages[:first])
         kept = range(first, len(messages))
         return cls(
             messages,
             [i for i in kept if i >= restored.n_left or messages[i].role == "system"],
-            Message("system", render_system(base, memory=recalls).text),
+            snapshot(instructions),
             model,
             request.max_tokens or config.max_tokens,
             config.injection_retention,
@@ -75,6 +79,22 @@ class Draft:
     def newest(self) -> Message:
         """What is to be answered."""
         return self.messages[-1]
+
+    @property
+    def system(self) -> Message:
+        """What the prompt begins with."""
+        return Message("system", self.snapshot.system.text)
+
+    @property
+    def injection(self) -> Injection:
+        """What memory adds to the newest message."""
+        return Injection() if self.plan is None else self.plan.injection
+
+    @property
+    def history(self) -> list[Message]:
+        """What the model sees before the newest message, without the system part."""
+        last = len(self.messages) - 1
+        return [self.messages[i] for i in self.kept if i != last]
 
     @property
     def first_kept(self) -> int:
@@ -119,7 +139,8 @@ class Draft:
 
     def drop_tail(self) -> None:
         """Do without what memory adds to the newest message."""
-        self.newest.sent, self.newest.injected, self.injection = self.newest.raw, None, Injection()
+        if self.plan is not None:
+            self.plan.drop_tail()
 
     def _leaving(self, prompt_tokens: int) -> Sequence[int]:
         messages = self.prompt()

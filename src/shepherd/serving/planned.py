@@ -1,0 +1,200 @@
+"""The plan of each request: a chat's plan, for conversations that come in whole.
+
+What a chat knows from its turn before is found again: the system part's nodes and what tails held in the
+ledger, whom the talk is about in the messages themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shepherd.config import Config
+from shepherd.context import (
+    Before,
+    Draft,
+    Planner,
+    Restored,
+    Room,
+    Said,
+    Snapshot,
+    hubs_of,
+    take_snapshot,
+)
+from shepherd.context.dialogue import Dialogue, KnownNames, Listened
+from shepherd.errors import ShepherdError
+from shepherd.knowledge import Hub, Knowledge
+from shepherd.memory import Memory
+from shepherd.providers import ChatModel
+from shepherd.recent import Recent
+from shepherd.serving.chat_request import ChatRequest
+from shepherd.trace import TurnTrace
+from shepherd.trace.planned import trace_of
+from shepherd.types import Injection, Message
+
+__all__ = ["Planned", "Plans"]
+
+_log = logging.getLogger(__name__)
+
+Count = Callable[[str], int]
+
+# Conversations whose entities are known from the turn before, and users whose names are.
+_LISTENED = 1024
+_USERS = 4096
+# Messages that are heard again where that is lost: what was named longer ago is in focus no more.
+_HEARD_AGAIN = 24
+
+
+@dataclass(slots=True)
+class Planned:
+    """What was decided about one request. `said`: what of the knowledge its ledger's note is to hold."""
+
+    draft: Draft
+    said: Said
+    planner: Planner
+    room: Room
+    dialogue: Dialogue | None = None
+
+    @property
+    def injection(self) -> Injection:
+        """What was added to the newest message."""
+        return self.draft.injection
+
+    def drop_tail(self) -> None:
+        """Nothing is added, for want of room."""
+        self.draft.drop_tail()
+
+    def trace(self, history: Sequence[Message], steps: Sequence[Message], *, model: str) -> TurnTrace:
+        """The record of the turn, which is over: what the model was shown, and why."""
+        self.draft.history, self.draft.steps = list(history), list(steps)
+        self.planner.settle(self.draft, self.room)
+        return trace_of(self.draft, model=model, summary="", summary_tokens=0)
+
+
+class Plans:
+    """Makes the plans of a server's requests. Thread-safe.
+
+    What is private of an entity is told where `tells_private`.
+    """
+
+    def __init__(self, memory: Memory | None, config: Config, *, tells_private: bool) -> None:
+        self._memory = memory
+        self._config = config
+        self._tells_private = tells_private
+        self._names: Recent[str, KnownNames] = Recent(_USERS)
+        self._listened: Recent[tuple[str, str], Listened] = Recent(_LISTENED)
+        self._has_documents: Recent[str, bool] = Recent(_USERS)
+
+    def is_quick(self, user_id: str) -> bool:
+        """Whether a plan for this user takes well below a millisecond: there are no documents to search."""
+        return self._has_documents.get(user_id) is False
+
+    def snapshot(
+        self, request: ChatRequest, restored: Restored, instructions: str, model: ChatModel, count: Count
+    ) -> Snapshot:
+        """The system part, with the same nodes as when the conversation began.
+
+        `instructions`: what the client says for itself, "" for what is set.
+        """
+        knowledge = self._knowledge(request)
+        before = None
+        if restored.said:
+            first = restored.said[min(restored.said)]
+            before = Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
+
+        def take(knowledge: Knowledge | None) -> Snapshot:
+            return take_snapshot(
+                self._config,
+                memory=self._explains(request),
+                knowledge=knowledge,
+                window_tokens=model.window_tokens,
+                count=count,
+                instructions=instructions,
+                before=before,
+            )
+
+        try:
+            return take(knowledge)
+        except ShepherdError as error:
+            _log.warning("background failed: %s", error)
+            return take(None)
+
+    def plan(
+        self,
+        request: ChatRequest,
+        newest: Message,
+        history: Sequence[Message],
+        restored: Restored,
+        hashes: Sequence[str],
+        snapshot: Snapshot,
+        room: Room,
+    ) -> Planned:
+        """Decide what is added to the `newest` message, behind the `history` that the model sees, and add it.
+
+        `hashes` are those of the request's messages.
+        """
+        user = request.user_id
+        draft = Draft(newest, snapshot, list(history), private=newest.role != "user")
+        knowledge = self._knowledge(request)
+        dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
+        planner = Planner(self._config, self._memory, knowledge, user, dialogue)
+        told = [said for _, said in sorted(restored.said.items())]
+        planner.know_told(Hub(*hub) for said in told[1:] for hub in said.hubs)
+        # What left the window is no longer in front of the model, and may be recalled.
+        since = restored.messages[restored.n_left].created_at if restored.n_left else 0
+        turns = sum(message.role == "user" for message in history)
+        planner.plan(draft, room, turns=turns, session=restored.session, since=since)
+        for note, _ in draft.take_notes():
+            _log.warning("%s", note)
+        if not draft.private:
+            self._has_documents.put(user, "chunks_retrieved" in draft.plan.about)
+        if told:
+            hubs = tuple(hub for part in draft.plan.chosen for hub in hubs_of(part))
+            said = Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
+        else:
+            said = Said(
+                tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks
+            )
+        return Planned(draft, said, planner, room, dialogue)
+
+    def ended(self, planned: Planned, user_id: str, answer: Message, key: str) -> None:
+        """The answer, under whose hash the conversation will go on, was given."""
+        dialogue = planned.dialogue
+        if dialogue is not None:
+            planned.dialogue = None
+            dialogue.answered(answer.raw)
+            self._listened.put((user_id, key), dialogue.listened)
+
+    def _explains(self, request: ChatRequest) -> bool:
+        return self._memory is not None and request.remembers and self._config.injection_enabled
+
+    def _knowledge(self, request: ChatRequest) -> Knowledge | None:
+        if self._memory is None or not request.remembers:
+            return None
+        return Knowledge(self._memory.transactions, request.user_id)
+
+    def _dialogue(
+        self, user: str, messages: Sequence[Message], hashes: Sequence[str], knowledge: Knowledge | None
+    ) -> Dialogue | None:
+        """Who the conversation was about before its newest message, heard again where that is not known."""
+        if self._config.context_entities is not True:
+            return None
+        names = self._names.get(user)
+        if names is None:
+            names = KnownNames(knowledge)
+            self._names.put(user, names)
+        dialogue = Dialogue(None, None, user, allow_private=self._tells_private, names=names)
+        first = max(0, len(messages) - 1 - _HEARD_AGAIN)
+        for i in range(len(messages) - 2, first - 1, -1):
+            known = self._listened.get((user, hashes[i])) if messages[i].role == "assistant" else None
+            if known is not None:
+                dialogue.go_on(known)
+                first = i + 1
+                break
+        for message in messages[first:-1]:
+            if message.role == "user":
+                dialogue.heard(message.raw)
+            elif message.role == "assistant":
+                dialogue.answered(message.raw)
+        return dialogue
