@@ -179,9 +179,10 @@ def test_a_turn_says_what_its_prompt_was_made_of(steve):
         "aria-label",
         "Room for each part, in tokens. system: 320, history: 1,200, query: 12, facts: 24, reserve: 1,024",
     )
-    expect(parts.get_by_role("row", name="turns / 1 / content")).to_contain_text("Which editor do I use?")
+    expect(parts.get_by_text("The window has 4,096 tokens.")).to_be_visible()
+    expect(parts.get_by_role("table", name="Turns")).to_contain_text("Which editor do I use?")
     expect(parts.get_by_role("row", name="facts / location")).to_contain_text("Austin")
-    expect(parts.get_by_role("row", name="1 / reason")).to_contain_text("no room")
+    expect(parts.get_by_role("table", name="Left out, and why")).to_contain_text("no room")
 
 
 def test_an_answer_of_the_server_can_be_asked_about(mini, memory, visit):
