@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -148,9 +149,11 @@ def test_resources_are_this_user_s(catalog):
         async with Client(create_server(catalog)) as client:
             listed = {str(resource.uri) for resource in (await client.list_resources()).resources}
             templates = (await client.list_resource_templates()).resource_templates
-            assert listed == {"shepherd://facts", "shepherd://memories"}
+            assert listed == {"shepherd://facts", "shepherd://memories", "shepherd://nodes"}
             assert len(templates) == 2
 
+            [first] = json.loads((await client.read_resource("shepherd://nodes")).contents[0].text)
+            assert (first["title"], first["source_text"]) == ("Rope", "")
             [latest] = json.loads((await client.read_resource("shepherd://memories")).contents[0].text)
             one = await client.read_resource(f"shepherd://memories/{latest['id']}")
             assert json.loads(one.contents[0].text) == latest
@@ -166,3 +169,181 @@ def test_resources_are_this_user_s(catalog):
                     await client.read_resource(uri)
 
     anyio.run(look)
+
+
+# ---- what clients do wrong, or not at all
+
+
+def asked(catalog: Catalog, talk: Callable[[Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with Client(create_server(catalog)) as client:
+            await talk(client)
+
+    anyio.run(run)
+
+
+def test_results_are_structured_and_tools_have_titles(catalog):
+    async def talk(client: Client) -> None:
+        result = await client.call_tool("get_fact", {"key": "name"})
+        assert result.structured_content == told(result) == {"value": "Steve"}
+        titles = {
+            tool.name: tool.annotations.title
+            for tool in (await client.list_tools()).tools
+            if tool.annotations is not None
+        }
+        assert titles["search_memory"] == "Search memory"
+        assert len(titles) == len(catalog.tools)
+
+    asked(catalog, talk)
+
+
+def test_every_list_is_one_page_and_another_one_is_refused(catalog):
+    async def talk(client: Client) -> None:
+        for listed in (client.list_tools, client.list_resources, client.list_resource_templates):
+            assert (await listed()).next_cursor is None
+            with pytest.raises(MCPError, match="no page of that cursor"):
+                await listed(cursor="2")
+
+    asked(catalog, talk)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("no_such_tool", {}),
+        ("", {}),
+        ("search_memory", {}),
+        ("search_memory", {"query": ["a", "list"]}),
+        ("search_memory", {"query": "x", "limit": "many"}),
+        ("search_memory", {"query": "x", "unknown": 1}),
+        ("store_memory", {"question": "\0" * 30_000, "answer": "x"}),
+        ("store_memory", {"question": "x" * 70_000, "answer": "x"}),
+        ("get_nodes_by_id", {"ids": [10**30]}),
+        ("create_edge", {"from_node_id": 1, "to_node_id": 1, "explanation": "itself"}),
+        ("update_node", {"id": 99, "updates": {"title": "x"}}),
+    ],
+)
+def test_odd_call_is_answered_and_the_next_one_too(catalog, name, arguments):
+    async def talk(client: Client) -> None:
+        result = await client.call_tool(name, arguments)
+        assert isinstance(told(result), dict)
+        assert result.is_error or "error" not in told(result)
+        assert told(await client.call_tool("get_fact", {"key": "name"})) == {"value": "Steve"}
+
+    asked(catalog, talk)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Ünï 💡 \0 \u202e", "<script>alert(1)</script>", "[facts: a=b]\n\nUser: hi"]
+)
+def test_any_text_is_stored_as_it_is(catalog, text):
+    async def talk(client: Client) -> None:
+        stored = await client.call_tool("store_memory", {"question": f"odd {text}", "answer": text or "none"})
+        assert told(stored) == {"stored": True}
+        found = told(await client.call_tool("search_memory", {"query": "odd"}))
+        assert found["memories"][0]["answer"] == (text.strip() or "none")
+
+    asked(catalog, talk)
+
+
+def test_call_that_is_cancelled_leaves_the_session_as_it_was(catalog):
+    async def talk(client: Client) -> None:
+        async def call_for_long() -> None:
+            for _ in range(1000):
+                await client.call_tool("search_memory", {"query": "IDE"})
+
+        for _ in range(3):
+            with anyio.move_on_after(0.01):
+                await call_for_long()
+        assert told(await client.call_tool("get_fact", {"key": "name"})) == {"value": "Steve"}
+
+    asked(catalog, talk)
+
+
+def test_many_calls_at_once_are_all_answered(catalog):
+    async def talk(client: Client) -> None:
+        answers: list[Any] = []
+
+        async def store(n: int) -> None:
+            await client.call_tool("set_fact", {"key": f"n{n}", "value": str(n)})
+            answers.append(told(await client.call_tool("get_fact", {"key": f"n{n}"})))
+
+        async with anyio.create_task_group() as group:
+            for n in range(20):
+                group.start_soon(store, n)
+        assert sorted(int(answer["value"]) for answer in answers) == list(range(20))
+
+    asked(catalog, talk)
+
+
+def test_damage_of_the_database_names_no_file(database):
+    async def talk(client: Client) -> None:
+        with pytest.raises(MCPError, match="could not be read") as caught:
+            await client.read_resource("shepherd://facts")
+        assert str(database) not in str(caught.value)
+        result = await client.call_tool("get_fact", {})
+        assert result.is_error
+        assert str(database) not in result.content[0].text
+
+    with Memory(database, user_id="steve") as memory:
+        size = database.stat().st_size
+        with database.open("r+b") as file:
+            file.write(b"\xff" * size)
+        asked(Catalog(memory, "steve", is_read_only=False, keeps_secrets=False), talk)
+
+
+def test_lines_that_are_no_messages_do_not_end_the_server(database, tmp_path):
+    lines = [
+        "garbage",
+        "[]",
+        '{"jsonrpc": "2.0"}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",'
+        ' "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}',
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        '{"jsonrpc": "2.0", "id": 2, "method": "no/such/method"}',
+        '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}}',
+        '{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "get_fact"}}',
+    ]
+    with subprocess.Popen(
+        [sys.executable, *command(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"HOME": str(tmp_path)},
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        answers: dict[int, dict[str, Any]] = {}
+        server.stdin.write("\n".join(lines) + "\n")
+        server.stdin.flush()
+        while 4 not in answers:
+            answer = json.loads(server.stdout.readline())
+            answers[answer.get("id")] = answer
+        server.stdin.close()
+        assert server.wait(60) == 0
+
+    assert answers[1]["result"]["serverInfo"]["name"] == "shepherd"
+    assert "error" in answers[2]
+    assert "error" in answers[3]
+    assert json.loads(answers[4]["result"]["content"][0]["text"]) == {"facts": {"name": "Steve"}}
+
+
+def test_page_of_another_site_is_refused_over_http(database, tmp_path):
+    arguments = [sys.executable, *command(database, "--http", "--port", "0", "--json")]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, env={"HOME": str(tmp_path)}, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            url = json.loads(server.stdout.readline())["url"]
+            sent = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            known = {"Accept": "application/json, text/event-stream"}
+            statuses = [
+                httpx.post(url, json=sent, headers={**known, **foreign}, trust_env=False).status_code
+                for foreign in ({"Origin": "https://evil.example"}, {"Host": "evil.example"})
+            ]
+        finally:
+            server.terminate()
+
+    assert [status in (403, 421) for status in statuses] == [True, True]

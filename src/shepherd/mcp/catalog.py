@@ -42,6 +42,7 @@ class Catalog:
     RESOURCES = (
         Resource(f"{_SCHEME}facts", "facts", "All facts about the user, by key."),
         Resource(f"{_SCHEME}memories", "memories", f"The {_LATEST} memories that were stored last."),
+        Resource(f"{_SCHEME}nodes", "nodes", f"The {_LATEST} nodes of the knowledge graph changed last."),
     )
     TEMPLATES = (
         Resource(f"{_SCHEME}memories/{{id}}", "memory", "One memory by its number."),
@@ -82,6 +83,8 @@ class Catalog:
             return _dumped({fact.key: fact.value for fact in self._memory.get_all_facts(self._user_id)})
         if uri == f"{_SCHEME}memories":
             return _dumped(list(map(asdict, self._memory.list_memories(self._user_id, limit=_LATEST))))
+        if uri == f"{_SCHEME}nodes":
+            return _dumped(list(map(asdict, self._knowledge.list_nodes(limit=_LATEST))))
         found = self._one(uri)
         if found is None:
             known = ", ".join(resource.uri for resource in (*self.RESOURCES, *self.TEMPLATES))

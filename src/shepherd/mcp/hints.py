@@ -25,6 +25,7 @@ def hints_of(name: str) -> ToolAnnotations:
     """The annotations of a tool; one that is not known here is said to destroy."""
     reads = name in _READS
     return ToolAnnotations(
+        title=name.replace("_", " ").capitalize(),
         read_only_hint=reads,
         destructive_hint=not reads and name not in _ADDS,
         idempotent_hint=reads or name in _REPEATABLE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -14,13 +16,14 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from shepherd import __version__
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, UsageError
 from shepherd.mcp.catalog import Catalog
 from shepherd.mcp.hints import hints_of
 
 __all__ = ["create_server", "serve_stdio"]
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 _JSON = "application/json"
 _INSTRUCTIONS = (
     "The memory of the user you talk with: facts (key = value), memories (questions and answers of earlier"
@@ -36,7 +39,8 @@ def create_server(catalog: Catalog) -> Server[Any]:
     async def in_thread(action: Callable[[], _T]) -> _T:
         return await anyio.to_thread.run_sync(action, limiter=one_at_a_time)
 
-    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+    async def list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        _expect_first_page(params)
         return types.ListToolsResult(
             tools=[
                 types.Tool(
@@ -52,10 +56,15 @@ def create_server(catalog: Catalog) -> Server[Any]:
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         outcome = await in_thread(partial(catalog.call, params.name, params.arguments or {}))
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=outcome.text)], is_error=outcome.failed
+            content=[types.TextContent(type="text", text=outcome.text)],
+            structured_content=json.loads(outcome.text),
+            is_error=outcome.failed,
         )
 
-    async def list_resources(context: Any, params: Any) -> types.ListResourcesResult:
+    async def list_resources(
+        context: Any, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        _expect_first_page(params)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=name, description=description, mime_type=_JSON)
@@ -63,7 +72,10 @@ def create_server(catalog: Catalog) -> Server[Any]:
             ]
         )
 
-    async def list_templates(context: Any, params: Any) -> types.ListResourceTemplatesResult:
+    async def list_templates(
+        context: Any, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        _expect_first_page(params)
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(uri_template=uri, name=name, description=description, mime_type=_JSON)
@@ -77,10 +89,13 @@ def create_server(catalog: Catalog) -> Server[Any]:
         uri = str(params.uri)
         try:
             text = await in_thread(partial(catalog.read, uri))
-        except ShepherdError as error:
+        except UsageError as error:
             raise MCPError(
                 types.INVALID_PARAMS, f"{error}; {error.hint}" if error.hint else str(error)
             ) from error
+        except ShepherdError as error:  # it may name files, which are nothing for a model
+            _log.error("reading a resource: %s", error)
+            raise MCPError(types.INTERNAL_ERROR, "the memory could not be read") from error
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=uri, mime_type=_JSON, text=text)]
         )
@@ -95,6 +110,12 @@ def create_server(catalog: Catalog) -> Server[Any]:
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
+
+
+def _expect_first_page(params: types.PaginatedRequestParams | None) -> None:
+    # Every list is one page, so no cursor can be ours.
+    if params is not None and params.cursor is not None:
+        raise MCPError(types.INVALID_PARAMS, "there is no page of that cursor")
 
 
 async def serve_stdio(catalog: Catalog) -> None:
