@@ -83,7 +83,8 @@ def llama_module(name: str) -> Any:
         try:
             return importlib.import_module(f"llama_cpp.{name}")
         finally:
-            for loaded in [key for key in sys.modules if key.partition(".")[0] == "llama_cpp"]:
+            # list(): other threads import meanwhile.
+            for loaded in [key for key in list(sys.modules) if key.partition(".")[0] == "llama_cpp"]:
                 del sys.modules[loaded]
 
 
