@@ -36,14 +36,14 @@ static double most_of(const hot_search *s, const hot_keyword *word)
     return most * SLACK;
 }
 
-/* Scores of one occurrence, as far as the user's longest memory. */
+/* Scores of one occurrence, from the list's shortest memory to the user's longest. */
 static void fill_table(hot_search *s, hot_keyword *word)
 {
     if (word->list.n < TABLE_POSTINGS)
         return;
     word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
     double *table = s->tables[word - s->keywords];
-    for (int len = 0; len < word->n_table; len++)
+    for (int len = word->list.bounds.least_len[0]; len < word->n_table; len++)
         table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
     word->table = table;
 }
@@ -155,7 +155,9 @@ void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words)
     for (int i = 0; i < n_known; i++)
         if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
             add_keyword(s, known[i].term);
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         s->below[i + 1] = s->below[i] + s->rising[i]->most;
+        s->rising[i]->rank = i;
+    }
     s->least_score = surely_reached(s);
 }

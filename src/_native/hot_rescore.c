@@ -1,7 +1,7 @@
 /* What the conversations of the hot index's candidates add to them: rescore.c's formula, without its lists.
 
    The BM25 of the memories beside a candidate was kept when its window was added up (hot_reach), and who they are
-   stands in hot_near: so nothing is looked up but what a window's end or a list left out has cut off, and there is one
+   stands in hot_near: so nothing is looked up but what a window's end cut off, or a list that was left out, and there is one
    pass over the candidates, from the oldest to the newest.  The k best so far are in a heap; most of the others are
    out before their time is asked for. */
 #include <stdlib.h>
@@ -41,6 +41,33 @@ static void look_up_reach(hot_search *s, int64_t document, double *sums)
     }
 }
 
+/* Adds to the memories beside a candidate what the lists that were left out give them; 0 when one of them has a sum
+   already, into whose middle it would have to go.  Called as look_up_reach. */
+static int add_left_out(hot_search *s, int64_t document, double *sums, int n_left_out)
+{
+    double added[2 * REACH + 1] = {0};
+    int is_added = 0;
+    for (int i = 0; i < s->n; i++) {
+        hot_keyword *word = &s->keywords[i];
+        const uint32_t *documents = word->list.documents;
+        if (word->rank >= n_left_out)
+            continue;
+        int64_t at = word->at = gallop_down(documents, word->at, (uint32_t)(document + REACH));
+        for (; at >= 0 && documents[at] + REACH >= document; at--) {
+            int64_t place = (int64_t)documents[at] - document + REACH;
+            if (place == REACH)
+                continue;
+            if (sums[place] != 0.0)
+                return 0;
+            added[place] += score_posting(s, word, at);
+            is_added = 1;
+        }
+    }
+    for (int i = 0; is_added && i <= 2 * REACH; i++)
+        sums[i] += added[i];
+    return 1;
+}
+
 static void complete_reach(rescoring *r)
 {
     hot_search *s = r->search;
@@ -49,12 +76,11 @@ static void complete_reach(rescoring *r)
     for (int64_t i = s->n_heap; i-- > 0;) {
         const shp_candidate *candidate = &s->heap[(uint32_t)r->order[i]];
         hot_reach *reach = &s->reach[candidate->slot];
-        if (reach->is_known != 0.0)
+        int n_left_out = (int)reach->n_left_out;
+        if (!n_left_out || !s->index->near[candidate->document].thread)
             continue;
-        if (s->index->near[candidate->document].thread)
+        if (n_left_out == s->n || !add_left_out(s, candidate->document, reach->sums, n_left_out))
             look_up_reach(s, candidate->document, reach->sums);
-        else
-            reach->sums[REACH] = candidate->bm25; /* a list that was left out may be missing in the sum */
     }
 }
 

@@ -1,4 +1,5 @@
-/* One search of the hot index: what its candidates (hot_search.c) and their rescoring (hot_rescore.c) share. */
+/* One search of the hot index: what its windows (hot_search.c), candidates (hot_candidates.c) and their rescoring
+   (hot_rescore.c) share. */
 #ifndef SHP_HOT_SEARCH_H
 #define SHP_HOT_SEARCH_H
 
@@ -8,15 +9,18 @@
 
 enum {
     MAX_WORDS = 64,                   /* looked up */
-    WINDOW = 8192,                    /* memories scored at a time, at most: 64 KiB of sums, of which few are touched */
+    WINDOW = 16384,                   /* memories scored at a time, at most: 128 KiB of sums, of which few are touched */
     NARROW = 4096,                    /* where recency falls fast */
     REACH = SHP_RESCORE_REACH,
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
     TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
     COUNTED_POSTINGS = 1000,          /* up to here a list's lengths are counted ... */
     MOST_WAITING = 64,
-    WALK_NS = 2, HALVE_NS = 12        /* a posting added up, a memory looked up */
+    PROBE_NS = 1, HALVE_NS = 40       /* a posting probed, a memory looked up and what comes of that */
 };
+
+/* Of memories in a window: in two lists; in three or more, perhaps not added up in the order of the keywords. */
+enum { TWICE = 1, MIXED = 2 };
 
 static const double SLACK = 1.0 + 1e-12;
 static const double COUNTED_RECENCY = 0.5; /* ... if the oldest memory has so much */
@@ -24,9 +28,10 @@ static const double COUNTED_RECENCY = 0.5; /* ... if the oldest memory has so mu
 typedef struct {
     hot_list list;
     uint32_t term;
-    int is_walked; /* in this window: else halved */
+    enum { HALVED, PROBED, WALKED } how; /* in this window: see hot_search.c */
     int64_t top;   /* no memory of this window is above this place of the list */
     int64_t at;    /* no memory of the next window is; those of this one lie between */
+    int rank; /* place in rising */
     double idf;
     double most;         /* that it can add, with slack */
     int n_table;         /* scores of one occurrence by length, below this length */
@@ -37,13 +42,21 @@ typedef struct {
    added up in. */
 typedef struct {
     double sums[2 * REACH + 1]; /* [REACH]: its own */
-    double is_known;            /* else to be looked up */
+    double n_left_out;          /* the first so many of `rising` may be missing in the others */
 } hot_reach;
 
 typedef struct {
     hot_reach reach;
     uint32_t document;
 } hot_waiting;
+
+/* What a window is added up in, one for each thread: sums and marks are zero between windows, so that no search has to
+   clear them first. */
+typedef struct {
+    double sums[WINDOW + 2 * REACH]; /* of its memories, from REACH on */
+    uint8_t marks[WINDOW];           /* TWICE, ... */
+    uint16_t touched[WINDOW], marked[WINDOW], kept[WINDOW];
+} hot_window;
 
 typedef struct {
     const shp_hot *index;
@@ -54,6 +67,7 @@ typedef struct {
     int64_t n_candidates; /* wanted */
     double least_score;   /* so many memories have at least this score, whichever they are */
     int n;
+    int n_free; /* so many of rising are not walked in this window */
     hot_keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* as they were asked */
     hot_keyword *rising[SHP_HOT_MAX_KEYWORDS];  /* by most */
     double below[SHP_HOT_MAX_KEYWORDS + 1];     /* sum of most of the keywords before, by most */
@@ -63,8 +77,8 @@ typedef struct {
     hot_waiting waiting[MOST_WAITING]; /* for the cache line with their times, while the next window is added up */
     int n_waiting;
     int64_t end;           /* memories from here on were in windows before */
-    double sums[WINDOW + 2 * REACH]; /* from REACH on; all zero between windows */
-    uint16_t touched[WINDOW], kept[WINDOW];
+    hot_window *window;
+    int n_marked;
     double tables[SHP_HOT_MAX_KEYWORDS][HOT_BIG];
 } hot_search;
 
@@ -111,8 +125,21 @@ static inline int64_t gallop_down(const uint32_t *documents, int64_t at, uint32_
     return at >= 0 ? seek_down(documents, at - 1, high, document) : seek_down(documents, -1, high, document);
 }
 
+/* The score that a memory must reach. */
+static inline double threshold(const hot_search *s)
+{
+    double least = s->n_heap == s->n_candidates ? s->heap[0].score : 0.0;
+    return least > s->least_score ? least : s->least_score;
+}
+
 /* Looks the words up and weighs them; s->n of them are known. */
 void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words);
+
+/* A memory that may become a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
+   `n_left_out` of the rising lists may be missing. */
+shp_hot_status hot_wait(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out);
+/* Offers those that wait. */
+shp_hot_status hot_offer_waiting(hot_search *s);
 
 /* Rescores the candidates; the best k into *hits, malloc'ed. */
 shp_hot_status hot_rescore(hot_search *s, shp_hot_hit **hits, int64_t *n_hits);

@@ -107,6 +107,13 @@ static inline void shp_condition_wait_ms(shp_condition *c, shp_mutex *m, int tim
 }
 #endif
 
+/* Of a static variable: each thread has its own, all zero at first. */
+#if defined(_MSC_VER) && !defined(__clang__)
+#define SHP_THREAD_LOCAL __declspec(thread)
+#else
+#define SHP_THREAD_LOCAL _Thread_local
+#endif
+
 /* A flag that one thread sets and others look at between steps; no order with other data is implied. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #define shp_flag_get(p) (*(volatile const int *)(p))

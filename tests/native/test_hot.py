@@ -91,6 +91,28 @@ def test_frequent_words_beside_rarer_ones_rank_as_the_twin_says(floor: float) ->
         assert index.search(1, keywords, 5, NOW, recency_floor=floor) == expected
 
 
+def conversations(seed: int, n: int, n_words: int) -> list[Any]:
+    """Memories of ten a conversation over fifty years, whose words are the rarer the higher their number."""
+    rng = random.Random(seed)
+    stored = []
+    for i in range(n):
+        words = [f"w{int(n_words * rng.random() ** 3)}" for _ in range(rng.randint(1, 8))]
+        age_s = (n - i) * 90_000 + rng.randint(0, 9999)
+        stored.append((words[:4], words[4:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 2)))
+    return stored
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.9])
+def test_memories_of_several_frequent_words_and_their_neighbours_rank_as_the_twin_says(floor: float) -> None:
+    rows = numbered(conversations(4, 18_000, 60))
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for keywords in (["w0", "w40", "w1", "w2"], ["w59", "w0", "w3", "w58", "w1"], ["w30", "w0"]):
+        expected = twin_rank.search(documents, keywords, 40, NOW, recency_floor=floor)
+
+        assert index.search(1, keywords, 40, NOW, recency_floor=floor) == expected
+
+
 def test_only_the_sixteen_rarest_keywords_count() -> None:
     rows = numbered(zipf_memories(2, 300, 40))
     index = filled(rows)
