@@ -157,6 +157,8 @@ class LoadedModel:
         try:
             self._weights = self._loaded() if weights_of is None else weights_of.shared_weights()
             self._context = self._make_context()
+            # Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts.
+            self.window_tokens = int(min(self._window(), self._c.llama_n_ctx(self._context)))
             self.vocabulary = self._vocabulary = Vocabulary(self._model)
             self.info = self._describe(self._weights.header)
         except BaseException:
@@ -180,11 +182,6 @@ class LoadedModel:
     def memory_address(self) -> int:
         """Of the context's KV cache or state."""
         return _address(self._c.llama_get_memory(self._context))
-
-    @property
-    def window_tokens(self) -> int:
-        """Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts."""
-        return int(min(self._window(), self._c.llama_n_ctx(self._context)))
 
     @property
     def n_cells(self) -> int:

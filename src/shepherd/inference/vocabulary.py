@@ -6,8 +6,7 @@ import ctypes
 import re
 import threading
 from array import array
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -62,12 +61,11 @@ class Vocabulary:
         with self._lock:
             self._handle = None
 
-    @contextmanager
-    def _open(self) -> Iterator[Any]:
-        with self._lock:
-            if self._handle is None:
-                raise UsageError("the engine is closed", hint="make a new one")
-            yield self._handle
+    def _open(self) -> Any:
+        """The vocabulary, for who holds the lock."""
+        if self._handle is None:
+            raise UsageError("the engine is closed", hint="make a new one")
+        return self._handle
 
     @cached_property
     def control_pattern(self) -> re.Pattern[str]:
@@ -90,15 +88,15 @@ class Vocabulary:
 
     def is_end(self, token: int) -> bool:
         """Whether the model ends its turn with this token."""
-        with self._open() as handle:
-            return bool(self._c.llama_vocab_is_eog(handle, token))
+        with self._lock:
+            return bool(self._c.llama_vocab_is_eog(self._open(), token))
 
     def piece(self, token: int) -> str:
         """The text of one token as the vocabulary writes it, control tokens included; empty for -1."""
         if token < 0:
             return ""
-        with self._open() as handle:
-            return (self._c.llama_vocab_get_text(handle, token) or b"").decode("utf-8", "replace")
+        with self._lock:
+            return (self._c.llama_vocab_get_text(self._open(), token) or b"").decode("utf-8", "replace")
 
     def tokenize(self, text: str, *, special: bool = False, framed: bool = False) -> array[int]:
         """The ids of `text`, without BOS. With `special`, the text of a control token becomes that token.
@@ -114,8 +112,8 @@ class Vocabulary:
         capacity = len(data) + 4
         while True:
             out = (ctypes.c_int32 * capacity)()
-            with self._open() as handle:
-                n = self._c.llama_tokenize(handle, data, len(data), out, capacity, framed, special)
+            with self._lock:
+                n = self._c.llama_tokenize(self._open(), data, len(data), out, capacity, framed, special)
             if n >= 0:
                 return array("i", ctypes.string_at(out, 4 * n))
             capacity = -n
@@ -134,7 +132,8 @@ class Vocabulary:
         """The bytes that these tokens stand for; control tokens stand for none, but for those `shown`."""
         out = bytearray()
         buffer = ctypes.create_string_buffer(256)
-        with self._open() as handle:
+        with self._lock:
+            handle = self._open()
             for token in tokens:
                 special = token in shown
                 n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, special)
