@@ -181,7 +181,7 @@ cdef class Stream:
         return out
 
     def notify(self, int fd):
-        """Also write a byte to this non-blocking file whenever there is something to read, until the end.
+        """Also write a byte to this non-blocking file when something comes after `read` found nothing, and at the end.
 
         Close it only after the end. False where there is no such thing (Windows).
         """

@@ -55,7 +55,7 @@ int shp_stream_fits(const shp_stream *stream, const char *piece, size_t length);
 
 /* Reader; cancel is for any thread. */
 void shp_stream_cancel(shp_stream *stream);
-int shp_stream_notify(shp_stream *stream, int fd); /* a byte to this file as well whenever it wakes; 0: not here */
+int shp_stream_notify(shp_stream *stream, int fd); /* a byte to this file when a reader that found nothing can read, and at the end; 0: not here */
 size_t shp_stream_wait(shp_stream *stream, int timeout_ms);
 size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
 shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,3 +141,61 @@ def test_stream_knows_which_stop_string_ended_it(pieces: list[bytes], which: int
     native.end_stream(stream)
 
     assert stream.stopped_by == which
+
+
+@pytest.fixture
+def bell() -> Iterator[tuple[int, int]]:
+    """A pipe's two ends, of which the first gives nothing where nothing is."""
+    ends = os.pipe()
+    os.set_blocking(ends[0], False)
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def rings(bell: tuple[int, int]) -> bytes:
+    try:
+        return os.read(bell[0], 100)
+    except BlockingIOError:
+        return b""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe is no file for an event loop there")
+def test_bell_rings_for_a_reader_that_found_nothing_and_at_the_end(bell: tuple[int, int]) -> None:
+    stream = native.Stream()
+    assert stream.notify(bell[1])
+    assert rings(bell) == b""
+
+    native.feed_stream(stream, 1, b"a")
+    native.feed_stream(stream, 2, b"b")
+    assert rings(bell) == b"\0"
+    assert stream.read(0) == b"ab"
+    # It has found something, and looks again by itself.
+    native.feed_stream(stream, 3, b"c")
+    assert rings(bell) == b""
+    assert stream.read(0) == b"c"
+    assert stream.read(0) == b""
+    native.feed_stream(stream, 4, b"d")
+    assert rings(bell) == b"\0"
+    native.end_stream(stream)
+    assert rings(bell) == b"\1"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe is no file for an event loop there")
+def test_bell_rings_at_once_for_what_came_before_it(bell: tuple[int, int]) -> None:
+    stream = native.Stream()
+    native.feed_stream(stream, 1, b"a")
+    assert stream.notify(bell[1])
+
+    assert rings(bell) == b"\0"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe is no file for an event loop there")
+def test_bell_does_not_ring_for_what_a_stop_string_holds_back(bell: tuple[int, int]) -> None:
+    stream = native.Stream([b"\nUser:"])
+    assert stream.notify(bell[1])
+
+    native.feed_stream(stream, 1, b"\nUs")
+    assert rings(bell) == b""
+    native.feed_stream(stream, 2, b"ed up")
+    assert rings(bell) == b"\0"

@@ -78,9 +78,10 @@ class Answer:
         return None
 
     def notify(self, fd: int) -> bool:
-        """Write a byte to this non-blocking file whenever `poll` may have something, the end included.
+        """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
 
-        For event loops; close it only after the end. False where that is not possible (Windows).
+        What is not a piece yet counts as something: an event loop looks again by itself, too. Close it only
+        after the end. False where that is not possible (Windows).
         """
         return self._generation.notify(fd)
 

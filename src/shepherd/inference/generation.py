@@ -89,9 +89,10 @@ class Generation:
         return self._keep(data) if data is not None else next(self, None)
 
     def notify(self, fd: int) -> bool:
-        """Write a byte to this non-blocking file whenever `poll` has something, the end included.
+        """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
 
-        For event loops; close it only after the end. False where that is not possible (Windows).
+        For event loops, which look again by themselves where `poll` found something; close it only after the
+        end. False where that is not possible (Windows).
         """
         return self._stream.notify(fd)
 

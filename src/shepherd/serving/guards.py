@@ -6,13 +6,13 @@ mean this machine: what the browser then sends as Host is that name.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 import socket
+import sys
 from collections import Counter
 from urllib.parse import urlsplit
-
-import anyio
 
 from shepherd.serving.errors import Problem
 from shepherd.serving.requests import App, Receive, Scope, Send, header, record_of, refuse
@@ -118,8 +118,7 @@ class BodyGuard:
             await refuse(scope, send, self._too_large(), close=True)
             return
         try:
-            with anyio.fail_after(self._timeout_s):
-                body = await self._read(receive)
+            body = await self._read_in_time(receive)
         except TimeoutError:
             problem = Problem(408, "request_timeout", f"no whole request within {self._timeout_s:g} s")
             await refuse(scope, send, problem, close=True)
@@ -130,6 +129,29 @@ class BodyGuard:
             await refuse(scope, send, self._too_large(), close=True)
             return
         await self._app(scope, _replayed(bytes(body), receive), send)
+
+    async def _read_in_time(self, receive: Receive) -> bytearray | None:
+        # anyio's fail_after takes 0.1 ms, and nearly all bodies are there already.
+        task = asyncio.current_task()
+        assert task is not None
+        is_late = False
+
+        def expire() -> None:
+            nonlocal is_late
+            is_late = True
+            task.cancel()
+
+        timer = asyncio.get_running_loop().call_later(self._timeout_s, expire)
+        try:
+            return await self._read(receive)
+        except asyncio.CancelledError:
+            if not is_late:
+                raise
+            if sys.version_info >= (3, 11):
+                task.uncancel()
+            raise TimeoutError from None
+        finally:
+            timer.cancel()
 
     async def _read(self, receive: Receive) -> bytearray | None:
         """The body, or the beginning of one that is too large; None when the client went away."""
