@@ -80,10 +80,15 @@ class Answer:
     def notify(self, fd: int) -> bool:
         """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
 
-        What is not a piece yet counts as something: an event loop looks again by itself, too. Close it only
-        after the end. False where that is not possible (Windows).
+        What is not a piece yet counts as something: see `is_quiet`. Close it only after the end. False where
+        that is not possible (Windows).
         """
         return self._generation.notify(fd)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the last `poll` found nothing at all: `notify`'s file gets a byte for what comes."""
+        return self._generation.is_quiet
 
     def cancel(self) -> None:
         """End the answer at its next token or micro-batch. From any thread; what was said stays said."""

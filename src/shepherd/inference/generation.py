@@ -58,6 +58,8 @@ class Generation:
         self._pieces: list[str] = []
         self._result: tuple[str, tuple[int, ...], TurnStats] | None = None
         self._first_s: float | None = None
+        # Whether the last `poll` found nothing, so that `notify`'s file gets a byte when there is something.
+        self.is_quiet = True
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -86,6 +88,7 @@ class Generation:
         Raises what iterating does, once.
         """
         data = self._stream.read(0)
+        self.is_quiet = data == b""
         return self._keep(data) if data is not None else next(self, None)
 
     def notify(self, fd: int) -> bool:

@@ -173,7 +173,8 @@ class _Bell:
     def wake(self, source: _EngineSource) -> None:
         """Let it look when there may be something for it, until it `leaves`."""
         self._waiting[source] = None
-        self._look_again()
+        if not source.is_hungry:
+            self._look_again()
 
     def leave(self, source: _EngineSource) -> None:
         """It does not wait any more."""
@@ -181,10 +182,12 @@ class _Bell:
 
     def _timed(self) -> None:
         self._timer = None
-        if self._waiting:
-            self._look_again()
         for source in list(self._waiting):
-            source.look()
+            if not source.is_hungry:
+                source.look()
+        # Some have found a part of a piece.
+        if not all(source.is_hungry for source in self._waiting):
+            self._look_again()
 
     def _look_again(self) -> None:
         loop = self._loop()
@@ -215,7 +218,7 @@ class _EngineSource:
         self._ready: deque[Piece] = deque()
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
-        self.is_hungry = True  # found nothing when it last looked
+        self.is_hungry = True  # found nothing when it last looked: the bell rings for it
 
     @classmethod
     def of(cls, reply: Reply | Generation) -> _EngineSource | None:
@@ -255,7 +258,7 @@ class _EngineSource:
     def _take(self) -> bool:
         """Fetch what is there; False at the end."""
         found = self._reply.poll()
-        self.is_hungry = not found
+        self.is_hungry = self._reply.is_quiet
         if found:
             self._ready.extend([found] if isinstance(found, str) else found)
         return found is not None
