@@ -318,8 +318,14 @@ class Assistant:
             self._keeper.session_id = latest[0].id
             if self._dialogue is not None:
                 self._dialogue.load(latest[0].id)
-            self._exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
-        return len(self._exchanges)
+            exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
+            left = self._keeper.left()
+            self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
+            self._has_evicted = len(self._exchanges) < len(exchanges)
+            self._compaction.reset(left.summary)
+            self._snapshot = self._take_snapshot(left.summary)
+            return len(exchanges)
+        return 0
 
     # ---- the order of a turn
 
@@ -461,6 +467,8 @@ class Assistant:
     def _write(self, draft: Draft, exchange: Exchange, archive: bool, now: int) -> None:
         model = self.engine.info.name
         self._keeper.write(exchange, model=model, archive=archive, now=now)
+        if draft.leaving:
+            self._keeper.note_left(draft.leaving, draft.snapshot.summary)
         session = self._keeper.session_id or ""
         if self._dialogue is not None and exchange.is_heard:
             self._dialogue.save(session)

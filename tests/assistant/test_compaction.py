@@ -156,3 +156,32 @@ def test_a_new_conversation_has_no_summary(small, summarizer):
     assistant.clear()
 
     assert "Conversation summary" not in assistant.system_prompt.text
+
+
+def test_a_conversation_that_goes_on_has_its_summary_and_the_turns_behind_it(small, summarizer):
+    first = small(summarizer=summarizer)
+    talk_until(first, has_left)
+    list(first.ask("The last thing said is that the gate is green."))
+    first._compaction.wait()
+
+    second = small(summarizer=summarizer)
+    n = second.resume()
+
+    assert n == first.snapshot.summary.n_turns + len(first.history) // 2
+    assert [m.raw for m in second.history] == [m.raw for m in first.history]
+    assert second.system_prompt == first.system_prompt
+    *_, finished = second.ask("And now?")
+    # The engine still holds all of it.
+    assert finished.stats.decoded_tokens < finished.stats.prompt_tokens / 4
+    second.clear()
+    assert SUMMARY not in second.system_prompt.text
+
+
+def test_what_left_without_a_summary_does_not_come_back_either(small):
+    first = small()
+    talk_until(first, has_left)
+
+    second = small()
+    second.resume()
+
+    assert [m.raw for m in second.history] == [m.raw for m in first.history]

@@ -125,3 +125,22 @@ def test_metta_sees_the_atoms_of_a_path_and_calls_predicates(shepherd, traced):
     assert sorted(matched.stdout.splitlines()) == ["(3 4097)", "(4 4001)"]
     assert json.loads(called.stdout) == [["heavy"]]
     assert (broken.returncode, "MeTTa cannot read the expression" in broken.stderr) == (1, True)
+
+
+def test_what_is_known_of_a_turn_of_a_session_or_of_all_is_forgotten(shepherd, traced):
+    nothing = shepherd("trace", "forget")
+    deeper = shepherd("trace", "forget", "s1/3/budget")
+    turn = shepherd("trace", "forget", "s1/3")
+    left = shepherd("trace", "tree").stdout
+    again = shepherd("trace", "forget", "s1/3")
+    session = shepherd("trace", "forget", "s1", "--json")
+    shepherd("trace", "import", "-", input=LINES)
+    everything = shepherd("trace", "forget", "--all")
+
+    assert (nothing.returncode, deeper.returncode) == (2, 2)
+    assert turn.stderr == "3 paths forgotten\n"
+    assert left == "s1\t1\t4\t4\n"
+    assert again.returncode == 1
+    assert json.loads(session.stdout) == {"paths": 3}
+    assert everything.stderr == "6 paths forgotten\n"
+    assert shepherd("trace", "tree").stderr == "no traces yet; a conversation leaves them\n"

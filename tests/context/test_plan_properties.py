@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.context.allocation import SHARED, allocate, dynamic_weights
+from shepherd.context.fitting import make_fitted_plan
 from shepherd.context.folding import HIGH_WATER, LOW_WATER, due_to_leave, leaving_next
 from shepherd.context.oneshot import build_one_shot
 from shepherd.context.parts import Part
@@ -129,6 +130,24 @@ def test_a_plan_fits_the_window_and_shows_what_is_fixed(random):
 
 @many
 @given(seeds)
+def test_a_plan_that_says_less_fits_too_and_shows_no_less(random):
+    request, count = request_of(random)
+
+    plan, fitted = make_plan(request, count), make_fitted_plan(request, count)
+
+    assert sum(part.tokens for part in fitted.chosen if part.category in SHARED) <= max(request.room, 0)
+    assert make_fitted_plan(request, count) == fitted
+    assert [part for part in fitted.chosen if part.category in ("system", "query")] == request.fixed
+    ids = [part.id for part in fitted.chosen]
+    assert len(ids) == len(set(ids))
+    known = {part.id for part in request.candidates} | {"system", "query"}
+    assert set(ids) | {left.part.id for left in fitted.left_out} == known
+    if not fitted.compression:
+        assert fitted == plan
+
+
+@many
+@given(seeds)
 def test_a_plan_has_no_duplicates_and_accounts_for_every_candidate(random):
     request, count = request_of(random)
 
@@ -239,3 +258,26 @@ def test_a_summary_has_its_label_once_and_fits(random):
     assert summary.n_turns == sum(n_turns for _, n_turns in pieces)
     assert "\n" not in summary.text
     assert summary.text.count("]") == bool(summary.text)
+
+
+def entity(n):
+    return Part(
+        "entities",
+        f"entity:{n}",
+        f"• Anna{n} (Person)" + "\n  email: anna@example.com\n  phone: 0123456789" * 2,
+        score=1 - n / 10,
+        shorter=(f"• Anna{n} (Person)\n  email: anna@example.com", f"• Anna{n} (Person)"),
+    )
+
+
+def test_more_entities_with_less_detail_come_before_few_with_all():
+    system = Part("system", "system", "s", 1)
+    request = Request(
+        450, 0, [system, Part("query", "query", "q", 1)], [entity(n) for n in range(6)], Sharing()
+    )
+
+    plan, fitted = make_plan(request, len), make_fitted_plan(request, len)
+
+    assert len(plan.of("entities")) < len(fitted.of("entities")) == 6
+    assert fitted.compression == "medium"
+    assert all("email" in part.text for part in fitted.of("entities"))

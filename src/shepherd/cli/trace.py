@@ -57,6 +57,9 @@ def build_parser() -> Parser:
     )
     importing = add_action(actions, "import", "read what export wrote, in either form")
     importing.add_argument("file", metavar="FILE", help="what to read; - is stdin")
+    forget = add_action(actions, "forget", "delete what is known of a turn, of a session, or of all")
+    forget.add_argument("path", nargs="?", default="", metavar="PATH", help="SESSION or SESSION/TURN")
+    forget.add_argument("--all", action="store_true", help="of every conversation; what was said stays")
     metta = add_action(actions, "metta", "evaluate MeTTa beside the atoms of a path, with the 28 predicates")
     metta.add_argument("program", metavar="PROGRAM", help="expressions; ! before those to be evaluated")
     metta.add_argument(
@@ -75,7 +78,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     from shepherd.trace import Traces
 
     config = loaded_settings(arguments).config
-    opened = open_memory if arguments.action == "import" else open_memory_to_read
+    opened = open_memory if arguments.action in ("import", "forget") else open_memory_to_read
     with opened(config) as memory:
         traces = Traces(memory.transactions, memory.user_id)
         return _ACTIONS[arguments.action](_Source(memory, traces), arguments, screen)
@@ -208,6 +211,21 @@ def _import(source: _Source, arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
+def _forget(source: _Source, arguments: Namespace, screen: Screen) -> int:
+    if bool(arguments.path) == arguments.all:
+        raise UsageError("nothing to forget", hint="name SESSION, SESSION/TURN, or --all")
+    if arguments.all:
+        n = source.traces.clear()
+    else:
+        path = source.path(arguments.path)
+        _refuse_pattern(path, "forget")
+        n = source.traces.remove(*_turn_of(path))
+        if not n:
+            return _found([], path, screen)
+    screen.json({"paths": n}) if arguments.json else screen.note(f"{counted(n, 'path')} forgotten")
+    return 0
+
+
 def _metta(source: _Source, arguments: Namespace, screen: Screen) -> int:
     from shepherd.metta import Host, Metta, as_metta, functions
 
@@ -231,6 +249,7 @@ _ACTIONS: dict[str, Callable[[_Source, Namespace, Screen], int]] = {
     "diff": _diff,
     "export": _export,
     "import": _import,
+    "forget": _forget,
     "metta": _metta,
 }
 
@@ -271,6 +290,14 @@ def _nested(entries: list[tuple[str, Value]], root: str) -> dict[str, Any]:
             place = place.setdefault(parent, {})
         place[name] = value
     return tree
+
+
+def _turn_of(path: str) -> tuple[str, int | None]:
+    """The session of a path, and the number of the turn where it names one."""
+    segments = path.strip("/").split("/")[1:]
+    if not 1 <= len(segments) <= 2 or not all(segments) or not all(s.isdecimal() for s in segments[1:]):
+        raise UsageError(f"{path} is no turn and no session", hint="name SESSION or SESSION/TURN")
+    return segments[0], int(segments[1]) if len(segments) == 2 else None
 
 
 def _refuse_pattern(path: str, action: str) -> None:

@@ -15,7 +15,7 @@ from shepherd.context.exchanges import Exchange
 from shepherd.context.folding import due_to_leave, leaving_next
 from shepherd.context.room import Room
 from shepherd.context.summarizing import Summarizer, SummaryJob
-from shepherd.context.summary import Summary, told_for_summary
+from shepherd.context.summary import NO_SUMMARY, Summary, told_for_summary
 
 __all__ = ["Compaction", "Folded"]
 
@@ -100,10 +100,10 @@ class Compaction:
             self._pending.job.cancel()
             self._pending = None
 
-    def reset(self) -> None:
-        """A new conversation."""
+    def reset(self, summary: Summary = NO_SUMMARY) -> None:
+        """A new conversation, or one that goes on behind this summary."""
         self.use(self._summarizer)
-        self.summary = Summary()
+        self.summary = summary
 
     def _fits(self, room: Room) -> Callable[[str], bool]:
         return lambda text: room.count(text) <= room.window_tokens // _SUMMARY_SHARE

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from shepherd.context.exchanges import Exchange
+from shepherd.context.kept_summary import KeptSummaries, Left
 from shepherd.context.statements import is_statement, is_worth_a_memory
+from shepherd.context.summary import Summary
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
 
@@ -57,6 +59,19 @@ class Keeper:
         if archive and self.archives and is_statement(exchange.user.raw):
             exchange.memory_id = self._archive(exchange, now)
 
+    def note_left(self, exchanges: Sequence[Exchange], summary: Summary) -> None:
+        """These exchanges have left the window, and the summary stands for them. Raises StoreError."""
+        last_id = max((exchange.answer.id for exchange in exchanges if exchange.in_session), default=0)
+        if self._memory is not None and self.session_id and last_id:
+            kept = KeptSummaries(self._memory.transactions, self._user_id)
+            kept.save(self.session_id, Left(summary, last_id))
+
+    def left(self) -> Left:
+        """What of the conversation has left the window. Raises StoreError."""
+        if self._memory is None or not self.session_id:
+            return Left()
+        return KeptSummaries(self._memory.transactions, self._user_id).load(self.session_id)
+
     def may_archive(self, exchange: Exchange) -> bool:
         """Whether an exchange that leaves the window is remembered; a private one is in no session."""
         return self.writes and exchange.in_session and self.archives
@@ -89,9 +104,9 @@ class Keeper:
         if self.session_id is None:
             self.session_id = self._memory.start_session(self._user_id, model)
         job = self.learner.open_job if self.learner is not None else None
-        self._memory.append_message(self.session_id, exchange.user, self._user_id, job=job)
+        exchange.user.id = self._memory.append_message(self.session_id, exchange.user, self._user_id, job=job)
         for message in (*exchange.steps, exchange.answer):
-            self._memory.append_message(self.session_id, message, self._user_id)
+            message.id = self._memory.append_message(self.session_id, message, self._user_id)
         exchange.in_session = True
 
     def _archive(self, exchange: Exchange, told_at: int) -> int | None:

@@ -11,11 +11,12 @@ from shepherd.config import Config
 from shepherd.context.allocation import parse_order, parse_percentages
 from shepherd.context.draft import Draft, Note
 from shepherd.context.exchanges import Exchange
+from shepherd.context.fitting import make_fitted_plan
 from shepherd.context.gathering import Gathered, Gatherer, shown_injection
 from shepherd.context.injection import recalled
 from shepherd.context.oneshot import OneShot, build_one_shot, history_parts
 from shepherd.context.parts import Category, LeftOut, Plan, Strategy
-from shepherd.context.planning import Request, Sharing, make_plan, without_one
+from shepherd.context.planning import Request, Sharing, without_one
 from shepherd.context.rendering import render_tail
 from shepherd.context.room import Room
 from shepherd.context.snapshot import Snapshot, take_snapshot
@@ -81,7 +82,7 @@ class Planner:
             entities=gathered.entities,
         )
         measured_at = time.perf_counter()
-        plan = _trimmed(make_plan(request, room.count), request, room)
+        plan = _trimmed(make_fitted_plan(request, room.count), request, room)
         done = time.perf_counter()
         timings = {"gather": (measured_at - began) * 1e6, "allocate": (done - measured_at) * 1e6}
         draft.plan = replace(

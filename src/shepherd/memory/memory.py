@@ -31,6 +31,7 @@ from shepherd.memory.records import (
     Turn,
 )
 from shepherd.memory.repetition import without_repetitions
+from shepherd.memory.replaced import FormerValues, without_replaced
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.tail import FactsBlocks
 from shepherd.transactions import Reranker, Transactions
@@ -82,6 +83,7 @@ class Memory:
         self.max_results = max_results
         self._clock = clock
         self._facts_blocks = FactsBlocks()
+        self._former = FormerValues()
         self._store: MemoryStore = open_store(
             os.fspath(database),
             read_only=read_only,
@@ -137,7 +139,7 @@ class Memory:
 
         Memories made of `except_session` stay out, or those from `except_since` (unix seconds) on: that part
         of the conversation is in front of the model already. So do turns that say nothing but what one of the
-        facts says.
+        facts says, or what it said before.
         """
         user = self._user(user_id)
         if user is None:
@@ -176,6 +178,9 @@ class Memory:
             self._store.note_recalls([result.id for result in near], now)
         block = self._facts_blocks.of(user, facts)
         results = without_repetitions(results, block.words)
+        if facts and any(result.source == "turn" for result in results):
+            former = self._former.of(user, facts, lambda: self._store.fact_history(user, None))
+            results = without_replaced(results, former)
         return Injection(
             tail.render_tail(block.text, results),
             block.shown,

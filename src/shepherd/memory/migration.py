@@ -33,7 +33,7 @@ _MEMORIES = ("context", "conversations")
 _OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
 _OURS = (
     "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes",
-    "extraction_jobs", "ledger", "api_keys", "session_entities"
+    "extraction_jobs", "ledger", "api_keys", "session_entities", "session_summaries"
 )  # fmt: skip
 _PREFIX = "migrating_"
 _PAGE = 500

@@ -108,6 +108,13 @@ _TABLES = (
         record TEXT NOT NULL,
         PRIMARY KEY(session_id, id),
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
+    # What of a conversation has left the window, up to the message left_id: pieces is JSON, see context.
+    """CREATE TABLE session_summaries(
+        session_id TEXT PRIMARY KEY,
+        pieces TEXT NOT NULL,
+        n_turns INTEGER NOT NULL,
+        left_id INTEGER NOT NULL,
+        FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
     # What was done to messages of clients that keep no state, see context/ledger.py; used_at: milliseconds.
     """CREATE TABLE ledger(
         user_id TEXT NOT NULL,

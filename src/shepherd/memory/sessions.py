@@ -128,9 +128,10 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> l
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
-    """Removes all messages of a conversation, whom it was about and its traces; how many messages."""
+    """Removes the messages of a conversation and what is known of it: entities, summary, traces; how many."""
     _require(connection, user_id, session_id)
-    connection.execute("DELETE FROM session_entities WHERE session_id = ?", (session_id,))
+    for table in ("session_entities", "session_summaries"):
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     traces.forget_session(connection, user_id, session_id)
     return len(_delete(connection, user_id, "session_id = ?1", session_id))
 

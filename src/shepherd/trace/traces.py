@@ -107,6 +107,15 @@ class Traces:
 
         return self._transactions.write(self.user_id, remove)
 
+    def clear(self) -> int:
+        """Forget all; how many paths that were."""
+
+        def clear(connection: Connection) -> int:
+            rows = connection.execute("DELETE FROM trace WHERE user_id = ? RETURNING 1", (self.user_id,))
+            return len(rows)
+
+        return 0 if self.user_id in ANONYMOUS_USERS else self._transactions.write(self.user_id, clear)
+
     def merge(self, entries: Iterable[Entry]) -> int:
         """Put paths with values in, over what was there; how many. All or nothing.
 

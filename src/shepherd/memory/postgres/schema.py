@@ -25,6 +25,7 @@ TABLES = (
     "sessions",
     "messages",
     "session_entities",
+    "session_summaries",
     "extraction_jobs",
     "recalls",
     "ledger",
@@ -124,6 +125,12 @@ _STATEMENTS = (
         id BIGINT NOT NULL,
         record TEXT NOT NULL,
         PRIMARY KEY(session_id, id),
+        FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE)""",
+    """CREATE TABLE session_summaries(
+        session_id TEXT COLLATE "C" PRIMARY KEY,
+        pieces TEXT NOT NULL,
+        n_turns BIGINT NOT NULL,
+        left_id BIGINT NOT NULL,
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE)""",
     """CREATE TABLE ledger(
         user_id TEXT COLLATE "C" NOT NULL,
