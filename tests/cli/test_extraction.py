@@ -258,3 +258,9 @@ def test_the_key_of_the_endpoint_is_never_printed(shepherd):
         part for done in (said, shown, as_json, got) for part in (done.stdout, done.stderr)
     )
     assert got.stdout == "(set)\n"
+
+
+def test_nothing_to_try_again_is_no_failure(shepherd):
+    done = shepherd("memory", "jobs", "--retry")
+
+    assert (done.returncode, done.stderr) == (0, "0 jobs tried again\n")

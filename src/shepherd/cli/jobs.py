@@ -31,7 +31,7 @@ def changes_jobs(arguments: Namespace) -> bool:
 
 
 def execute_jobs(memory: Memory, arguments: Namespace, screen: Screen) -> int:
-    """List, retry or drop; 1 when there was nothing of what was named."""
+    """List, retry or drop; 1 when there was nothing of what was named by its id."""
     if arguments.retry is not None and arguments.drop is not None:
         raise UsageError("--retry and --drop contradict each other", hint="give one of them")
     if arguments.retry is not None:
@@ -70,11 +70,11 @@ def _change(ids: list[int], change: Any, done: str, screen: Screen, as_json: boo
     changed = sum(change(job_id) for job_id in ids) if ids else change()
     if as_json:
         screen.json({"jobs": changed})
-    elif not changed:
+    elif ids and not changed:
         raise ShepherdError("there is no such job", hint="shepherd memory jobs lists them")
     else:
         screen.note(f"{counted(changed, 'job')} {done}")
-    return 0 if changed else 1
+    return 0 if changed or not ids else 1
 
 
 def _as_json(job: ExtractionJob) -> dict[str, Any]:
