@@ -1,5 +1,12 @@
 # Part of store.pyx: opening a database file, and copying one that is in use.
 
+cdef bytes _path_bytes(object path):
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError("the path of a database cannot have a NUL character")
+    return encoded
+
+
 cdef sqlite3* _open(str path, int flags, int busy_timeout_ms) except NULL:
     cdef bytes encoded = _path_bytes(path)
     cdef const char* name = encoded
