@@ -72,6 +72,21 @@ class Reading:
         """Wait for the first piece, which comes again when iterating; raises what iterating would."""
         self._peeked = [await self._next()]
 
+    async def wait(self) -> None:
+        """Wait for the first piece, a moment at most. What goes out with it is no message of its own: each
+        wakes its client, on the processor of who has to fetch that piece. Raises what iterating would.
+        """
+        try:
+            await self._source.wait(_INTERVAL_S)
+        except ShepherdError:
+            self._failed = True
+            raise
+
+    @property
+    def has_piece(self) -> bool:
+        """Whether there is one now."""
+        return bool(self._peeked) or self._source.has_piece
+
     async def _next(self) -> Piece | None:
         try:
             return await self._source.next()
@@ -233,6 +248,11 @@ class _EngineSource:
         """Whether the engine is done with it."""
         return not self._reply.is_running
 
+    @property
+    def has_piece(self) -> bool:
+        """Whether `next` gives one at once."""
+        return bool(self._ready)
+
     async def next(self) -> Piece | None:
         if self._ready:
             return self._ready.popleft()
@@ -241,6 +261,20 @@ class _EngineSource:
         while goes_on and not self._ready:
             goes_on = await self._woken()
         return self._ready.popleft() if self._ready else None
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is something, the end included, but no longer than that."""
+        if self._ready or not self._take() or self._ready:
+            return
+        timer = self._loop.call_later(seconds, self._give_up)
+        try:
+            await self._woken()
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(True)
 
     def look(self) -> None:
         """Wake the reader if there is something for it."""
@@ -288,6 +322,7 @@ class _ThreadSource:
         self._queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
         self._reply = reply
         self._is_over = False
+        self.has_piece = False  # nobody knows
         threading.Thread(target=self._read, name="shepherd-remote", daemon=True).start()
 
     async def next(self) -> Piece | None:
@@ -296,6 +331,9 @@ class _ThreadSource:
         if isinstance(item, Exception):
             raise item
         return item
+
+    async def wait(self, seconds: float) -> None:
+        """A remote model's first piece takes longer than any moment."""
 
     async def settle(self) -> None:
         """Wait for the end of the thread, which cancelling the reply brings about."""

@@ -116,27 +116,31 @@ class _Blocks:
 async def _streamed(chat: Chat, head: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     start = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
     usage = {"input_tokens": chat.prompt_tokens, "output_tokens": 0}
-    yield event({"type": "message_start", "message": {**start, "usage": usage}}, "message_start")
+    # What stands before the next piece and goes out with it.
+    ahead = event({"type": "message_start", "message": {**start, "usage": usage}}, "message_start")
     blocks = _Blocks()
     try:
         async with chat:
+            await chat.wait()
+            if not chat.has_piece:
+                yield ahead
+                ahead = b""
             async for piece in chat:
                 before = blocks.last
                 if blocks.add(piece):
-                    if before >= 0:
-                        yield _stop(before)
+                    ahead += _stop(before) if before >= 0 else b""
                     call = piece if isinstance(piece, ToolCall) else None
                     opening = _opening(_kind_of(piece), call)
-                    yield _indexed("content_block_start", blocks.last, content_block=opening)
-                yield _indexed("content_block_delta", blocks.last, delta=_delta(piece))
+                    ahead += _indexed("content_block_start", blocks.last, content_block=opening)
+                yield ahead + _indexed("content_block_delta", blocks.last, delta=_delta(piece))
+                ahead = b""
     except ShepherdError as error:
-        yield event(anthropic_error(problem_of(error)), "error")
+        yield ahead + event(anthropic_error(problem_of(error)), "error")
         return
-    if blocks.last >= 0:
-        yield _stop(blocks.last)
+    ahead += _stop(blocks.last) if blocks.last >= 0 else b""
     ending = _ending(chat, blocks)
     last = event({"type": "message_delta", "delta": ending, "usage": _usage(chat.stats)}, "message_delta")
-    yield LastEvents(last + event({"type": "message_stop"}, "message_stop"))
+    yield LastEvents(ahead + last + event({"type": "message_stop"}, "message_stop"))
 
 
 def _indexed(kind: str, index: int, **fields: Any) -> bytes:

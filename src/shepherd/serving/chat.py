@@ -84,6 +84,15 @@ class Chat:
         reply = self._turn.reply
         return earlier + (reply.take_logprobs() if isinstance(reply, Answer) else [])
 
+    async def wait(self) -> None:
+        """Wait for the first piece, a moment at most; raises what iterating would."""
+        await self._reading.wait()
+
+    @property
+    def has_piece(self) -> bool:
+        """Whether there is one now, so that iterating gives it at once."""
+        return self._reading.has_piece
+
     def cancel(self) -> None:
         """End it soon."""
         self._turn.cancel()

@@ -56,11 +56,17 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        is_begun = False
         async with ended_with_its_client(receive, self._cancel), aclosing(self._events) as events:
             async for chunk in events:
+                if not is_begun:
+                    await send(start)
+                    is_begun = True
                 is_last = isinstance(chunk, LastEvents)
                 await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
                 if is_last:
                     return
+        if not is_begun:
+            await send(start)
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -81,20 +81,25 @@ async def _streamed(chat: Chat, model: str, include_usage: bool) -> AsyncGenerat
     # Everything but the delta is the same in each chunk.
     before = dumps(head)[:-1] + ',"choices":[{"index":0,"delta":'
     after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
-    yield event(before + '{"role":"assistant","content":""},"logprobs":null' + after)
+    opening = event(before + '{"role":"assistant","content":""},"logprobs":null' + after)
     n_calls = 0
     try:
         async with chat:
+            await chat.wait()
+            if not chat.has_piece:
+                yield opening
+                opening = b""
             async for piece in chat:
                 logprobs = dumps(_new_logprobs(chat)) if chat.has_logprobs else "null"
-                yield event(f'{before}{_delta(piece, n_calls)},"logprobs":{logprobs}{after}')
+                yield opening + event(f'{before}{_delta(piece, n_calls)},"logprobs":{logprobs}{after}')
+                opening = b""
                 n_calls += isinstance(piece, ToolCall)
     except ShepherdError as error:
-        yield event(openai_error(problem_of(error)))
+        yield opening + event(openai_error(problem_of(error)))
         return
     reason = _reason(chat.stats, n_calls > 0)
     end = {"index": 0, "delta": {}, "logprobs": _new_logprobs(chat), "finish_reason": reason}
-    last = [event({**head, "choices": [end], **({"usage": None} if include_usage else {})})]
+    last = [opening, event({**head, "choices": [end], **({"usage": None} if include_usage else {})})]
     if include_usage:
         last.append(event({**head, "choices": [], "usage": usage_of(chat.stats)}))
     yield LastEvents(b"".join([*last, event("[DONE]")]))
