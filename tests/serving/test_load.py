@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -130,6 +131,20 @@ def test_with_one_slot_a_second_answer_waits_its_turn(serve, endless_model):
 
     assert second["usage"]["completion_tokens"] == 2
     assert said[-1] == "data: [DONE]"
+
+
+def test_stream_that_waits_for_its_turn_has_begun(patient):
+    body = {"model": "default", "messages": HELLO, "max_tokens": FOREVER, "stream": True}
+    with patient.http() as client, contextlib.ExitStack() as stack:
+        busy = [stack.enter_context(client.stream("POST", "/v1/chat/completions", json=body)) for _ in "12"]
+        for answer in busy:
+            assert answer.status_code == 200
+            assert '"role":"assistant"' in next(answer.iter_lines())
+        waiting = stack.enter_context(client.stream("POST", "/v1/chat/completions", json=body))
+
+        # No slot is free for as long as anybody waits: this comes before any piece.
+        assert '"content":""' in next(waiting.iter_lines())
+        assert not any(answer.is_closed for answer in busy)
 
 
 def test_client_that_goes_away_ends_its_stream(patient):
