@@ -266,7 +266,7 @@ def entity(n):
         f"entity:{n}",
         f"• Anna{n} (Person)" + "\n  email: anna@example.com\n  phone: 0123456789" * 2,
         score=1 - n / 10,
-        shorter=(f"• Anna{n} (Person)\n  email: anna@example.com", f"• Anna{n} (Person)"),
+        shorter=(f"• Anna{n} (Person)\n  email: anna@example.com",),
     )
 
 

@@ -36,7 +36,7 @@ def make_fitted_plan(request: Request, count: Callable[[str], int]) -> Plan:
         granted = next(share.granted for share in plan.shares if share.category == category)
         parts = _distinct(part for part in candidates if part.category == category and part.id in wanted)
         less = _compressed(parts, granted - count(opening(category)), count)
-        if len(less.parts) < len(plan.of(category)):
+        if not less.parts or len(less.parts) < len(plan.of(category)):
             continue  # the best ones whole, and one of them shorter, say more
         ids = {part.id for part in parts}
         doubles = [part for part in candidates if part.id in ids and not any(part is one for one in parts)]
