@@ -51,6 +51,7 @@ from shepherd.trace.planned import trace_of
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
+    from shepherd.context.entity_reading import EntityReader
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel, Reply
 
@@ -79,9 +80,10 @@ class Assistant:
     One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
     what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
     says is queued for it, in the transaction that stores the message. With a `summarizer`, turns that leave
-    the window are summed up before. Without `tells_private` what is private of people is not told to the
-    model; see `switch` for `forgetful`. `on_evicted` is told, after the turn, of the messages that left the
-    window, oldest first. `engine` may run elsewhere; see `switch`.
+    the window are summed up before; a `reader` finds whom messages speak of, beside the rules. Without
+    `tells_private` what is private of people is not told to the model; see `switch` for `forgetful`.
+    `on_evicted` is told, after the turn, of the messages that left the window, oldest first. `engine` may run
+    elsewhere; see `switch`.
     With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else; `tools`
     are more of them.
     """
@@ -98,6 +100,7 @@ class Assistant:
         summarizer: Summarizer | None = None,
         tells_private: bool = True,
         forgetful: bool = False,
+        reader: EntityReader | None = None,
         on_evicted: Callable[[Sequence[Message]], None] | None = None,
         tools: Sequence[AssistantTool] = (),
     ) -> None:
@@ -122,6 +125,7 @@ class Assistant:
             extraction=extraction,
             tells_private=tells_private,
             forgetful=forgetful,
+            reader=reader,
         )
         self._use(parts, summarizer)
 
@@ -241,6 +245,7 @@ class Assistant:
         summarizer: Summarizer | None = None,
         tells_private: bool = True,
         forgetful: bool = False,
+        reader: EntityReader | None = None,
     ) -> None:
         """Go on with another model, between two turns, under the rules of memory that hold for it.
 
@@ -263,6 +268,7 @@ class Assistant:
                 extraction=extraction,
                 tells_private=tells_private,
                 forgetful=forgetful,
+                reader=reader,
             )
             self._use(parts, summarizer)
             self._keeper.session_id = session

@@ -271,6 +271,12 @@ class Config:
         choices=("auto",),
     )
 
+    entity_extraction: bool = _setting(
+        False,
+        "switch",
+        "the model here reads each message for people and things, after its answer; needs context_entities",
+    )
+
     trace_turns: bool = _setting(
         True, "switch", "keep of the last 200 turns of a session what the model was shown and why"
     )

@@ -14,6 +14,7 @@ from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
     from shepherd.context.dialogue import Dialogue
+    from shepherd.context.entity_reading import EntityReader
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel
 
@@ -47,6 +48,7 @@ def open_parts(
     extraction: ExtractionWorker | None,
     tells_private: bool,
     forgetful: bool,
+    reader: EntityReader | None = None,
 ) -> ConversationParts:
     """The parts by these settings; nobody in particular, and a model that is to know nothing, get few."""
     is_known = user_id not in ANONYMOUS_USERS
@@ -64,7 +66,7 @@ def open_parts(
             # Not at the top: it is a tenth of the way to the first prompt, and few models listen.
             from shepherd.context.dialogue import Dialogue
 
-            dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private)
+            dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private, reader=reader)
         if keeper.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)
     planner = Planner(config, memory, knowledge, user_id, dialogue)

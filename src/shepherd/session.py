@@ -8,9 +8,10 @@ memory is opened by the first one that may use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
@@ -33,8 +34,13 @@ from shepherd.paths import mcp_file
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 
+if TYPE_CHECKING:
+    from shepherd.context.entity_reading import EntityReader
+
 __all__ = ["Session", "opened_session"]
 
+# Of the model that reads messages for entities: the beginning of a long one, and a list.
+_READER_WINDOW = 2048
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 
 
@@ -49,6 +55,7 @@ class _Parts:
     extraction: ExtractionWorker | None
     summarizer: Summarizer | None
     stack: ExitStack
+    reader: EntityReader | None = None
     listens: bool = True
 
 
@@ -85,6 +92,7 @@ class Session:
             tools=self._tools_of_servers(confirm),
             tells_private=parts.provider.is_local,
             forgetful=not parts.provider.uses_memory,
+            reader=parts.reader,
         )
 
     @property
@@ -115,6 +123,7 @@ class Session:
                 summarizer=parts.summarizer,
                 tells_private=parts.provider.is_local,
                 forgetful=not parts.provider.uses_memory,
+                reader=parts.reader,
             )
         except BaseException:
             parts.stack.close()
@@ -167,8 +176,13 @@ class Session:
         summarizer = None
         if sums_up(config, path):
             summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
+        reader = None
+        if config.entity_extraction:
+            from shepherd.context.entity_reading import EntityReader
+
+            reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
         listens = not is_built_in(path)  # it was not taught these blocks
-        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, listens)
+        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, reader, listens)
 
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
         from shepherd.providers import open_remote

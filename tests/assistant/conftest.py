@@ -55,6 +55,7 @@ def new_assistant(engine, memory) -> Callable[..., Assistant]:
             "extraction": None,
             "on_evicted": None,
             "summarizer": None,
+            "reader": None,
         }
         parts |= {name: options.pop(name) for name in parts.keys() & options.keys()}
         return Assistant(config=Config(temperature=0.0, **options), **parts)

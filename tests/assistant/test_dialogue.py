@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from shepherd.context.entity_reading import EntityReader
+from shepherd.inference import Engine
 from shepherd.trace import Traces
+from tests import models
+from tests.inference.engines import exact_settings
 
 
 @pytest.fixture
@@ -108,3 +114,39 @@ def test_one_prompt_of_a_conversation_changes_nothing(assistant, memory):
     assert "• Anna (Person)" in made.text
     assert assistant.history == before
     assert assistant.inject_context("Where does Anna work?", max_tokens=2000).text == made.text
+
+
+GERMAN = "Meine Schwester Anna arbeitet bei Initech in Wien."
+FOUND = (
+    '{"entities": [{"name": "Anna", "type": "person", "attributes": {"location": "Wien"},'
+    ' "relations": [{"relation": "sister of", "target": "user"}]}]}'
+)
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """Reads with a model that says FOUND to everything."""
+    path = tmp_path / "finder.gguf"
+    models.scripted(path, [FOUND[i : i + 37] for i in range(0, len(FOUND), 37)])
+    with closing(EntityReader(lambda: Engine(path, settings=exact_settings(n_ctx=2048)))) as reader:
+        yield reader
+
+
+def test_what_a_model_reads_in_a_message_is_known_by_the_next_one(new_assistant, reader):
+    assistant = new_assistant(context_entities=True, archive_turns=False, reader=reader)
+    ask(assistant, GERMAN)
+    assert reader.wait(60)
+
+    ask(assistant, "Wer ist Anna?")
+
+    tail = assistant.history[2].sent
+    assert "• Anna (Person)\n  location: Wien\n  Related: sister of the user" in tail
+
+
+def test_what_a_model_read_in_a_turn_that_is_taken_back_is_not_learned(new_assistant, reader):
+    assistant = new_assistant(context_entities=True, archive_turns=False, reader=reader)
+    ask(assistant, GERMAN)
+    assistant.undo()
+    assert reader.wait(60)
+
+    assert names(ask(assistant, "Wer ist Anna?")) == []

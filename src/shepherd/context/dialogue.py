@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shepherd.context.entity_reading import EntityReader
 from shepherd.context.parts import Part
 from shepherd.entities import (
     Entity,
@@ -94,7 +95,8 @@ class _Told:
 class Dialogue:
     """The entities of one conversation of one user. For one thread at a time.
 
-    What is private of an entity is told only where `allow_private`. A database that fails costs what it has.
+    What is private of an entity is told only where `allow_private`. A `reader` reads each message of the user
+    once more, after its answer. A database that fails costs what it has.
     """
 
     def __init__(
@@ -105,12 +107,15 @@ class Dialogue:
         *,
         allow_private: bool,
         names: KnownNames | None = None,
+        reader: EntityReader | None = None,
     ) -> None:
         self._kept = None if memory is None else SessionEntities(memory.transactions, user_id)
         self._allow_private = allow_private
         self._registry = EntityRegistry()
         self._names = KnownNames(knowledge) if names is None else names
         self._texts: dict[int, _Told] = {}
+        self._reader = reader
+        self._last_text = ""
 
     @property
     def listened(self) -> Listened:
@@ -131,6 +136,9 @@ class Dialogue:
         """
         self._registry.set_known(self._names.of(facts, changed))
         text = text[:_HEARD_CHARS]
+        if self._reader is not None and hears:
+            self._registry.learn(self._reader.take())
+            self._last_text = text
         found = self._registry.hear(text) if hears else self._registry.resolve(text)
         ranked = rank_entities(
             self._registry, found, min_relevance=_MIN_RELEVANCE, max_entities=_MOST_ENTITIES
@@ -145,15 +153,21 @@ class Dialogue:
         """The model's answer ends the turn."""
         self._registry.hear(text[:_HEARD_CHARS], "assistant")
         self._registry.end_turn()
+        if self._reader is not None and self._last_text:
+            self._reader.begin(self._last_text)
 
     def take_back(self) -> None:
         """Forget the turn under way, or the last one."""
         self._registry.roll_back()
+        if self._reader is not None:
+            self._reader.drop()
 
     def load(self, session_id: str) -> None:
         """Go on with a stored conversation, "" for a new one."""
         self._registry = EntityRegistry()
         self._texts = {}
+        if self._reader is not None:
+            self._reader.drop()
         if session_id and self._kept is not None:
             self._registry = self._kept.load(session_id)
 
