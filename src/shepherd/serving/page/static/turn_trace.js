@@ -87,7 +87,8 @@ function part(title, values) {
   const single = [];
   const lists = new Map();
   for (const [path, value] of values) {
-    const at = path.findIndex((segment) => INDEX.test(segment));
+    // Facts have names of the user's own: one may be called 2024.
+    const at = path[0] === "facts" ? -1 : path.findIndex((segment) => INDEX.test(segment));
     if (at < 0) {
       single.push([path, value]);
       continue;
