@@ -116,6 +116,7 @@ NOT_RUN = {
     "pip install 'shepherd-llm[server]'": _INSTALLS,
     "pip install 'shepherd-llm[postgres]'": _INSTALLS,
     "pip install 'shepherd-llm[metta]'": _INSTALLS,
+    "pip install 'shepherd-llm[langgraph,langchain]'": _INSTALLS,
     "pip install 'psycopg[binary]'": _INSTALLS,
     'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-binary llama-cpp-python'
     ' "llama-cpp-python>=0.3.36,<0.4"': "needs CUDA's compiler",

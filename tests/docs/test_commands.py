@@ -238,8 +238,8 @@ def test_what_a_command_names_that_is_not_run_is_there(text):
 
     if words[0] == "pip":
         metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        extras = re.findall(r"shepherd-llm\[(\w+)\]", text)
-        assert all(re.search(rf"^{extra} = \[", metadata, re.MULTILINE) for extra in extras)
+        extras = ",".join(re.findall(r"shepherd-llm\[([\w,]+)\]", text)).split(",")
+        assert all(re.search(rf"^{extra} = \[", metadata, re.MULTILINE) for extra in filter(None, extras))
     elif words[0] == "shepherd":
         assert unknown_of(words) == []
     for word in words:
