@@ -47,7 +47,10 @@ ASKED = (keywords("alpha", "bravo", "nothing"), keywords("über", "c++", "fox", 
 def search(
     store: SQLiteStore, user: str, words: list[str], *, floor: float = 0.9, now: float = NOW
 ) -> list[Hit]:
-    found = store.search(user, words, limit=6, now=now, recency_floor=floor, min_relevance=0.1)
+    asked: dict[str, Any] = {"limit": 6, "now": now, "recency_floor": floor, "min_relevance": 0.1}
+    found = store.search(user, words, **asked)
+    # What a message gets, which reads the version of the memories with its facts.
+    assert store.recall(user, words, except_session="", **asked)[1] == found
     return [(hit.id, hit.score, hit.relevance) for hit in found]
 
 
