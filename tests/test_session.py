@@ -19,6 +19,7 @@ from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError
 from shepherd.providers import ProviderTable
 from shepherd.session import Session
 from shepherd.types import Thought
+from tests import models
 from tests.providers.upstream import Upstream, breaks_off, refuses, running, says, usage
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -335,3 +336,20 @@ def test_provider_at_the_prompt_lists_and_switches(new_session, upstream):
     assert "far answers from here on: other-model" in err.getvalue()
     assert "told nothing from memory" in err.getvalue()
     assert upstream.asked[-1].body["model"] == "other-model"
+
+
+def test_with_entity_extraction_the_model_reads_what_was_said_for_whom_it_names(new_session, tmp_path):
+    found = (
+        '{"entities": [{"name": "Anna", "type": "person", "attributes": {"location": "Wien"},'
+        ' "relations": [{"relation": "sister of", "target": "user"}]}]}'
+    )
+    path = tmp_path / "finder.gguf"
+    models.scripted(path, [found[i : i + 37] for i in range(0, len(found), 37)])
+    session = new_session(entity_extraction=True, context_entities=True, max_tokens=8, model_trial=False)
+    session.switch("local", str(path))
+    list(session.assistant.ask("Meine Schwester Anna arbeitet in Wien."))
+    assert session._parts.reader.wait(60)
+
+    *_, finished = session.assistant.ask("Wer ist Anna?")
+
+    assert "• Anna (Person)\n  location: Wien" in finished.injection.tail
