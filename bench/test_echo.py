@@ -1,0 +1,171 @@
+"""How long until a key is on the screen, and how evenly do words come, while a server streams eight answers?
+
+`shepherd chat` and `shepherd tui` in a pseudo-terminal, keys pressed one by one faster than a person does,
+each timed from writing it to the terminal until the program has drawn it; then an answer of 3,000 words in
+paragraphs, whose reader notes when something new comes. First alone, then beside a server in another process
+with eight clients, whose answers do not end. All models are tiny: it is the programs that are measured, not a
+matrix product.
+
+    python -m pytest bench/test_echo.py --benchmark-only -s
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pexpect
+import pytest
+
+from tests import models
+from tests.serving.processes import ServerProcess
+
+# No escape sequence has one of these.
+LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
+KEYS, STREAMS = 120, 8
+PAUSE_S, STREAM_S = 0.02, 4.0
+PROGRAMS = {"chat": "(?s)Ctrl-D quits.*> ", "tui": "memory on"}
+# What people notice: a key that lags by a tenth of a second.
+BAR_MS = 100
+BACKSPACE = "\x7f"
+WORDS = [f"{' ' if number % 40 else chr(10) * 2}word{number}" for number in range(3000)]
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "endless.gguf"
+    models.llama(path, ascii_only=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def talkative(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "talkative.gguf"
+    models.scripted(path, WORDS, n_ctx=8192)
+    return path
+
+
+def _begin(program: str, model: Path, home: Path) -> Any:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SHEPHERD_", "XDG_"))}
+    own = {"HOME": str(home), "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", program, "-m", str(model), "--max-tokens", "0", "--ctx", "8192"],
+        env={**inherited, **own, "SHEPHERD_MODEL_TRIAL": "false"},
+        dimensions=(30, 100),
+        encoding="utf-8",
+        timeout=120,
+    )
+    child.delaybeforesend = None
+    child.expect(PROGRAMS[program])
+    time.sleep(1.0)  # the first screen is drawn to its end
+    return child
+
+
+def _drain(child: Any) -> None:
+    while True:
+        try:
+            child.read_nonblocking(1 << 16, timeout=0.02)
+        except pexpect.TIMEOUT:
+            return
+
+
+def _echoes_ms(child: Any) -> list[float]:
+    taken = []
+    for number in range(KEYS):
+        letter = LETTERS[number % len(LETTERS)]
+        _drain(child)
+        first = time.perf_counter()
+        child.send(letter)
+        child.expect_exact(letter)
+        taken.append(1e3 * (time.perf_counter() - first))
+        child.send(BACKSPACE)
+        time.sleep(PAUSE_S)
+    return taken
+
+
+def _gaps_ms(child: Any) -> list[float]:
+    """Between two moments at which something new came, after the first, until nothing comes for a second."""
+    child.send("hello\r")
+    child.expect("word1")
+    moments = [time.perf_counter()]
+    with suppress(pexpect.TIMEOUT):
+        while moments[-1] - moments[0] < STREAM_S:
+            child.read_nonblocking(1 << 16, timeout=1.0)
+            moments.append(time.perf_counter())
+    return [1e3 * (after - before) for before, after in pairwise(moments)]
+
+
+def _listen(url: str, number: int, ended: threading.Event, pieces: list[int]) -> None:
+    body = {"model": "default", "stream": True, "user": f"user{number}", "max_tokens": 60_000}
+    body["messages"] = [{"role": "user", "content": f"hello {number}"}]
+    with httpx.Client(base_url=url, trust_env=False, timeout=120) as client:
+        while not ended.is_set():
+            with client.stream("POST", "/v1/chat/completions", content=json.dumps(body)) as answer:
+                for line in answer.iter_lines():
+                    pieces[number] += line.startswith("data: ")
+                    if ended.is_set():
+                        return
+
+
+@contextmanager
+def _streams(model: Path, home: Path) -> Iterator[list[int]]:
+    """Eight answers under way; how many pieces of each have come."""
+    options = ("-m", str(model), "--slots", str(STREAMS), "--threads", "1", "--ctx", "65536")
+    ended, pieces = threading.Event(), [0] * STREAMS
+    with ServerProcess(home, *options) as server:
+        threads = [
+            threading.Thread(target=_listen, args=(server.url, number, ended, pieces))
+            for number in range(STREAMS)
+        ]
+        for thread in threads:
+            thread.start()
+        while not all(pieces):
+            time.sleep(0.1)
+        try:
+            yield pieces
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+
+
+def _percentiles(values: list[float]) -> str:
+    ordered = sorted(values)
+    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return f"p50 {statistics.median(ordered):6.1f}  p99 {p99:6.1f}  most {ordered[-1]:6.1f} ms"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_keys_and_words_come_at_once(
+    benchmark: Any, program: str, endless: Path, talkative: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def measured() -> tuple[list[float], list[float]]:
+        child = _begin(program, talkative, tmp_path_factory.mktemp("home"))
+        try:
+            return _echoes_ms(child), _gaps_ms(child)
+        finally:
+            child.kill(signal.SIGKILL)
+            child.wait()
+
+    figures = {"alone": benchmark.pedantic(measured, rounds=1)}
+    with _streams(endless, tmp_path_factory.mktemp("server")) as pieces:
+        before, began = sum(pieces), time.perf_counter()
+        figures["beside 8 streams"] = measured()
+        rate = (sum(pieces) - before) / (time.perf_counter() - began)
+
+    print(f"\n  shepherd {program}, the streams had {rate:,.0f} pieces/s meanwhile")
+    for name, (keys, gaps) in figures.items():
+        print(f"    {name:<17} a key {_percentiles(keys)}    between pieces {_percentiles(gaps)}")
+    assert statistics.median(figures["beside 8 streams"][0]) < BAR_MS
