@@ -75,7 +75,6 @@ def bind(library, batch_type, data_type, array_type):
 
     The types are ctypes' llama_batch, llama_token_data and llama_token_data_array: ImportError when one is not
     the struct that was compiled in.
-    From here on llama.cpp's log lines are kept for `take_log` instead of going to stderr.
     """
     global is_bound
     cdef Py_ssize_t i
@@ -85,13 +84,18 @@ def bind(library, batch_type, data_type, array_type):
     found = [<uintptr_t>address(library, name) for name in _FUNCTIONS]
     for i in range(len(found)):
         (<void **>&shp_api)[i] = <void *><uintptr_t>found[i]
-    shp_api.log_set(<void (*)(int, const char *, void *) noexcept nogil>shp_log_write, NULL)
     is_bound = True
 
 
-def set_log_level(int least):
-    """Keep log lines from this ggml level on: 1 debug, 2 info, 3 warning, 4 error."""
+def keep_log(int least):
+    """From here on llama.cpp's log lines are kept for `take_log`, those from this ggml level on.
+
+    1 is debug, 2 info, 3 warning, 4 error. ValueError before `bind`.
+    """
+    if not is_bound:
+        raise ValueError("bind() first")
     shp_log_set_level(least)
+    shp_api.log_set(<void (*)(int, const char *, void *) noexcept nogil>shp_log_write, NULL)
 
 
 def take_log():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.inference import binding, selftest
+from tests.inference.malformed import with_number
 
 
 def test_importing_the_engine_does_not_load_llama_cpp() -> None:
@@ -55,3 +56,25 @@ def test_a_device_is_found() -> None:
     kinds = [kind for kind, _ in binding.devices()]
 
     assert "cpu" in kinds
+
+
+def test_errors_of_llama_cpp_are_told_after_its_package_was_imported(
+    plain_model: Path, tmp_path: Path
+) -> None:
+    bad = with_number(plain_model, "llama.embedding_length", 65, tmp_path / "bad.gguf")
+    script = (
+        "import sys\n"
+        "from shepherd.errors import ModelLoadError\n"
+        "from shepherd.inference import Engine\n"
+        "Engine(sys.argv[1]).close()\n"
+        "import llama_cpp  # takes llama.cpp's log\n"
+        "try: Engine(sys.argv[2])\n"
+        "except ModelLoadError as error: print(error)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(plain_model), str(bad)], capture_output=True, text=True, check=True
+    )
+
+    assert "wrong shape" in done.stdout
+    assert done.stderr == ""

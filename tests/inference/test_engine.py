@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from llama_cpp import Llama
 
-from shepherd._native import engine as native
 from shepherd.errors import ContextOverflowError, InternalError, UsageError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.binding import llama
@@ -519,13 +518,8 @@ def test_model_without_template_and_its_tokens_is_given_a_plain_dialogue(tmp_pat
 def test_log_of_llama_cpp_goes_to_python_logging(
     plain_model: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    llama()
-    native.set_log_level(2)
-    try:
-        with caplog.at_level(logging.DEBUG, logger="shepherd.llama"), open_engine(plain_model):
-            pass
-    finally:
-        native.set_log_level(3)
+    with caplog.at_level(logging.DEBUG, logger="shepherd.llama"), open_engine(plain_model):
+        pass
 
     assert any("llama_model_loader" in record.getMessage() for record in caplog.records)
     assert capfd.readouterr().err == ""

@@ -25,7 +25,7 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
 from shepherd.inference import selftest
 
-__all__ = ["devices", "drain_log", "last_error", "llama", "llama_module", "version"]
+__all__ = ["devices", "drain_log", "keep_log", "last_error", "llama", "llama_module", "version"]
 
 # The range whose structs and behaviour the tests have seen.
 TESTED_FROM, TESTED_BELOW = (0, 3, 36), (0, 4, 0)
@@ -62,7 +62,7 @@ def llama() -> Any:
             f"llama-cpp-python {version()} does not fit this build: {error}",
             hint="pip install 'llama-cpp-python>=0.3.36,<0.4'",
         ) from error
-    native.set_log_level(2 if _log.isEnabledFor(logging.DEBUG) else _WARNING)
+    keep_log()
     declarations.llama_backend_init()
     return declarations
 
@@ -111,6 +111,14 @@ def _check_version(version: str, library: Path) -> None:
         stacklevel=3,
     )
     selftest.require(version, library)
+
+
+def keep_log() -> None:
+    """What llama.cpp says comes to us, and not to stderr; again before each model.
+
+    Whoever imports the package llama_cpp later takes it over for a logger of its own.
+    """
+    native.keep_log(2 if _log.isEnabledFor(logging.DEBUG) else _WARNING)
 
 
 def drain_log() -> None:

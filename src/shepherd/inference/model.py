@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference.binding import devices, last_error, llama, version
+from shepherd.inference.binding import devices, keep_log, last_error, llama, version
 from shepherd.inference.footprint import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.sampler import recommended_sampling
@@ -151,6 +151,7 @@ class LoadedModel:
         self.path = os.fspath(path)
         self.settings = settings
         self._c = llama()
+        keep_log()
         self._weights: _Weights | None = None
         self._context: Any = None
         self._vocabulary: Vocabulary | None = None
