@@ -267,7 +267,8 @@ class Config:
     context_entities: bool | str = _setting(
         "auto",
         "switch",
-        "append what is known of people and things that a message speaks of; auto as history_summary",
+        "append what is known of people and things that a message speaks of; auto is on, but not with the"
+        " model that comes with Shepherd",
         choices=("auto",),
     )
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LazyReranker",
     "extracts",
+    "is_told_of_entities",
     "kept_cache",
     "memory_in_any_weather",
     "model_path",
@@ -200,6 +201,11 @@ def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = Fa
     is_free = by_default if chat_model is None else is_built_in(chat_model)
     on = is_free if wanted == "auto" else wanted is True
     return on and (for_everyone or config.effective_user_id not in ANONYMOUS_USERS)
+
+
+def is_told_of_entities(chat_model: Path | None) -> bool:
+    """What `context_entities = auto` means: Shepherd's own small model was not taught these blocks."""
+    return chat_model is None or not is_built_in(chat_model)
 
 
 def sums_up(config: Config, chat_model: Path | None) -> bool:

@@ -18,10 +18,10 @@ from shepherd.config import Config
 from shepherd.context import Summarizer
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference.hub import Report
-from shepherd.inference.models import is_built_in
 from shepherd.memory import Memory
 from shepherd.opening import (
     extracts,
+    is_told_of_entities,
     kept_cache,
     memory_in_any_weather,
     model_path,
@@ -181,7 +181,7 @@ class Session:
             from shepherd.context.entity_reading import EntityReader
 
             reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
-        listens = not is_built_in(path)  # it was not taught these blocks
+        listens = is_told_of_entities(path)
         return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, reader, listens)
 
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:

@@ -15,6 +15,7 @@ from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.opening import (
     extracts,
+    is_told_of_entities,
     kept_cache,
     memory_in_any_weather,
     model_path,
@@ -55,6 +56,8 @@ def opened_server(
         if opened is not None:
             stack.callback(opened.close)
         needs_key = require_keys_for(config.server_host, None if opened is None else opened.keys)
+        if config.context_entities == "auto":
+            config = replace(config, context_entities=is_told_of_entities(path))
         models = _models(config, provider, path, stack, warn, loading)
         if opened is not None:
             opened.wake_vectors()
