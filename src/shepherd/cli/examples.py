@@ -111,6 +111,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd trace export --path last | gzip > last.gz", "lines of a path and a value"),
     ),
     "shepherd trace import": ("shepherd trace import turns.metta --user anna",),
+    "shepherd trace forget": (
+        ("shepherd trace forget last/last", "the latest turn"),
+        ("shepherd trace forget --all --user anna", "every turn of hers"),
+    ),
     "shepherd trace metta": (
         ("shepherd trace metta '!(compression-level 0.3)'", "call a predicate"),
         ("shepherd trace metta --path last/last '!(match &self (context $s $t budget $k $v) ($k $v))'", ""),
