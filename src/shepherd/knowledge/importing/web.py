@@ -190,6 +190,8 @@ def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
+        if "[" in parts.netloc:  # urlsplit itself looks into the brackets since Python 3.11
+            ipaddress.IPv6Address((parts.hostname or "").partition("%")[0])
     except ValueError:
         raise _no_address() from None
     return parts
