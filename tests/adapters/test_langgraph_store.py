@@ -269,7 +269,7 @@ def test_largest_page_is_fine(filled):
 
 
 def test_items_do_not_expire(store):
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError):  # LangGraph's own answer for stores in which nothing expires
         store.put(("a",), "key", {"n": 1}, ttl=5)
     with pytest.raises(UsageError, match="expire"):
         store.batch([PutOp(("a",), "key", {"n": 1}, ttl=5)])

@@ -78,23 +78,27 @@ def test_client_works_with_memory_over_stdin_and_stdout(database, tmp_path):
         assert memory.get_fact("editor") == "vim"
 
 
-def test_client_works_with_memory_over_http(database, tmp_path):
+@pytest.fixture
+def url(database, tmp_path) -> Iterator[str]:
+    """Where a server over HTTP answers; it ends well when it is told to."""
     arguments = [sys.executable, *command(database, "--http", "--port", "0", "--json")]
     with subprocess.Popen(
         arguments, stdout=subprocess.PIPE, env={"HOME": str(tmp_path)}, text=True
     ) as server:
         try:
             assert server.stdout is not None
-            url = json.loads(server.stdout.readline())["url"]
-
-            async def talk() -> None:
-                async with Client(url) as client:
-                    await look_around(client)
-
-            anyio.run(talk)
+            yield json.loads(server.stdout.readline())["url"]
         finally:
             server.terminate()
         assert server.wait(30) == 0
+
+
+def test_client_works_with_memory_over_http(url):
+    async def talk() -> None:
+        async with Client(url) as client:
+            await look_around(client)
+
+    anyio.run(talk)
 
 
 def test_user_cannot_be_named_by_an_argument(catalog):
@@ -329,21 +333,13 @@ def test_lines_that_are_no_messages_do_not_end_the_server(database, tmp_path):
     assert json.loads(answers[4]["result"]["content"][0]["text"]) == {"facts": {"name": "Steve"}}
 
 
-def test_page_of_another_site_is_refused_over_http(database, tmp_path):
-    arguments = [sys.executable, *command(database, "--http", "--port", "0", "--json")]
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, env={"HOME": str(tmp_path)}, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            url = json.loads(server.stdout.readline())["url"]
-            sent = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-            known = {"Accept": "application/json, text/event-stream"}
-            statuses = [
-                httpx.post(url, json=sent, headers={**known, **foreign}, trust_env=False).status_code
-                for foreign in ({"Origin": "https://evil.example"}, {"Host": "evil.example"})
-            ]
-        finally:
-            server.terminate()
+def test_page_of_another_site_is_refused_over_http(url):
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    known = {"Accept": "application/json, text/event-stream"}
+
+    statuses = [
+        httpx.post(url, json=sent, headers={**known, **foreign}, trust_env=False).status_code
+        for foreign in ({"Origin": "https://evil.example"}, {"Host": "evil.example"})
+    ]
 
     assert [status in (403, 421) for status in statuses] == [True, True]
