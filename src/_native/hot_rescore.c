@@ -162,6 +162,7 @@ static void keep(rescoring *r, uint32_t document, double bm25, double evidence)
     shp_candidate found = {evidence * recency_at(s, s->index->near[document].timestamp), bm25, document, 0};
     if (is_full && !shp_candidate_is_less(&r->best[0], &found))
         return;
+    FETCH(&s->index->documents[document]); /* whose number it gets if it stays */
     found.slot = is_full ? r->best[0].slot : (uint32_t)r->n_best;
     r->evidence[found.slot] = evidence;
     if (is_full) {
@@ -227,8 +228,6 @@ static int fill_hits(rescoring *r, shp_hot_hit *hits)
     const hot_search *s = r->search;
     if (r->n_best < r->most)
         shp_heap_order(r->best, r->n_best);
-    for (int64_t i = 0; i < r->n_best; i++)
-        FETCH(&s->index->documents[r->best[i].document]);
     shp_heap_sort(r->best, r->n_best);
     for (int64_t i = 0; i < r->n_best; i++) {
         const shp_candidate *best = &r->best[i];

@@ -322,6 +322,8 @@ shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_
 {
     *hits = NULL;
     *n_hits = 0;
+    for (size_t at = 0; at < sizeof *index; at += 64)
+        FETCH((const char *)index + at);
     if (!shp_rwlock_try_share(&index->lock))
         return SHP_HOT_STALE;
     shp_hot_status status = SHP_HOT_STALE;
