@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from shepherd.cli.garbage import Garbage
 from shepherd.config_file import load
 from shepherd.memory import Memory
 from shepherd.tui.app import ShepherdApp
@@ -96,9 +97,14 @@ def perform(home: Path) -> Callable[..., ShepherdApp]:
     """Runs the application with a model while a play presses its keys; gives it back when it has ended."""
 
     def run(
-        play: Play, model: Path | str = "", *, size: tuple[int, int] = (120, 40), **options: bool
+        play: Play,
+        model: Path | str = "",
+        *,
+        size: tuple[int, int] = (120, 40),
+        garbage: Garbage | None = None,
+        **options: bool,
     ) -> ShepherdApp:
-        app = ShepherdApp(Opening(load().config, str(model), **options))
+        app = ShepherdApp(Opening(load().config, str(model), **options), garbage)
         app.NOTIFICATION_TIMEOUT = 600  # a busy machine must not miss what is only shown for a moment
 
         async def act() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.garbage import Garbage
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -115,15 +116,16 @@ def add_conversation_options(parser: Parser) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run it; the message is read before the model is loaded, so that a mistake costs no waiting."""
-    if arguments.json:
-        from shepherd.cli.jsonlines import stdout_alone
+    with Garbage() as garbage:
+        if arguments.json:
+            from shepherd.cli.jsonlines import stdout_alone
 
-        with stdout_alone(screen):
-            return _chat(arguments, screen)
-    return _chat(arguments, screen)
+            with stdout_alone(screen):
+                return _chat(arguments, screen, garbage)
+        return _chat(arguments, screen, garbage)
 
 
-def _chat(arguments: Namespace, screen: Screen) -> int:
+def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
     config, model = who_answers(arguments)
     message = (
         None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
@@ -132,6 +134,7 @@ def _chat(arguments: Namespace, screen: Screen) -> int:
     if arguments.backend:
         from shepherd.cli.shared import take_part
 
+        garbage.keep()
         return take_part(config, message, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
     from shepherd.providers import ProviderTable
@@ -155,6 +158,7 @@ def _chat(arguments: Namespace, screen: Screen) -> int:
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")
+        garbage.keep()
         if arguments.json:
             from shepherd.cli.jsonlines import answer_lines
 

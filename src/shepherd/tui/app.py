@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -16,6 +17,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
+from shepherd.cli.garbage import Garbage
 from shepherd.cli.render import shortened
 from shepherd.cli.slash import COMMANDS
 from shepherd.tui.conversation import (
@@ -52,6 +54,8 @@ __all__ = ["ShepherdApp"]
 _WITHOUT_ARGUMENT = ("why", "stats", "clear", "undo", "save", "model", "config", "tools")
 # Columns from which the panel has room beside the conversation.
 _WIDE = 100
+# Nobody waits for the screen when nothing was typed for so long.
+_QUIET_S = 2.0
 USAGES = {name: (command.usage, command.help) for name, command in COMMANDS.items()}
 
 
@@ -84,8 +88,11 @@ class ShepherdApp(App[None]):
             super().__init__()
             self.event = event
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, garbage: Garbage | None = None) -> None:
         super().__init__()
+        self._garbage = garbage
+        self._touched_at = 0.0
+        self._is_swept = False
         self.failure: Exception | None = None
         self.standing: Standing | None = None
         self.conversation = Conversation(opening, self._tell)
@@ -114,6 +121,13 @@ class ShepherdApp(App[None]):
         self.conversation.start()
         self._prompt.focus()
         self._recollect()
+        self.set_interval(_QUIET_S, self._sweep)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Know when a key was pressed, or the mouse moved."""
+        if isinstance(event, events.InputEvent):
+            self._touched_at, self._is_swept = time.monotonic(), False
+        await super().on_event(event)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What the palette offers: the keys of this application, and the commands that need nothing more."""
@@ -291,6 +305,8 @@ class ShepherdApp(App[None]):
     def _stand(self, standing: Standing) -> None:
         self.standing = standing
         self.is_answering = False
+        if self._garbage is not None:
+            self._garbage.keep()
         self._prompt.is_private = self._past.is_private = standing.private
         self._status.show_standing(standing)
         self._side.show_standing(standing)
@@ -298,3 +314,11 @@ class ShepherdApp(App[None]):
     @work
     async def _recollect(self) -> None:
         self._prompt.remember(await asyncio.to_thread(self._past.lines))
+
+    def _sweep(self) -> None:
+        """Collect garbage once somebody has stopped to type, and reads."""
+        if self._garbage is None or self.is_answering or self._is_swept:
+            return
+        if time.monotonic() - self._touched_at > _QUIET_S:
+            self._is_swept = True
+            self._garbage.sweep()

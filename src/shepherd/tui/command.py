@@ -13,12 +13,14 @@ from shepherd.cli.chat import (
     add_model_options,
     who_answers,
 )
+from shepherd.cli.garbage import Garbage
 from shepherd.cli.parsing import Parser, add_common_options
 from shepherd.cli.progress import downloads
 from shepherd.cli.render import Screen
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
+    from shepherd.tui.app import ShepherdApp
     from shepherd.tui.conversation import Opening
 
 __all__ = ["build_parser", "execute"]
@@ -56,23 +58,29 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     """Run it until the user is done; gives the exit code."""
     if not (sys.stdin is not None and sys.stdin.isatty() and screen.err_is_terminal):
         raise UsageError("the screen needs a terminal", hint="shepherd chat answers in pipes, too")
+    with Garbage() as garbage:
+        app = _run(arguments, screen, garbage)
+    if app.failure is not None:
+        raise app.failure
+    if arguments.json:
+        screen.json([{"role": message.role, "content": message.raw} for message in app.conversation.said])
+    return app.return_code or 0
+
+
+def _run(arguments: Namespace, screen: Screen, garbage: Garbage) -> ShepherdApp:
     try:
         from shepherd.tui.app import ShepherdApp
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "textual":
             raise
         raise UsageError("the screen needs textual", hint="pip install 'shepherd-llm[tui]'") from error
-    app = ShepherdApp(_opening(arguments, screen))
+    app = ShepherdApp(_opening(arguments, screen), garbage)
     try:
         app.run()
     finally:
         app.conversation.stop()
         app.conversation.join()
-    if app.failure is not None:
-        raise app.failure
-    if arguments.json:
-        screen.json([{"role": message.role, "content": message.raw} for message in app.conversation.said])
-    return app.return_code or 0
+    return app
 
 
 def _opening(arguments: Namespace, screen: Screen) -> Opening:
