@@ -127,6 +127,8 @@ class ShepherdApp(App[None]):
         """Know when a key was pressed, or the mouse moved."""
         if isinstance(event, events.InputEvent):
             self._touched_at, self._is_swept = time.monotonic(), False
+            if isinstance(event, events.Key):
+                self._transcript.typed_at = self._touched_at
         await super().on_event(event)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

@@ -134,8 +134,13 @@ class Prompt(TextArea):
 class Hints(Static):
     """The commands that the text at the prompt may become."""
 
+    _names: tuple[str, ...] = ()
+
     def show(self, names: list[str], usages: Mapping[str, tuple[str, str]]) -> None:
-        """List them, with what they do."""
+        """List them, with what they do; nothing is drawn anew when they are the same."""
+        if tuple(names) == self._names:
+            return
+        self._names = tuple(names)
         self.display = bool(names)
         lines = []
         width = max((len(usages[name][0]) for name in names[:_MOST_HINTS]), default=0)

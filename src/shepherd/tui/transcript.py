@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+import math
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message as UiMessage
 from textual.widget import Widget
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from shepherd.cli.render import counted, printable, shortened
+from shepherd.tui.answer import Answer
 from shepherd.types import Injection, Message
 
 __all__ = ["Transcript"]
 
-# Of the time that rendering a piece took: how long the screen then does other things.
-_IDLE_SHARE, _LONGEST_PAUSE_S = 2.0, 1.0
 _BINDINGS: list[BindingType] = [
     ("up,k", "scroll_up", "Up"),
     ("down,j", "scroll_down", "Down"),
@@ -56,38 +53,6 @@ class Recollection(Static):
         self.post_message(self.Wanted())
 
 
-class Answer(Markdown):
-    """An answer, rendered while it comes.
-
-    What arrives while the last piece is being rendered waits and is rendered with the next: however long
-    a paragraph grows, most of the time is left to the keys.
-    """
-
-    def __init__(self, text: str = "") -> None:
-        # Links lead where foreign text says: they are shown, and not followed by a click.
-        super().__init__(printable(text), open_links=False)
-        self._pending = ""
-        self._rendering: asyncio.Task[None] | None = None
-
-    def write(self, text: str) -> None:
-        """More of it."""
-        self._pending += printable(text)
-        if self._rendering is None or self._rendering.done():
-            self._rendering = asyncio.create_task(self._render_pending())
-
-    async def complete(self) -> None:
-        """Wait until all that came is rendered."""
-        if self._rendering is not None:
-            await self._rendering
-
-    async def _render_pending(self) -> None:
-        while self._pending and self.is_attached:
-            text, self._pending = self._pending, ""
-            began = time.monotonic()
-            await self.append(text)
-            await asyncio.sleep(min(_IDLE_SHARE * (time.monotonic() - began), _LONGEST_PAUSE_S))
-
-
 class Transcript(VerticalScroll):
     """The conversation from its beginning; stays at its end until the user scrolls up."""
 
@@ -95,6 +60,7 @@ class Transcript(VerticalScroll):
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
+        self.typed_at = -math.inf  # when a key was last pressed, on time.monotonic's clock
         self._answer: Answer | None = None
         self._thought = ""
         self._thinking: Static | None = None
@@ -148,7 +114,7 @@ class Transcript(VerticalScroll):
         """More of the answer."""
         await self._end_thinking()
         if self._answer is None:
-            self._answer = Answer()
+            self._answer = Answer(typed_at=lambda: self.typed_at)
             await self.mount(self._answer)
         self._answer.write(text)
 
@@ -174,11 +140,6 @@ class Transcript(VerticalScroll):
             for is_result, text in lines
         ]
         await self.mount(Remark(Content("\n").join(parts), "output"))
-
-    @on(Markdown.LinkClicked)
-    def _say_where(self, event: Markdown.LinkClicked) -> None:
-        event.stop()
-        self.notify(printable(event.href), title="the link leads to", markup=False)
 
     async def _end_thinking(self) -> None:
         self._thought = ""
