@@ -6,6 +6,7 @@ Tokenizers are any functions of a text: some count less for a whole than for its
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,11 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.context.allocation import SHARED, allocate, dynamic_weights
+from shepherd.context.counting import most_tokens
 from shepherd.context.fitting import make_fitted_plan
 from shepherd.context.folding import HIGH_WATER, LOW_WATER, due_to_leave, leaving_next
 from shepherd.context.oneshot import build_one_shot
 from shepherd.context.parts import Part
-from shepherd.context.planning import Request, Sharing, make_plan
+from shepherd.context.planning import Request, Sharing, make_plan, make_roomy_plan
 from shepherd.context.rendering import render_one_shot, render_tail
 from shepherd.context.summary import Summary
 from shepherd.errors import ContextOverflowError
@@ -281,3 +283,31 @@ def test_more_entities_with_less_detail_come_before_few_with_all():
     assert len(plan.of("entities")) < len(fitted.of("entities")) == 6
     assert fitted.compression == "medium"
     assert all("email" in part.text for part in fitted.of("entities"))
+
+
+@many
+@given(seeds)
+def test_a_plan_by_bytes_chooses_what_the_measured_one_does_or_leaves_it_to_that(random):
+    request, _ = request_of(random)
+    count = COUNTS[random.choice(["quarters", "bytes", "words", "less together"])]
+    exact = replace(request, fixed=[replace(part, tokens=count(part.text) or 1) for part in request.fixed])
+    bounds = [replace(part, tokens=most_tokens(part.text)) for part in request.fixed]
+
+    roomy = make_roomy_plan(replace(request, fixed=bounds))
+    plan = make_plan(exact, count)
+
+    if roomy is not None:
+        assert [part.id for part in roomy.chosen] == [part.id for part in plan.chosen]
+        assert render_tail(roomy.chosen) == render_tail(plan.chosen)
+        assert [left.part.id for left in roomy.left_out] == [left.part.id for left in plan.left_out]
+        assert request.sharing.strategy != "fixed"
+
+
+def test_what_surely_fits_needs_no_tokens_and_what_may_not_does():
+    parts = [Part("memory", "memory", "[facts: a=b]"), Part("focus", "focus", "open")]
+    fixed = [Part("query", "query", "hello", 6)]
+
+    assert make_roomy_plan(Request(100, 10, fixed, parts)).chosen == (*parts, *fixed)
+    assert make_roomy_plan(Request(36, 10, fixed, parts)) is None
+    assert make_roomy_plan(Request(100, 10, fixed, parts, history_tokens=80)) is None
+    assert make_roomy_plan(Request(100, 10, fixed, parts, Sharing("fixed", {"memory": 100}))) is None

@@ -52,6 +52,12 @@ def test_period_is_what_was_said(text: str, first: str, last: str) -> None:
     assert mentions_time(keywords(text))
 
 
+@pytest.mark.parametrize("text", ["room 418 on floor 12", "1250 sheep", "call 5551234", "version 2100"])
+def test_a_number_that_is_no_year_says_nothing_of_when(text: str) -> None:
+    assert days(text) == []
+    assert not mentions_time(keywords(text))
+
+
 def test_month_without_a_year_is_that_of_every_late_year() -> None:
     assert days("what did we cook in May?")[:2] == [
         ("2023-05-01", "2023-05-31"),

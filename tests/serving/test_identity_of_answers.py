@@ -120,6 +120,44 @@ def test_nobody_has_nothing_in_it(server, keys, answers):
     assert [served.injected for served in answers] == [False]
 
 
+def figures_of(client):
+    text = client.get("/metrics").text
+    return {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    }
+
+
+@pytest.mark.parametrize("path", CHATS)
+def test_the_injection_is_timed_once_for_each_answer_with_memory_and_for_no_other(path, server, keys):
+    timed = ("shepherd_injection_seconds", "shepherd_injection_cpu_seconds", "shepherd_recall_seconds")
+
+    with server.client(keys["bob"]) as client:
+        before = figures_of(client)
+        for fields in ({}, {"user": "anna"}, {"memory": False}, {"user": "unknown"}):
+            client.post(path, json={**CHATS[path], **fields})
+        after = figures_of(client)
+
+    assert [after[f"{name}_count"] - before[f"{name}_count"] for name in timed] == [2, 2, 2]
+    spent = [after[f"{name}_sum"] - before[f"{name}_sum"] for name in timed]
+    assert spent[0] > spent[2] > 0
+    assert spent[1] > 0
+
+
+def test_the_log_says_what_memory_took_of_a_request_that_has_it(server, keys, caplog):
+    with caplog.at_level("INFO", logger="shepherd.serving.requests"), server.client(keys["bob"]) as client:
+        for fields in ({}, {"memory": False}):
+            client.post("/v1/messages", json={**CHATS["/v1/messages"], **fields})
+        client.get("/health")  # the lines of the others are written before that is served
+
+    logged = [record.fields for record in caplog.records if record.fields["route"] == "/v1/messages"]
+    assert [0 < fields.get("injection_cpu_ms", 0) <= fields.get("injection_ms", 0) for fields in logged] == [
+        True,
+        False,
+    ]
+    assert "injection_ms" not in logged[1]
+
+
 def test_the_figures_have_tokens_and_slots(server, keys):
     with server.client(keys["bob"]) as client:
         client.get("/v1/facts/secret")

@@ -180,6 +180,20 @@ def test_each_turn_leaves_a_trace_of_what_the_model_was_shown(new_service, memor
     assert traces.get(f"{root}/000001/history/total_tokens") == sum(history)
 
 
+def test_what_was_planned_by_its_bytes_is_counted_for_the_trace(new_service, memory, engine):
+    memory.set_fact("name", "Steve", "steve")
+    client = Client(new_service())
+
+    turn = client.ask("Who am I?")
+
+    [session] = memory.list_sessions("steve")
+    budget = f"/context/{session.id}/000000/budget"
+    traces = Traces(memory.transactions, "steve")
+    assert traces.get(f"{budget}/facts") == engine.count_tokens("\n\n[facts: name=Steve]")
+    assert traces.get(f"{budget}/query") == engine.count_tokens("Who am I?") + 8  # and its frame
+    assert turn.draft.plan.draft.plan.total_tokens > 0
+
+
 def test_nobody_has_no_plan_and_leaves_no_trace(new_service, memory):
     turn = Client(new_service(), user="unknown").ask("What is a comet made of?")
 

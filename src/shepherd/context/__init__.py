@@ -27,7 +27,7 @@ from shepherd.context.planner import NO_ROOM_FOR_MEMORY, Planner
 from shepherd.context.prompt import SystemPrompt, assemble, render_system
 from shepherd.context.retention import Retention, strip_tails, tail_tokens, tails_to_strip
 from shepherd.context.room import Room, written
-from shepherd.context.snapshot import Before, Snapshot, take_snapshot
+from shepherd.context.snapshot import Before, Snapshot, look_around, take_snapshot
 from shepherd.context.statements import is_statement, is_worth_a_memory
 from shepherd.context.summarizing import Summarizer
 from shepherd.context.summary import Summary
@@ -65,6 +65,7 @@ __all__ = [
     "hubs_of",
     "is_statement",
     "is_worth_a_memory",
+    "look_around",
     "message_of",
     "messages_of",
     "paired",

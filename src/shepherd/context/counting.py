@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["TokenCounts"]
+__all__ = ["TokenCounts", "most_tokens"]
 
 _MOST_TEXTS = 4096
 # What is longer is a message of a person, which does not come again.
 _LONGEST_CHARS = 1 << 14
+
+
+def most_tokens(text: str) -> int:
+    """At least as many tokens as a text has, by any tokenizer: none is empty, one may stand before it."""
+    return len(text.encode("utf-8", "surrogatepass")) + 1
 
 
 class TokenCounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shepherd.context.exchanges import Exchange
@@ -23,7 +23,8 @@ class Draft:
 
     `history` is what goes before the message, `steps` what came after it so far: calls of tools and their
     results, which cost `stats`. `leaving` are the exchanges that make room, `is_folded` whether a summary
-    stands for them. `is_heard`: the registry of entities has heard the message.
+    stands for them. `is_heard`: the registry of entities has heard the message. `measured` gives the plan
+    with its figures, where it has none yet.
     """
 
     message: Message
@@ -36,6 +37,7 @@ class Draft:
     is_heard: bool = False
     injection: Injection = field(default_factory=Injection)
     plan: Plan = field(default_factory=Plan)
+    measured: Callable[[], Plan] | None = None
     notes: list[Note] = field(default_factory=list)
     private: bool = False
 

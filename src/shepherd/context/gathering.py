@@ -189,7 +189,7 @@ def memory_part(injection: Injection) -> Part:
 
     The shorter forms are cut out of the whole: ` | ` stands between results and nowhere else.
     """
-    whole = injection.tail.removeprefix("\n\n")
+    whole = _lines_of(injection)
     pieces = whole.split(_BETWEEN_RESULTS)
     shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
     if injection.facts and injection.results:
@@ -201,11 +201,15 @@ def shown_injection(injection: Injection, part: Part | None) -> Injection:
     """The injection as far as it is shown: all of it, fewer memories, or nothing."""
     if part is None:
         return replace(injection, tail="", facts=(), results=())
-    whole = memory_part(injection)
-    if part.text == whole.text:
+    if part.text == _lines_of(injection):
         return injection
+    whole = memory_part(injection)
     n = len(injection.results) - 1 - whole.shorter.index(part.text)
     return replace(injection, results=injection.results[:n])
+
+
+def _lines_of(injection: Injection) -> str:
+    return injection.tail.removeprefix("\n\n")
 
 
 def chunk_part(chunk: ChunkResult) -> Part:

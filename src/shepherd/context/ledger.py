@@ -70,12 +70,13 @@ class Ledger:
         self._notes = memory.ledger
         self._user_id = user_id
 
-    def restore(self, messages: Sequence[Message]) -> Restored:
+    def restore(self, messages: Sequence[Message], hashes: Sequence[str] = ()) -> Restored:
         """`messages` with the tails that were appended to them; the newest one as it is.
 
-        The messages given are not changed. Cost: one hash over all texts, and one look into the database.
+        The messages given are not changed. `hashes` are theirs, where the caller has them. Cost: one hash
+        over all texts, and one look into the database.
         """
-        hashes = conversation_hashes(messages)
+        hashes = hashes or conversation_hashes(messages)
         asked = [key for key, message in zip(hashes, messages, strict=True) if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
         restored, n_left, session = list(messages), 0, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
@@ -16,7 +17,7 @@ from shepherd.context.gathering import Gathered, Gatherer, shown_injection
 from shepherd.context.injection import recalled
 from shepherd.context.oneshot import OneShot, build_one_shot, history_parts
 from shepherd.context.parts import Category, LeftOut, Plan, Strategy
-from shepherd.context.planning import Request, Sharing, without_one
+from shepherd.context.planning import Request, Sharing, make_roomy_plan, without_one
 from shepherd.context.rendering import render_tail
 from shepherd.context.room import Room
 from shepherd.context.snapshot import Snapshot, take_snapshot
@@ -60,31 +61,31 @@ class Planner:
         # A chat's history gives way to memory, whose lines have limits of their own.
         self._sharing = replace(sharing_of(config), first=("memory",))
 
-    def plan(self, draft: Draft, room: Room, *, turns: int, session: str, since: int) -> None:
+    def plan(
+        self, draft: Draft, room: Room, *, turns: int, session: str, since: int, measures: bool = True
+    ) -> None:
         """Decide what the model is shown with the draft's message, and write the tail behind it.
 
         `turns` were there before. What the running `session` told since `since` (unix seconds) is not
         recalled: the history holds it. Failures become notes. A turn that is private, or one without memory,
-        gets a plan without a tail.
+        gets a plan without a tail. Without `measures`, where all fits by its bytes, the plan has no figures
+        until `settle`: a tokenizer takes as long as recall does.
         """
         began = time.perf_counter()
-        gathered = self._gather(draft, session, since)
-        fixed, reserve = room.fixed_parts(draft)
-        request = Request(
-            window_tokens=room.window_tokens,
-            reserve_tokens=reserve,
-            fixed=fixed,
-            candidates=gathered.parts,
-            sharing=self._sharing,
-            history_tokens=sum(map(room.tokens_of, draft.history)),
-            shown=_shown_ids(draft.history),
-            turns=turns,
-            entities=gathered.entities,
-        )
-        measured_at = time.perf_counter()
-        plan = _trimmed(make_fitted_plan(request, room.count), request, room)
+        shown = _shown_ids(draft.history)
+        gathered = self._gather(draft, shown, session, since)
+        request_of = self._requests(draft, room, gathered, shown, turns)
+        gathered_at = time.perf_counter()
+
+        def measured() -> Plan:
+            request = request_of(False)
+            return _trimmed(make_fitted_plan(request, room.count), request, room)
+
+        plan = None if measures else make_roomy_plan(request_of(True))
+        draft.measured = None if plan is None else measured
+        plan = plan or measured()
         done = time.perf_counter()
-        timings = {"gather": (measured_at - began) * 1e6, "allocate": (done - measured_at) * 1e6}
+        timings = {"gather": (gathered_at - began) * 1e6, "allocate": (done - gathered_at) * 1e6}
         draft.plan = replace(
             plan,
             warnings=tuple(text for text, _ in gathered.notes),
@@ -137,7 +138,12 @@ class Planner:
         self._gatherer.told(draft.plan.chosen)
 
     def settle(self, draft: Draft, room: Room) -> None:
-        """Make the plan say what is shown after all: turns may have left, the tail may have been dropped."""
+        """Make the plan say what is shown after all: turns may have left, the tail may have been dropped.
+
+        What was not measured is now.
+        """
+        if draft.measured is not None:
+            draft.plan, draft.measured = _with_figures(draft.plan, draft.measured()), None
         plan, history = draft.plan, sum(map(room.tokens_of, draft.history))
         used = plan.budget | {"history": history}
         if not draft.injection:
@@ -162,10 +168,32 @@ class Planner:
         """A new snapshot says what was told meanwhile."""
         self._gatherer.forget_told()
 
-    def _gather(self, draft: Draft, session: str, since: int) -> Gathered:
+    def _requests(
+        self, draft: Draft, room: Room, gathered: Gathered, shown: Collection[str], turns: int
+    ) -> Callable[[bool], Request]:
+        """What makes the request of a plan: told True, of tokens that are at most those."""
+        history = draft.history
+
+        def request(at_most: bool) -> Request:
+            fixed, reserve = room.fixed_parts(draft, at_most=at_most)
+            tokens_of = room.most_tokens_of if at_most else room.tokens_of
+            return Request(
+                window_tokens=room.window_tokens,
+                reserve_tokens=reserve,
+                fixed=fixed,
+                candidates=gathered.parts,
+                sharing=self._sharing,
+                history_tokens=sum(map(tokens_of, history)),
+                shown=shown,
+                turns=turns,
+                entities=gathered.entities,
+            )
+
+        return request
+
+    def _gather(self, draft: Draft, shown: Collection[str], session: str, since: int) -> Gathered:
         if draft.private or not self._config.injection_enabled:
             return Gathered()
-        shown = _shown_ids(draft.history)
         draft.is_heard = self._has_dialogue
         return self._gathered(draft.message.raw, draft.snapshot, shown, session, since)
 
@@ -192,9 +220,13 @@ class Planner:
 
 def sharing_of(config: Config) -> Sharing:
     """How the settings want the window to be shared. UsageError for shares and orders that are none."""
-    strategy: Strategy = config.context_strategy
-    weights = parse_percentages(config.context_shares) if strategy == "fixed" else None
-    return Sharing(strategy, weights, parse_order(config.context_order))
+    return _sharing(config.context_strategy, config.context_shares, config.context_order)
+
+
+@lru_cache(maxsize=16)  # a server plans for one conversation after the other
+def _sharing(strategy: Strategy, shares: str, order: str) -> Sharing:
+    weights = parse_percentages(shares) if strategy == "fixed" else None
+    return Sharing(strategy, weights, parse_order(order))
 
 
 def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
@@ -218,6 +250,16 @@ def _trimmed(plan: Plan, request: Request, room: Room) -> Plan:
             break
         plan = without_one(plan) or plan
     return plan
+
+
+def _with_figures(plan: Plan, measured: Plan) -> Plan:
+    """The plan that was made by bytes, with the tokens that it turned out to have."""
+    chosen = measured.chosen
+    if [part.id for part in chosen] != [part.id for part in plan.chosen]:
+        chosen = plan.chosen  # what was shown was shown, whatever was counted since
+    return replace(
+        measured, chosen=chosen, warnings=plan.warnings, timings_us=plan.timings_us, about=plan.about
+    )
 
 
 def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:

@@ -5,16 +5,19 @@ Knows parts and a function that counts tokens; nothing of messages, stores or mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shepherd.context.allocation import ORDER, SHARED, allocate, dynamic_weights
+from shepherd.context.counting import most_tokens
 from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Reason, Share, Strategy
 from shepherd.context.rendering import opening, separated, separator
 
-__all__ = ["Request", "Sharing", "make_plan", "measured", "without_one"]
+__all__ = ["Request", "Sharing", "make_plan", "make_roomy_plan", "measured", "without_one"]
 
 Count = Callable[[str], int]
+
+_PLACES = {category: place for place, category in enumerate(CATEGORIES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,36 @@ def make_plan(request: Request, count: Count) -> Plan:
         granted["history"] = max(request.room - others, 0)
     wanted |= {c: used[c] for c in CATEGORIES if c not in SHARED}
     shares = [Share(c, wanted[c], granted.get(c, used[c]), used[c]) for c in CATEGORIES]
-    place = {category: i for i, category in enumerate(CATEGORIES)}
     return Plan(
         request.sharing.strategy,
         request.window_tokens,
         request.reserve_tokens,
         tuple(shares),
-        tuple(sorted(chosen, key=lambda part: place[part.category])),
+        _in_order(chosen),
         tuple(left_out),
+    )
+
+
+def make_roomy_plan(request: Request) -> Plan | None:
+    """What `make_plan` chooses, without figures, where all fits by its bytes; None where it must be measured.
+
+    The tokens of what is fixed, and of the history, may be more than they are.
+    """
+    if request.sharing.strategy == "fixed":  # a share is a limit there, whatever the others leave
+        return None
+    candidates, left_out = _distinct(request.candidates, request.shown)
+    if any(part.category == "history" for part in candidates):  # turns to choose from, as a one-shot has them
+        return None
+    openings = sum(most_tokens(opening(category)) for category in {part.category for part in candidates})
+    wanted = sum(most_tokens(separated(part)) for part in candidates) + openings + request.history_tokens
+    if wanted > request.room:
+        return None
+    return Plan(
+        request.sharing.strategy,
+        request.window_tokens,
+        request.reserve_tokens,
+        chosen=_in_order([*request.fixed, *sorted(candidates, key=lambda part: -part.score)]),
+        left_out=tuple(left_out),
     )
 
 
@@ -127,6 +152,10 @@ def without_one(plan: Plan) -> Plan | None:
                 shares=tuple(shares),
             )
     return None
+
+
+def _in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=lambda part: _PLACES[part.category]))
 
 
 def _granted(request: Request, wanted: Mapping[Category, int]) -> dict[Category, int]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from shepherd.context.counting import TokenCounts
+from shepherd.context.counting import TokenCounts, most_tokens
 from shepherd.context.draft import Draft
 from shepherd.context.eviction import evict, output_reserve
 from shepherd.context.exchanges import Exchange
@@ -61,10 +61,17 @@ class Room:
         """Tokens of all messages of an exchange."""
         return sum(self.tokens_of(m) for m in (exchange.user, *exchange.steps, exchange.answer))
 
-    def fixed_parts(self, draft: Draft) -> tuple[list[Part], int]:
-        """The system part and the user's text, which are shown whatever they cost; what the answer keeps."""
+    def most_tokens_of(self, message: Message) -> int:
+        """At least as many, without counting."""
+        return message.tokens or most_tokens(_told(message)) + _FRAME_TOKENS
+
+    def fixed_parts(self, draft: Draft, *, at_most: bool = False) -> tuple[list[Part], int]:
+        """The system part and the user's text, which are shown whatever they cost; what the answer keeps.
+
+        `at_most`: the user's text, which is new, is not counted, and may have fewer tokens than it says.
+        """
         system = self._count(draft.snapshot.system.text) + (self.count(self._tools) if self._tools else 0)
-        query = self._count(draft.message.raw)
+        query = most_tokens(draft.message.raw) + _FRAME_TOKENS if at_most else self._count(draft.message.raw)
         parts = [
             Part("system", "system", draft.snapshot.system.text, system),
             Part("query", "query", draft.message.raw, query),
@@ -98,7 +105,7 @@ class Room:
             return evict(messages, counts, window_tokens=self.window_tokens, max_tokens=self.max_tokens)
 
         # No token is empty: most turns need no counting.
-        at_most = [m.tokens or len(_told(m).encode("utf-8", "replace")) + _FRAME_TOKENS for m in messages]
+        at_most = [self.most_tokens_of(message) for message in messages]
         at_most[0] += len(self._tools)
         if not prompt_tokens and not leaving(at_most):
             return []

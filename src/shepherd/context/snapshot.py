@@ -14,7 +14,7 @@ from shepherd.context.prompt import ONE_SHOT_EXPLANATION, SystemPrompt, render_s
 from shepherd.context.summary import NO_SUMMARY, Summary
 from shepherd.knowledge import Hub, Knowledge, background_block, role_of
 
-__all__ = ["Before", "Snapshot", "changed_since", "take_snapshot"]
+__all__ = ["Before", "Snapshot", "changed_since", "look_around", "take_snapshot"]
 
 # Of the window, for P0 to P2, where no other budget is set: 500 tokens of 4,096.
 _SYSTEM_SHARE = 8
@@ -62,8 +62,7 @@ def take_snapshot(
     personality and the explanation of the tail never. Raises StoreError when the knowledge cannot be read.
     """
     if before is None:
-        blocks = memory and not one_shot and _shows_blocks(config, knowledge)
-        before = Before(tuple(_hubs(config, knowledge)) if memory else (), blocks)
+        before = look_around(config, knowledge if memory else None, memory=memory and not one_shot)
     blocks = before.blocks and memory
     who = "" if instructions else personality(config.personality)
     about = ONE_SHOT_EXPLANATION if one_shot else ""
@@ -87,6 +86,14 @@ def take_snapshot(
     wishes = preferences_block(wanted, lambda text: count(f"{above}\n\n{text}") <= budget)
     system = render("\n\n".join(filter(None, (wishes, background))), summary.text)
     return Snapshot(system, who, wishes, background, hubs, summary, blocks)
+
+
+def look_around(config: Config, knowledge: Knowledge | None, *, memory: bool) -> Before:
+    """What of the knowledge a system part that is made now would have. Raises StoreError.
+
+    `memory`: whether tails are to be explained.
+    """
+    return Before(tuple(_hubs(config, knowledge)), memory and _shows_blocks(config, knowledge))
 
 
 def changed_since(snapshot: Snapshot, hubs: Sequence[Hub], told: Sequence[Hub]) -> list[Hub]:

@@ -34,6 +34,8 @@ _LONGEST_NAME = 6
 _UNREAD = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\b(?:https?://|www\.)\S+|\S+@\S+\.\w+|(?:^|(?<=\s))[@#/]\w\S*", re.DOTALL
 )
+# One of these is in whatever that finds.
+_UNREAD_SIGNS = re.compile(r"[`@#/]|www\.")
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019&][^\W_]+)*")
 _SENTENCE_END = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
 _POSSESSIVE = re.compile(r"['\u2019][sS]?$")
@@ -56,6 +58,8 @@ _SELF_INTRODUCTION = re.compile(
     r"(?:\bI['\u2019]?\s*a?m|\bmy\s+(?:full\s+|first\s+|last\s+)?name\s+is|\bmy\s+name['\u2019]s|\bcall\s+me)\s+$",
     re.IGNORECASE,
 )
+# What such a word may be is not said by its capital.
+_REFERRING = frozenset(("the", *POSSESSIVES, *PRONOUNS, *ROLES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +110,31 @@ class _Reading:
 
 def find_spots(text: str, names: NameIndex, known: NameIndex) -> list[Spot]:
     """All of a text, in order."""
-    readable = _UNREAD.sub(lambda match: " " * len(match[0]), text[:_MOST_CHARS])
+    readable = text[:_MOST_CHARS]
+    if _UNREAD_SIGNS.search(readable):
+        readable = _UNREAD.sub(lambda match: " " * len(match[0]), readable)
     words = _split(readable)
     shouts = sum(word.text.isupper() and len(word.text) > 1 for word in words) * 2 > len(words)
     reading = _Reading(readable, words, [word.folded for word in words], names, known, shouts)
     spots = []
     at = 0
     while at < len(words):
-        spot, length = _at(reading, at)
+        spot, length = _at(reading, at) if _may_refer(reading, words[at]) else (None, 1)
         if spot is not None:
             spots.append(spot)
         at += max(length, 1)
     return spots
+
+
+def _may_refer(reading: _Reading, word: _Word) -> bool:
+    """Whether something may begin at a word; most words of a message are spared the rest."""
+    folded = word.folded
+    return (
+        word.text[:1].isupper()
+        or folded in _REFERRING
+        or reading.names.begins_with(folded)
+        or reading.known.begins_with(folded)
+    )
 
 
 def _split(text: str) -> list[_Word]:
@@ -128,17 +145,19 @@ def _split(text: str) -> list[_Word]:
         before = words[-1].folded if words else ""
         # "Dr. Weber", "J. Smith": no end of a sentence.
         is_first = not words or (
-            _SENTENCE_END.search(gap) is not None
+            gap != " "
+            and _SENTENCE_END.search(gap) is not None
             and not (gap.startswith(".") and (before in HONORIFICS or len(before) == 1))
         )
         sentence += bool(words) and is_first
         word = match[0]
-        possessive = _POSSESSIVE.search(word)
+        possessive = None if word.isalnum() else _POSSESSIVE.search(word)
         if possessive is not None:
             word = word[: possessive.start()]
         end = match.end()
-        follows = text[end : end + 2]
-        is_possessive = possessive is not None or (word.endswith("s") and follows[:1] in ("'", "\u2019"))
+        is_possessive = possessive is not None or (
+            word.endswith("s") and text[end : end + 1] in ("'", "\u2019")
+        )
         words.append(
             _Word(
                 word,

@@ -71,6 +71,10 @@ class NameIndex:
                 else:
                     self._entries.pop(first, None)
 
+    def begins_with(self, word: str) -> bool:
+        """Whether some name does."""
+        return word in self._entries
+
     def longest(self, words: Sequence[str], start: int) -> tuple[int, list[Entry]]:
         """How many words from `start` on are a name, and whose it may be, the surest first."""
         best: list[Entry] = []

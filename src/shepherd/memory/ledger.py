@@ -20,9 +20,10 @@ __all__ = ["LedgerNotes", "clear", "find", "put"]
 MOST_NOTES = 4096
 # A note that was used counts as used for so long: reading does not write each time.
 _TOUCHED_EVERY_MS = 6 * 3600 * 1000
-# Of hashes in one statement; shorter lists are filled up, so that there is one statement to prepare.
-_AT_ONCE = 60  # a statement has 64 parameters at most
-_IN = "(" + ", ".join("?" * _AT_ONCE) + ")"
+# Of hashes in one statement; lists are filled up to one of these lengths, so that few are to be prepared. A
+# conversation's first request asks for one hash: with 60 places that took 45 us, not 15.
+_AT_ONCE = (1, 8, 60)  # a statement has 64 parameters at most
+_IN = {n: "(" + ", ".join("?" * n) + ")" for n in _AT_ONCE}
 
 
 class LedgerNotes:
@@ -59,7 +60,8 @@ def find(connection: Connection, user_id: str, hashes: Sequence[str]) -> dict[st
     for some in _chunks(hashes):
         found.update(
             connection.execute(
-                f"SELECT hash, note FROM ledger WHERE user_id = ? AND hash IN {_IN}", (user_id, *some)
+                f"SELECT hash, note FROM ledger WHERE user_id = ? AND hash IN {_IN[len(some)]}",
+                (user_id, *some),
             )
         )
     return found
@@ -77,10 +79,12 @@ def put(
 ) -> None:
     """Writes, removes and touches; then the least recently used beyond `most` go."""
     for some in _chunks(removed):
-        connection.execute(f"DELETE FROM ledger WHERE user_id = ? AND hash IN {_IN}", (user_id, *some))
+        connection.execute(
+            f"DELETE FROM ledger WHERE user_id = ? AND hash IN {_IN[len(some)]}", (user_id, *some)
+        )
     for some in _chunks(used):
         connection.execute(
-            f"UPDATE ledger SET used_at = ? WHERE user_id = ? AND used_at < ? AND hash IN {_IN}",
+            f"UPDATE ledger SET used_at = ? WHERE user_id = ? AND used_at < ? AND hash IN {_IN[len(some)]}",
             (now_ms, user_id, now_ms - _TOUCHED_EVERY_MS, *some),
         )
     for key, note in notes.items():
@@ -102,6 +106,8 @@ def clear(connection: Connection, user_id: str) -> int:
 
 
 def _chunks(hashes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for start in range(0, len(hashes), _AT_ONCE):
-        some = tuple(hashes[start : start + _AT_ONCE])
-        yield some + some[-1:] * (_AT_ONCE - len(some))
+    most = _AT_ONCE[-1]
+    for start in range(0, len(hashes), most):
+        some = tuple(hashes[start : start + most])
+        places = next(n for n in _AT_ONCE if n >= len(some))
+        yield some + some[-1:] * (places - len(some))

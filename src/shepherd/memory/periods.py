@@ -52,7 +52,10 @@ _SIGNS = frozenset(keywords(" ".join([*_MONTHS, *_SHORT, *_LENGTHS, "today yeste
 
 def mentions_time(words: Collection[str]) -> bool:
     """Whether named_periods may find something in a message of these keywords: half a microsecond."""
-    return not _SIGNS.isdisjoint(words) or any(word.isdigit() for word in words)
+    # Of numbers alone only a year says when; a day has its month beside it, and "ago" stands for itself.
+    return not _SIGNS.isdisjoint(words) or any(
+        len(word) == 4 and word.isdigit() and word[:2] in ("19", "20") for word in words
+    )
 
 
 def named_periods(text: str, now: float, zone: tzinfo | None = None) -> list[tuple[int, int]]:

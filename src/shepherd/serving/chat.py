@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -44,7 +45,8 @@ class Chat:
             begin = state.conversations.begin
             # A thread costs more than the beginning, and more still while others compute.
             is_quick = state.conversations.begins_at_once(request)
-            turn = begin(request) if is_quick else await blocking(lambda: begin(request))
+            asked_at = time.perf_counter()
+            turn = begin(request) if is_quick else await blocking(lambda: begin(request, asked_at=asked_at))
             chat = cls(state, route, turn)
         except Exception as error:
             state.served(Served(route, None, error=problem_of(error).code))
@@ -130,7 +132,10 @@ class Chat:
         finally:
             self._state.under_way.discard(self.cancel)
         code = problem_of(error).code if isinstance(error, Exception) else ""
-        self._state.served(Served(self._route, self._stats, bool(self._turn.injection), code))
+        draft = self._turn.draft
+        self._state.served(
+            Served(self._route, self._stats, bool(draft.injection), code, draft.injection_time)
+        )
 
 
 class Collected:

@@ -7,6 +7,7 @@ Everything here blocks, and may be called from any thread.
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.planned import Plans
 from shepherd.serving.prompting import Draft
+from shepherd.serving.timing import Stopwatch
 from shepherd.serving.turn import Turn
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.types import Message, Sampling, Tool
@@ -73,17 +75,19 @@ class Conversations:
             _KEPT_ANSWERS, most_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
         )
 
-    def begin(self, request: ChatRequest) -> Turn:
-        """Start an answer.
+    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> Turn:
+        """Start an answer. `asked_at`: when it was asked for (perf_counter), if a thread had to come first.
 
         Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
         UsageError for what the model cannot do, Denied for what this user or this server cannot have.
         """
+        waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
         if toolbox is not None:
             request = replace(request, tools=(*request.tools, *toolbox.tools))
         model = self.models.take({*_set_in(self.config), *request.sampling}, uses_memory=request.uses_memory)
         try:
+            watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
             restored = self._restored(request, hashes)
             count = self._counted if isinstance(model, Engine) else model.count_tokens
@@ -98,6 +102,8 @@ class Conversations:
             draft.strip()
             self._plan(request, draft, restored, hashes)
             draft.make_room()
+            if draft.plan is not None:
+                draft.injection_time = watch.read()
             reply = self._generate(request, model, draft)
         except BaseException:
             self.models.give_back(model)
@@ -174,7 +180,7 @@ class Conversations:
         """The conversation with the tails that it had, and our answers as they were sampled."""
         restored = Restored(list(request.messages), 0, frozenset())
         if self._keeper is not None and request.remembers:
-            restored = self._keeper.restore(request.messages, request.user_id)
+            restored = self._keeper.restore(request.messages, request.user_id, hashes)
         for i, message in enumerate(restored.messages):
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
                 restored.messages[i] = replace(message, token_ids=tuple(kept[0]), thought=kept[1])

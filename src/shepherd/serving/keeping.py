@@ -40,9 +40,9 @@ class Keeper:
         self._worker = worker
         self._told: Recent[tuple[str, str], tuple[float, str]] = Recent(_RETRIES_KNOWN)
 
-    def restore(self, messages: tuple[Message, ...], user_id: str) -> Restored:
-        """The conversation as the model saw it last time."""
-        return Ledger(self._memory, user_id).restore(messages)
+    def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
+        """The conversation, whose hashes these are, as the model saw it last time."""
+        return Ledger(self._memory, user_id).restore(messages, hashes)
 
     def keep(
         self,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.errors import ShepherdError
 from shepherd.serving.requests import App, Receive, RequestRecord, Scope, Send, current, record_of
+from shepherd.serving.timing import InjectionTime
 
 if TYPE_CHECKING:
     from shepherd.serving.metrics import Metrics
@@ -120,8 +121,13 @@ def _fields(record: RequestRecord, route: str) -> dict[str, Any]:
         "first_ms": round(record.first_ms, 1),
         **({} if record.is_complete else {"ended": "early"}),
         **({"tokens": record.tokens} if record.tokens else {}),
+        **(_injection(record.injection) if record.injection is not None else {}),
         **({"key": record.key.id} if record.key is not None else {}),
     }
+
+
+def _injection(spent: InjectionTime) -> dict[str, float]:
+    return {"injection_ms": round(spent.wall_s * 1e3, 3), "injection_cpu_ms": round(spent.cpu_s * 1e3, 3)}
 
 
 def _error_in_words(error: BaseException | None) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from prometheus_client.registry import Collector
 from shepherd.errors import StoreError
 from shepherd.serving.requests import RequestRecord, current
 from shepherd.serving.state import Gated, Served, ServerState
+from shepherd.serving.timing import InjectionTime
 
 __all__ = ["Metrics", "router"]
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_MEMORY_SECONDS = (1e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 7.5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 0.1, 1.0)
 
 router = APIRouter()
 
@@ -64,8 +66,20 @@ class Metrics:
         )
         self._recall = Histogram(
             "shepherd_recall_seconds",
-            "Time that recall took of an answer",
-            buckets=(1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0),
+            "Time that recall took of an answer with memory",
+            buckets=_MEMORY_SECONDS,
+            registry=self.registry,
+        )
+        self._injection = Histogram(
+            "shepherd_injection_seconds",
+            "Time until the model had a request with memory: old tails, recall, plan, waits",
+            buckets=_MEMORY_SECONDS,
+            registry=self.registry,
+        )
+        self._injection_cpu = Histogram(
+            "shepherd_injection_cpu_seconds",
+            "Of that, what a processor computed",
+            buckets=_MEMORY_SECONDS,
             registry=self.registry,
         )
         self.registry.register(_StateCollector(state))
@@ -97,7 +111,16 @@ class Metrics:
             self._tokens.labels(kind).inc(n)
             if record is not None:
                 record.tokens[kind] = record.tokens.get(kind, 0) + n
-        self._recall.observe(stats.recall_ms / 1000)
+        if stats.recall_ms:
+            self._recall.observe(stats.recall_ms / 1000)
+        if event.injection_time is not None:
+            self._observe_injection(event.injection_time, record)
+
+    def _observe_injection(self, spent: InjectionTime, record: RequestRecord | None) -> None:
+        self._injection.observe(spent.wall_s)
+        self._injection_cpu.observe(spent.cpu_s)
+        if record is not None:
+            record.injection = spent
 
 
 class _StateCollector(Collector):

@@ -20,6 +20,7 @@ from shepherd.context import (
     Said,
     Snapshot,
     hubs_of,
+    look_around,
     take_snapshot,
 )
 from shepherd.context.dialogue import Dialogue, KnownNames, Listened
@@ -42,6 +43,12 @@ Count = Callable[[str], int]
 # Conversations whose entities are known from the turn before, and users whose names are.
 _LISTENED = 1024
 _USERS = 4096
+# System parts that are kept as they were rendered.
+_SNAPSHOTS, _SNAPSHOTS_BYTES = 256, 4 << 20
+# Of an entry, beside its texts.
+_SNAPSHOT_BYTES = 1024
+# The client's own instructions, what of the knowledge is in it, whether tails are explained, the window.
+_System = tuple[str, Before, bool, int]
 # Messages that are heard again where that is lost: what was named longer ago is in focus no more.
 _HEARD_AGAIN = 24
 
@@ -85,6 +92,10 @@ class Plans:
         self._names: Recent[str, KnownNames] = Recent(_USERS)
         self._listened: Recent[tuple[str, str], Listened] = Recent(_LISTENED)
         self._has_documents: Recent[str, bool] = Recent(_USERS)
+        # Few are different: most clients say the same of themselves, or nothing, with every request.
+        self._snapshots: Recent[_System, Snapshot] = Recent(
+            _SNAPSHOTS, most_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
+        )
 
     def is_quick(self, user_id: str) -> bool:
         """Whether a plan for this user takes well below a millisecond: there are no documents to search."""
@@ -97,28 +108,34 @@ class Plans:
 
         `instructions`: what the client says for itself, "" for what is set.
         """
-        knowledge = self._knowledge(request)
-        before = None
-        if restored.said:
-            first = restored.said[min(restored.said)]
-            before = Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
-
-        def take(knowledge: Knowledge | None) -> Snapshot:
-            return take_snapshot(
+        explains, before = self._explains(request), self._before(request, restored)
+        key = instructions, before, explains, model.window_tokens
+        known = self._snapshots.get(key)
+        if known is None:
+            known = take_snapshot(
                 self._config,
-                memory=self._explains(request),
-                knowledge=knowledge,
+                memory=explains,
+                knowledge=None,
                 window_tokens=model.window_tokens,
                 count=count,
                 instructions=instructions,
                 before=before,
             )
+            self._snapshots.put(key, known)
+        return known
 
+    def _before(self, request: ChatRequest, restored: Restored) -> Before:
+        """What of the knowledge the system part has: what it had, or that of now where there was none."""
+        if restored.said:
+            first = restored.said[min(restored.said)]
+            return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
+        explains = self._explains(request)
+        knowledge = self._knowledge(request) if explains else None
         try:
-            return take(knowledge)
+            return look_around(self._config, knowledge, memory=explains)
         except ShepherdError as error:
             _log.warning("background failed: %s", error)
-            return take(None)
+            return look_around(self._config, None, memory=explains)
 
     def plan(
         self,
@@ -144,7 +161,7 @@ class Plans:
         # What left the window is no longer in front of the model, and may be recalled.
         since = restored.messages[restored.n_left].created_at if restored.n_left else 0
         turns = sum(message.role == "user" for message in history)
-        planner.plan(draft, room, turns=turns, session=restored.session, since=since)
+        planner.plan(draft, room, turns=turns, session=restored.session, since=since, measures=False)
         for note, _ in draft.take_notes():
             _log.warning("%s", note)
         if not draft.private:
@@ -198,3 +215,7 @@ class Plans:
             elif message.role == "assistant":
                 dialogue.answered(message.raw)
         return dialogue
+
+
+def _bytes_of_snapshot(key: _System, snapshot: Snapshot) -> int:
+    return _SNAPSHOT_BYTES + 4 * (len(key[0]) + 2 * len(snapshot.system.text))

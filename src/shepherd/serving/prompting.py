@@ -11,6 +11,7 @@ from shepherd.config import Config
 from shepherd.context import Restored, Retention, Snapshot, evict, strip_tails, tails_to_strip
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.planned import Planned
+from shepherd.serving.timing import InjectionTime
 from shepherd.types import Injection, Message
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Draft:
 
     `messages` are the client's, with tails; `kept` are the indices of those that the model will see, behind
     the `snapshot`, which stands for all that came before the first message of a person. `count` gives the
-    tokens of a text, `plan` is why the newest message has its tail. `steps` follow it: calls of tools that
-    the client knows nothing of, and their results.
+    tokens of a text, `plan` is why the newest message has its tail, `injection_time` what that took. `steps`
+    follow it: calls of tools that the client knows nothing of, and their results.
     """
 
     messages: list[Message]
@@ -42,6 +43,7 @@ class Draft:
     retention: Retention
     count: Callable[[str], int]
     plan: Planned | None = None
+    injection_time: InjectionTime | None = None
     stripped: set[int] = field(default_factory=set)
     steps: list[Message] = field(default_factory=list)
 

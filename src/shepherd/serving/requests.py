@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from shepherd.memory import ApiKey
 from shepherd.serving.errors import Problem, body_of
+from shepherd.serving.timing import InjectionTime
 
 __all__ = ["App", "Receive", "RequestRecord", "Scope", "Send", "current", "header", "record_of", "refuse"]
 
@@ -40,6 +41,7 @@ class RequestRecord:
     is_complete: bool = False
     # What the answers made for this request cost.
     tokens: dict[str, int] = field(default_factory=dict)
+    injection: InjectionTime | None = None
 
     @property
     def ms(self) -> float:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.serving.conversation import Conversations
     from shepherd.serving.embedding_api import Embeddings
+    from shepherd.serving.timing import InjectionTime
     from shepherd.types import TurnStats
 
 __all__ = ["Gated", "Served", "ServerState"]
@@ -32,12 +33,16 @@ class Gated(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One answer, when it has ended; for counting. `error` is the code of what it failed with, or ""."""
+    """One answer, when it has ended; for counting. `error` is the code of what it failed with, or "".
+
+    `injection_time`: what memory took before the model had the request, None for one without memory.
+    """
 
     route: str
     stats: TurnStats | None
     injected: bool = False
     error: str = ""
+    injection_time: InjectionTime | None = None
 
 
 @dataclass(slots=True)
