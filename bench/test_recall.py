@@ -8,7 +8,8 @@ rank differently (ours by age and conversation too).
 
     python -m pytest bench/test_recall.py --benchmark-only -s
 
-SHEPHERD_BENCH_MEMORIES=1000000 before it asks a million; that takes a quarter of an hour and 6 GB.
+SHEPHERD_BENCH_MEMORIES=1000000 before it asks a million; that takes a quarter of an hour and 6 GB. With fewer
+than 100,000 it only prints: where there is little to rank, the peer is as fast.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ N_MEMORIES = int(os.environ.get("SHEPHERD_BENCH_MEMORIES", "100_000"))
 ROUNDS = 4
 TURN = 50  # questions in a row to one side: warm, as while one talks to it
 BATCH = 10_000  # memories per transaction, as an import writes them
+FEWEST_JUDGED = 100_000
 # At most this share of the peer's time, by number of users.
 BARS = {1: 1 / 10, 1000: 1 / 8}
 
@@ -245,7 +247,7 @@ def test_recall_is_a_fraction_of_stdlib_sqlite(
         print(_line(side, flat[side], [statistics.median(one) for one in rounds]))
         print(f"  {'':<16} stored {N_MEMORIES / about[side]['store_s']:,.0f} memories a second")
     print(f"  ratio 1/{1 / ratio:.1f} (at most 1/{1 / BARS[n_users]:.0f})")
-    assert ratio <= BARS[n_users]
+    assert ratio <= BARS[n_users] or N_MEMORIES < FEWEST_JUDGED
 
 
 # ---- threads

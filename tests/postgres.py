@@ -47,7 +47,7 @@ class NoServerError(Exception):
 
 
 class Server:
-    """One server with one database, stopped and removed by `close`."""
+    """One server with one database, stopped and removed by `close`. `programs` is its folder of programs."""
 
     def __init__(self) -> None:
         # /tmp: the path of a socket has at most 107 bytes.
@@ -56,7 +56,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._as_user = _unprivileged()
-            self._programs = self._reachable(_programs())
+            self.programs = self._reachable(_programs())
             self._initialise()
             self.start()
         except (ImportError, OSError, subprocess.SubprocessError) as error:
@@ -96,7 +96,7 @@ class Server:
         options = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options],
+                [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -156,7 +156,7 @@ class Server:
         if self._as_user:
             os.chown(data, self._as_user["user"], self._as_user["group"])
             os.chown(self.folder, self._as_user["user"], self._as_user["group"])
-        command = [self._programs / "initdb", "-D", data, "-U", "postgres", "--encoding=UTF8", "--locale=C"]
+        command = [self.programs / "initdb", "-D", data, "-U", "postgres", "--encoding=UTF8", "--locale=C"]
         done = subprocess.run(
             [*command, "--auth=trust", "--no-sync", "--no-instructions"],
             capture_output=True,

@@ -45,7 +45,8 @@ def is_needed(path: str) -> bool:
 def pack(source: Path, wheels: list[Path], out: Path) -> int:
     """Write the kit; how many files of the source it has."""
     n = 0
-    with tarfile.open(source) as archive, tarfile.open(out, "w:xz") as kit:
+    # Wheels are compressed already: preset 6 would save one MB of 67, and take 41 s instead of 9.
+    with tarfile.open(source) as archive, tarfile.open(out, "w:xz", preset=0) as kit:
         for member in archive:
             path = str(PurePosixPath(*PurePosixPath(member.name).parts[1:]))
             if not member.isfile() or not is_needed(path):

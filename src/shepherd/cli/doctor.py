@@ -25,13 +25,15 @@ from shepherd.cli.render import Screen, counted, size
 from shepherd.config import Config
 from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["CUDA_BUILD", "build_parser", "execute"]
 
 # SQLite below this can corrupt a WAL database when two connections write and checkpoint at the same instant.
 _SQLITE_SOUND = (3, 51, 3)
 
-_CUDA_BUILD = (
-    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --no-binary llama-cpp-python --force-reinstall llama-cpp-python'
+# Not from pip's cache: that has what was compiled before, without CUDA.
+CUDA_BUILD = (
+    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-deps --no-cache-dir'
+    ' --no-binary llama-cpp-python "llama-cpp-python>=0.3.36,<0.4"'
 )
 
 
@@ -209,7 +211,7 @@ def _device(config: Config) -> Finding:
             "device",
             "note",
             f"{cpu}; the NVIDIA GPU is not used: this llama-cpp-python was built without CUDA",
-            _CUDA_BUILD,
+            CUDA_BUILD,
         )
     return Finding("device", "ok", f"{cpu}; no GPU was found")
 

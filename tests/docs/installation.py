@@ -1,0 +1,118 @@
+"""The documents whose commands install or compile, followed whole, as somebody new does; a step of .ci/run.
+
+    tools/test -s tests/docs/installation.py         five minutes on two cores; not among those of tools/test
+
+In a copy of the repository, with a home of its own and an environment that has the wheel of `tools/wheel` and
+nothing else. Downloads come from the index, or from pip's cache; llama.cpp is compiled if it never was here.
+Each line is printed with its seconds; what a machine would have to have for the rest is told at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shepherd.inference.models import resolve
+from tests.docs.commands import DOCUMENTS, ROOT, commands_of, inline_extras
+from tests.docs.reader import Reader
+from tests.docs.tables import INSTALLING, LACKING, WITHOUT_A_WHEEL, steps_of
+from tests.hub import LoopbackHub
+
+_LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "build", "dist", "wheelhouse", "__pycache__", ".*_cache", ".hypothesis", ".benchmarks"
+)
+_WHEEL = "tools/wheel"
+_done: set[str] = set()  # what was installed is not installed again, whichever document says so, too
+_OWN = dict(os.environ)  # as it was before the tests got a cache of their own
+_FOLLOWED = sorted(
+    (document for document in DOCUMENTS if any(one.text in INSTALLING for one in commands_of(document))),
+    # README comes first: its `tools/run` finds no environment yet. The others find what it has left.
+    key=lambda path: (path.name != "README.md", path),
+)
+# The peers of the benches are no part of the product, and DuckDB alone has 60 MB.
+_EXTRAS = sorted(set().union(*map(inline_extras, DOCUMENTS)) - {"bench"})
+
+
+@pytest.fixture(scope="module")
+def new_reader(
+    tmp_path_factory: pytest.TempPathFactory, files: Path, hub: LoopbackHub
+) -> Iterator[Callable[[], Reader]]:
+    """Somebody with a home of his own, in the one copy of the repository and with the one environment."""
+    folder = tmp_path_factory.mktemp("checkout")
+    checkout, environment = folder / "shepherd", folder / "environment"
+    shutil.copytree(ROOT, checkout, ignore=_LEFT_OUT)
+    shutil.copy(resolve(""), checkout / "your-model.gguf")
+    venv.create(environment, with_pip=True, symlinks=True)
+    given = {
+        **_settings_of_pip(),
+        "HF_ENDPOINT": hub.endpoint,
+        "EDITOR": "sed -i $a#edited",  # by the stream editor: a comment at the end
+    }
+    readers: list[Reader] = []
+
+    def new() -> Reader:
+        home = tmp_path_factory.mktemp("reader")
+        readers.append(Reader(home, files, environment / "bin", given, checkout=checkout))
+        return readers[-1]
+
+    first = new()
+    print()
+    _follow(first, _WHEEL)
+    # By its name, which says for which systems it is: nothing of this name is looked for in the index.
+    _follow(first, f"pip install {next(checkout.glob('wheelhouse/*.whl'))}")
+    yield new
+    for one in readers:
+        one.close()
+
+
+def _settings_of_pip() -> dict[str, str]:
+    # Of the real home: what was downloaded and compiled once, and the index of the machine's owner.
+    caching = {"PIP_NO_CACHE_DIR": ""}  # or llama.cpp would be compiled for each environment
+    command = [sys.executable, "-m", "pip", "cache", "dir"]
+    cache = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=_OWN | caching
+    ).stdout.strip()
+    places = (Path.home() / name for name in (".config/pip/pip.conf", ".pip/pip.conf"))
+    own = [str(place) for place in places if place.exists()]
+    named = os.environ.get("PIP_CONFIG_FILE", *own[:1])
+    return {**caching, "PIP_CACHE_DIR": cache, **({"PIP_CONFIG_FILE": named} if named else {})}
+
+
+def _follow(reader: Reader, line: str) -> None:
+    begun = time.monotonic()
+    reader.follow(line)
+    print(f"{time.monotonic() - begun:6.1f} s  {line}", flush=True)
+    if line in INSTALLING:
+        _done.add(line)
+
+
+@pytest.mark.parametrize("document", _FOLLOWED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_document_is_followed_from_top_to_bottom_with_all_that_it_installs(document, new_reader, addressed):
+    reader = new_reader()
+    print()
+    for line in steps_of(commands_of(document), installing=True):
+        if line not in _done:
+            _follow(reader, addressed(line))
+    reader.close()
+
+
+@pytest.mark.parametrize("extra", _EXTRAS)
+def test_extra_that_the_text_names_can_be_installed(extra, new_reader):
+    print()
+    _follow(new_reader(), f"pip install 'shepherd-llm[{extra}]'")
+
+
+def test_what_this_machine_cannot_do_is_told():
+    print()
+    for command, what in LACKING.items():
+        print(f"  needs {what}:  {command}")
+    for command in WITHOUT_A_WHEEL:
+        print(f"  no wheel for this Python, not run:  {command}")

@@ -1,0 +1,213 @@
+"""Somebody who follows a document, line by line, and what the lines name: files, models, a hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pexpect
+
+from shepherd.inference.models import resolve
+from tests import models
+from tests.docs.commands import ROOT
+from tests.hub import LoopbackHub
+from tests.knowledge import documents
+from tests.memory.test_importers import ENTITIES, LLM_NEW, MEM0, TALK, database
+
+__all__ = ["Reader", "publish", "write_files"]
+
+# What stands at the prompt until one leaves it.
+_TALK = re.compile(
+    r"(\w+=(\$\(.*\)|\S+) )?"
+    r"(shepherd( --continue| -p claude| tui| --backend cli --api-base \S+)?|tools/run( -m \S+)?)"
+)
+# What is done where the repository is.
+_IN_THE_CHECKOUT = re.compile(
+    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|python -m (pytest|cibuildwheel))"
+)
+_CTRL_Q = "\x11"
+_SLOWEST_S = 900  # llama.cpp is compiled, on a machine that never did so
+
+
+def write_files(folder: Path) -> None:
+    """What the documents' commands read, under the names that they have there."""
+    models.scripted(folder / "tiny.gguf", ["Noted:", " thank", " you."])
+    models.bert(folder / "model.gguf")
+    with zipfile.ZipFile(folder / "chatgpt.zip", "w") as archive:
+        archive.writestr("conversations.json", json.dumps([TALK]))
+    for name in ("mem0.json", "out.json"):
+        (folder / name).write_text(json.dumps({"results": MEM0}))
+    (folder / "memory.jsonl").write_text("\n".join(map(json.dumps, ENTITIES)))
+    database(folder / "logs.db", LLM_NEW)
+    documents.ra_h(folder / "rah.db")
+    (folder / "report.pdf").write_bytes(documents.pdf([["The lease ends in May.", "Pets are allowed."]]))
+    (folder / "notes").mkdir()
+    (folder / "notes" / "lease.md").write_text("# Lease\n\nThe lease of the house allows pets.\n")
+    turns = [
+        {"id": str(number), "session": 1, "time": 100, "speaker": "Anna", "text": text}
+        for number, text in enumerate(("Do you have a dog?", "Rex is his name.", "It rains."))
+    ]
+    asked = {"question": "Which dog has Anna?", "evidence": ["1"], "category": "pets"}
+    corpora = [{"id": name, "now": 10_000, "turns": turns, "questions": [asked]} for name in ("a", "b")]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpora)))
+    (folder / "mine.jsonl").write_text(
+        json.dumps({"question": "What does John speak?", "evidence": [1099511627777]})
+    )
+
+
+def publish(hub: LoopbackHub, files: Path) -> None:
+    """The models that the documents name: a tiny one, and ours, which remembers, as the large one."""
+    hub.add("user/repo", "repo-Q4_K_M.gguf", (files / "tiny.gguf").read_bytes())
+    hub.add("Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", resolve("").read_bytes())
+
+
+class Reader:
+    """Somebody who follows one document: a home, a folder, the shell's variables, the server begun last.
+
+    `binaries` has the environment's programs; `checkout` is where the repository is.
+    """
+
+    def __init__(
+        self, folder: Path, files: Path, binaries: Path, given: dict[str, str], *, checkout: Path = ROOT
+    ) -> None:
+        self.folder = folder / "work"
+        self.checkout = checkout
+        home = folder / "home"
+        shutil.copytree(files, self.folder)
+        shutil.copytree(files / "notes", home / "notes")
+        (home / "models").mkdir()
+        (home / "models" / "nomic-embed-text-v1.5.Q8_0.gguf").symlink_to(files / "model.gguf")
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SHEPHERD_", "XDG_", "HF_"))
+        }
+        self.environment = {
+            **kept,
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(home),
+            "HF_HOME": str(home / "hf"),
+            "TERM": "xterm",
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "SHEPHERD_USER_ID": "steve",
+            "SHEPHERD_MODEL_TRIAL": "false",
+            "SHEPHERD_SERVER_PORT": "0",
+            **given,
+        }
+        self.url = ""
+        self._server: subprocess.Popen[str] | None = None
+
+    def follow(self, line: str) -> None:
+        """Do what the line says; AssertionError when it fails."""
+        line = line.replace("--port 8080", "--port 0")
+        if name_and_value := re.fullmatch(r"export (\w+)=(.*)", line):
+            name, value = name_and_value.groups()
+            self.environment[name] = re.sub(r"\$(\w+)", lambda one: self.environment[one[1]], value)
+        elif line.startswith("shepherd serve"):
+            self._serve(line)
+        elif _TALK.fullmatch(line):
+            self._talk(line.replace("http://127.0.0.1:8000", self.url))
+        elif line == "createuser --pwprompt shepherd":
+            self._choose_password(line)
+        else:
+            self._run(line)
+
+    def close(self) -> None:
+        """Ends the server; its log has no complaint."""
+        if self._server is None:
+            return
+        self._server.send_signal(signal.SIGTERM)
+        _, log = self._server.communicate(timeout=60)
+        assert self._server.returncode == 0, log
+        self._server = None
+
+    def _run(self, line: str) -> None:
+        said = '{"prompt": "Hello"}\n' if line == "shepherd --json" else ""
+        done = subprocess.run(
+            ["bash", "-c", line],
+            input=said,
+            cwd=self._place(line),
+            env=self.environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_SLOWEST_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+
+    def _talk(self, line: str) -> None:
+        child = self._spawn(line)
+        try:
+            if line.endswith(" tui"):
+                child.expect("memory on")
+                child.send(_CTRL_Q)
+            else:
+                if line == "tools/run":  # shows how it remembers, first
+                    child.expect("Your own conversation", timeout=_SLOWEST_S)
+                child.expect("(?s)Ctrl-D (quits|leaves).*> ")
+                if line.startswith("tools/run"):
+                    self._remember(child, told=line == "tools/run")
+                child.send("/quit\r")
+            child.expect(pexpect.EOF)
+        finally:
+            child.close(force=True)
+        assert child.exitstatus == 0, line
+
+    def _remember(self, child: pexpect.spawn, *, told: bool) -> None:
+        # What was told once is known to every later process, whatever model it answers with.
+        if told:
+            child.send("My name is Anna.\r")
+            child.expect("Anna.*Anna.*> ")
+        child.send("What is my name?\r")
+        child.expect("my name\\?.*Anna.*> ")
+
+    def _choose_password(self, line: str) -> None:
+        child = self._spawn(line)
+        try:
+            for question in ("Enter password", "Enter it again"):
+                child.expect(question)
+                child.sendline(self.environment["PGPASSWORD"])
+            child.expect(pexpect.EOF)
+        finally:
+            child.close(force=True)
+        assert child.exitstatus == 0, line
+
+    def _spawn(self, line: str) -> pexpect.spawn:
+        return pexpect.spawn(
+            "bash",
+            ["-c", line],
+            cwd=self._place(line),
+            env=self.environment,
+            dimensions=(30, 100),
+            timeout=60,
+            encoding="utf-8",
+        )
+
+    def _place(self, line: str) -> Path:
+        return self.checkout if _IN_THE_CHECKOUT.match(line) else self.folder
+
+    def _serve(self, line: str) -> None:
+        self.close()
+        self._server = subprocess.Popen(
+            ["bash", "-c", f"exec {line} --json"],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        assert self._server.stdout is not None
+        first = self._server.stdout.readline()
+        assert first, self._server.communicate()[1]
+        self.url = json.loads(first)["url"]
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self.url}/health", timeout=60) as answer:
+            assert answer.status == 200

@@ -1,0 +1,196 @@
+"""What is run for each command of the documents: the command itself, unless a table here says else.
+
+test_commands.py runs what needs no installing, installation.py the rest, in an environment made for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from shepherd.cli.doctor import CUDA_BUILD
+from tests.docs.commands import Command
+
+__all__ = ["INSTALLING", "INSTEAD", "LACKING", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
+
+# .ci/run runs these for what they are.
+THE_GATE = frozenset(["tools/test", "./tools/test"])
+
+_CUDA_RUN = 'CMAKE_ARGS="-DGGML_CUDA=on" tools/run -m model.gguf'
+_CUDA_KIT = "tools/gpu/run gpu-kit.tar.xz"
+_WHEELS = "python -m cibuildwheel"
+_BENCHES = "python -m pytest bench --benchmark-only -s"
+# Command: what a machine would have to have for all of it. What is run here is in the tables below.
+LACKING = {
+    _CUDA_RUN: "CUDA; run as far as llama.cpp's build looks for it",
+    CUDA_BUILD: "CUDA; run as far as llama.cpp's build looks for it",
+    _CUDA_KIT: "CUDA; run as far as llama.cpp's build looks for it",
+    _WHEELS: "containers, macOS and Windows; it reads its settings and names what it would build",
+    _BENCHES: "ten minutes and nothing else to do, for figures; all are collected, one runs in small",
+}
+
+
+def _until_cuda(line: str) -> str:
+    # With the compiler named, each machine stops at the same place; the message alone can say it.
+    return f"CUDACXX=nowhere {line} 2>&1 | grep CUDA"
+
+
+# Command: what installation.py runs for it. It makes an environment, installs, or compiles.
+INSTALLING = {
+    **{
+        command: (command,)
+        for command in (
+            "tools/run",
+            "tools/run -m your-model.gguf",
+            "tools/run -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",
+            "tools/wheel",
+            "$EDITOR src/_native/text.pyx",
+            "./tools/test tests/native/test_text.py -k stop_words",
+            # What follows them in their documents needs what they bring.
+            "pip install 'shepherd-llm[tui]'",
+            "pip install 'shepherd-llm[anthropic]'",
+            "pip install 'shepherd-llm[server]'",
+            "pip install 'shepherd-llm[server,mcp]'",
+            "pip install 'shepherd-llm[metta]'",
+        )
+    },
+    "pip install 'shepherd-llm[langgraph,langchain]'": (
+        "pip install 'shepherd-llm[langgraph,langchain]'",
+        "python -c 'import shepherd.adapters.langgraph, shepherd.adapters.langchain'",
+    ),
+    "pip install 'shepherd-llm[postgres]'": (
+        "pip install 'shepherd-llm[postgres]'",
+        "PSYCOPG_IMPL=c python -c 'import psycopg'",
+    ),
+    "pip install 'psycopg[binary]'": (
+        "pip install 'psycopg[binary]'",
+        "PSYCOPG_IMPL=binary python -c 'import psycopg'",
+    ),
+    "python tools/gpu/pack.py gpu-kit.tar.xz --wheels 3.12": (
+        # The other machine, here, is this one.
+        f"python tools/gpu/pack.py gpu-kit.tar.xz --wheels {sys.version_info[0]}.{sys.version_info[1]}",
+    ),
+    _CUDA_RUN: (_until_cuda(_CUDA_RUN),),
+    CUDA_BUILD: (_until_cuda(CUDA_BUILD),),
+    _CUDA_KIT: (_until_cuda(_CUDA_KIT),),
+    _WHEELS: (
+        "pip install cibuildwheel",
+        *(
+            f"python -m cibuildwheel --print-build-identifiers --platform {system} | grep cp314-{name}"
+            for system, name in (("linux", "manylinux"), ("macos", "macosx"), ("windows", "win"))
+        ),
+    ),
+}
+# Where there is no wheel of hyperon for this Python or system; tests/metta say so, too.
+_METTA = ("shepherd trace metta", "pip install 'shepherd-llm[metta]'")
+WITHOUT_A_WHEEL = () if find_spec("hyperon") else _METTA
+
+_CLAUDE = "shepherd provider add claude anthropic --model claude-sonnet-4-5"
+_IMPORTED = ("shepherd memory import memory.jsonl",)
+_TOLD = ("shepherd memory add Which? Rex", "shepherd facts set name Steve")
+_TALK = (
+    r"""printf '{"prompt": "My dog is called Rex."}\n%.0s' 1 2 3 4 | shepherd --json --max-tokens 8""",
+    r"""printf '{"prompt": "What is my dog called?"}\n' | shepherd --json --continue --max-tokens 8""",
+)
+# Document: what has been done before it begins.
+PREPARED = {
+    # The tests' own server: its clients, its socket, its superuser.
+    "docs/postgresql.md": (
+        "export PATH={programs}:$PATH",
+        "export LD_LIBRARY_PATH={programs}/../lib",
+        "export PGHOST={pghost}",
+        "export PGUSER=postgres",
+        "export PGPASSWORD=s3cret",
+    ),
+    "docs/memory.md": ("cp memory.jsonl FILE",),
+    "docs/migration.md": _TOLD,
+    "docs/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
+    "docs/trace.md": _TALK,
+}
+_MANY_MEMORIES = (
+    *_TOLD,
+    "shepherd memory list",
+    "shepherd memory show 1099511627777",
+    "shepherd memory edit 1099511627777 --answer Bella",
+    "shepherd memory pin 1099511627777",
+    "shepherd memory export out-again.jsonl",
+    "shepherd memory stats",
+    "shepherd memory jobs",
+    "shepherd memory check",
+    "shepherd memory backup copy.db",
+    "shepherd memory audit",
+    "shepherd memory claim",
+    "shepherd memory forget 1099511627777",
+)
+_WITH_KEY = (
+    "SHEPHERD_API_KEY=$(shepherd apikey create --owner steve)"
+    " shepherd --backend cli --api-base http://127.0.0.1:8000"
+)
+# Command: what is run in its place, where it shows several at once, names something of the reader's, or takes
+# minutes. `{postgres}`, `{pghost}` and `{upstream}` are the tests' servers.
+INSTEAD = {
+    "shepherd memory list | show | edit | pin | forget | export | stats | jobs | check | backup | audit"
+    " | claim": _MANY_MEMORIES,
+    "shepherd knowledge list | show | edit | forget | unlink | hubs | dimensions": (
+        "shepherd knowledge list",
+        "shepherd knowledge show 1",
+        "shepherd knowledge edit 1 --title Leases",
+        "shepherd knowledge unlink 1",
+        "shepherd knowledge hubs",
+        "shepherd knowledge dimensions",
+        "shepherd knowledge forget 3",
+    ),
+    "shepherd completion bash | zsh | fish": tuple(
+        f"shepherd completion {shell}" for shell in ("bash", "zsh", "fish")
+    ),
+    "shepherd bench": ("shepherd bench --memories 300",),
+    "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 300 --users 1",),
+    "shepherd demo": ("shepherd demo --fast",),
+    _CLAUDE: (_CLAUDE, "shepherd provider set claude base_url {upstream}"),
+    'shepherd context build "What do we know about the hills?" --max-tokens 2000 | other-program': (
+        'shepherd context build "What do we know about the hills?" --max-tokens 2000 | cat',
+    ),
+    "shepherd apikey revoke 3f9c01ab": (
+        'shepherd apikey revoke $(shepherd apikey list --json | grep -o \'"id": *"[0-9a-f]*"\' | head -1'
+        " | cut -d'\"' -f4)",
+    ),
+    "shepherd knowledge import ~/notes report.pdf https://example.com/article": (
+        "shepherd knowledge import ~/notes report.pdf",
+    ),
+    "shepherd knowledge focus 4523 4520": ("shepherd knowledge focus 1 2",),
+    "shepherd memory export FILE": ("shepherd memory export exported.jsonl",),
+    "shepherd memory backup FILE": ("shepherd memory backup backup.db",),
+    "shepherd model rm hf:user/repo:Q4_K_M": ("shepherd model rm --yes hf:user/repo:Q4_K_M",),
+    "shepherd eval export.jsonl --questions mine.jsonl": (
+        *_IMPORTED,
+        "shepherd memory export export.jsonl",
+        "shepherd eval export.jsonl --questions mine.jsonl",
+    ),
+    'shepherd config set memory_database "postgresql://localhost/shepherd"': (
+        "shepherd config set memory_database '{postgres}'",
+    ),
+    "shepherd config set memory_database 'postgresql://shepherd@server/memory?schema=shepherd'": (
+        "shepherd config set memory_database 'postgresql://shepherd@/memory?host={pghost}&schema=shepherd'",
+        "shepherd memory add 'What is my dog called?' Rex",
+    ),
+    # In access.md there are keys by then, and the server wants one.
+    "shepherd --backend cli --api-base http://127.0.0.1:8000": (_WITH_KEY,),
+    "SHEPHERD_API_KEY=shepherd_… shepherd --backend cli --api-base https://my.server": (_WITH_KEY,),
+    _BENCHES: (f"{_BENCHES} -p no:cacheprovider --collect-only",),
+    "python -m pytest bench/test_recall.py --benchmark-only -s": (
+        "SHEPHERD_BENCH_MEMORIES=2000"
+        " python -m pytest bench/test_recall.py --benchmark-only -s -p no:cacheprovider",
+    ),
+    "export ANTHROPIC_API_KEY=…": ("export ANTHROPIC_API_KEY=sk-ant-1234567890",),
+}
+
+
+def steps_of(commands: list[Command], *, installing: bool) -> list[str]:
+    """The lines to run for a document's commands, of which there is one: those that install, too, or not."""
+    lines = [*PREPARED.get(commands[0].document, ())]
+    for command in commands:
+        if command.text in INSTALLING:
+            lines += INSTALLING[command.text] if installing else ()
+        elif command.text not in THE_GATE:
+            lines += INSTEAD.get(command.text, (command.text,))
+    return [line for line in lines if not line.startswith(WITHOUT_A_WHEEL)]
