@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from textual import events
 
 from shepherd.tui.prompt import Prompt
 
@@ -101,6 +102,19 @@ def test_lines_begin_by_ctrl_j_alt_enter_and_a_backslash(perform, scripted_model
     app = perform(play, scripted_model)
 
     assert app.conversation.said[0].raw == "one\ntwo\nthree\nfour"
+
+
+def test_keys_that_come_at_once_are_worked_on_in_their_order(perform, scripted_model):
+    async def play(stage):
+        await stage.ready()
+
+        for key in ("a", "b", "backspace", "c", "left", "d", "home", "e"):
+            stage.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await stage.until(lambda: "e" in stage.app.screen.query_one(Prompt).text, "the last key")
+
+        assert stage.app.screen.query_one(Prompt).text == "eadc"
+
+    perform(play, scripted_model)
 
 
 def test_lines_come_back_and_private_ones_only_while_it_runs(perform, scripted_model):

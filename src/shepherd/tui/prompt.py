@@ -91,6 +91,14 @@ class Prompt(TextArea):
             event.stop()
             event.prevent_default()
             self._enter()
+        elif event.key in self._bindings.key_to_bindings:
+            # At once: a binding is otherwise looked for in one ancestor after the other, each of which has a
+            # queue, and the letter that was typed after a backspace is there before it is.
+            event.stop()
+            event.prevent_default()
+            for binding in self._bindings.get_bindings_for_key(event.key):
+                if await self.app.run_action(binding.action, self):
+                    break
         else:
             await super()._on_key(event)
 
