@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["WebServer", "bound", "run"]
 
 _BACKLOG = 2048
+# Longer than clients keep a connection that is not used, which for most in Python is five seconds: who closes
+# first must be the one who would send the next request on it.
+_IDLE_S = 30
 # For answers that were cut, to be kept and to tell their clients.
 _CUT_S = 10.0
 # Objects that are made before the collector looks for cycles among them. 64 answers under way are 20,000 and
@@ -74,6 +77,7 @@ def run(
         server_header=False,
         date_header=False,
         backlog=_BACKLOG,
+        timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=max(1, round(shutdown_s + _CUT_S)),
     )
     server = WebServer(config, ready=ready, ending=ending, overdue=overdue, shutdown_s=shutdown_s)
