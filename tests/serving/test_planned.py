@@ -12,6 +12,7 @@ from shepherd.providers import ProviderSettings
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.conversation import Conversations
 from shepherd.serving.models import Models
+from shepherd.serving.planned import Plans
 from shepherd.trace import Traces
 from shepherd.types import Message
 
@@ -192,6 +193,19 @@ def test_what_was_planned_by_its_bytes_is_counted_for_the_trace(new_service, mem
     assert traces.get(f"{budget}/facts") == engine.count_tokens("\n\n[facts: name=Steve]")
     assert traces.get(f"{budget}/query") == engine.count_tokens("Who am I?") + 8  # and its frame
     assert turn.draft.plan.draft.plan.total_tokens > 0
+
+
+def test_a_plan_is_as_quick_as_the_users_last_one_was(new_service, memory):
+    planned = Client(new_service()).ask("Who am I?").draft.plan
+    plans = Plans(memory, Config(), tells_private=True)
+
+    told = [plans.is_quick("steve")]
+    for cpu_s in (0.0005, 0.5, 0.0005):
+        plans.took("steve", planned, cpu_s)
+        told.append(plans.is_quick("steve"))
+
+    assert told == [False, True, False, True]
+    assert not plans.is_quick("anna")
 
 
 def test_nobody_has_no_plan_and_leaves_no_trace(new_service, memory):

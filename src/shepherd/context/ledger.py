@@ -51,7 +51,8 @@ class Said:
 class Restored:
     """A bare conversation as the model saw it: all messages, with the tails they had.
 
-    Those before index `n_left` had left the window, but for system messages. `known`: hashes that have notes.
+    Those before index `n_left` had left the window, but for system messages. `known`: hashes of earlier
+    messages that have notes.
     `session`: where its earlier messages are stored, "" for a conversation that is new. `said` has one for
     each earlier message of the user that has a note, in order.
     """
@@ -77,7 +78,9 @@ class Ledger:
         over all texts, and one look into the database.
         """
         hashes = hashes or conversation_hashes(messages)
-        asked = [key for key, message in zip(hashes, messages, strict=True) if message.role == "user"]
+        # What the newest one has was made in vain: it is answered anew.
+        earlier = zip(hashes[:-1], messages[:-1], strict=True)
+        asked = [key for key, message in earlier if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
         restored, n_left, session = list(messages), 0, ""
         said: dict[int, Said] = {}
@@ -119,12 +122,14 @@ class Ledger:
             parts = message.injected.parts if tail and message.injected is not None else ()
             if note := _Note(tail, is_first, session, message.created_at, parts, told).written():
                 written[hashes[i]] = note
-            elif hashes[i] in restored.known:
+            elif i == len(messages) - 1 or hashes[i] in restored.known:
                 removed.append(hashes[i])
         if written or removed:
             self._put(written, removed, restored.known)
 
     def _find(self, hashes: Sequence[str]) -> dict[str, str]:
+        if not hashes:
+            return {}
         try:
             return self._notes.find(hashes, self._user_id)
         except ShepherdError as error:

@@ -267,7 +267,8 @@ def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:
     memory = next(iter(plan.of("memory")), None)
     kept = shown_injection(injection, memory)
     others: tuple[Category, ...] = ("entities", "knowledge", "focus")
-    draft.injection = replace(kept, tail=tail, parts=tuple(part.id for part in plan.of(*others)))
+    parts = tuple(part.id for part in plan.of(*others))
+    draft.injection = kept if tail == kept.tail and not parts else replace(kept, tail=tail, parts=parts)
     if injection and memory is None:
         draft.notes.append(NO_ROOM_FOR_MEMORY)
     if tail:

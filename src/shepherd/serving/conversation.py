@@ -104,6 +104,7 @@ class Conversations:
             draft.make_room()
             if draft.plan is not None:
                 draft.injection_time = watch.read()
+                self._plans.took(request.user_id, draft.plan, draft.injection_time.cpu_s)
             reply = self._generate(request, model, draft)
         except BaseException:
             self.models.give_back(model)

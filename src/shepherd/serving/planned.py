@@ -43,6 +43,8 @@ Count = Callable[[str], int]
 # Conversations whose entities are known from the turn before, and users whose names are.
 _LISTENED = 1024
 _USERS = 4096
+# What an event loop may be held up for; a thread costs its callers more where many ask at once.
+_MOMENT_S = 0.002
 # System parts that are kept as they were rendered.
 _SNAPSHOTS, _SNAPSHOTS_BYTES = 256, 4 << 20
 # Of an entry, beside its texts.
@@ -91,15 +93,23 @@ class Plans:
         self._tells_private = tells_private
         self._names: Recent[str, KnownNames] = Recent(_USERS)
         self._listened: Recent[tuple[str, str], Listened] = Recent(_LISTENED)
-        self._has_documents: Recent[str, bool] = Recent(_USERS)
+        # Seconds that a processor computed for each user's last plan. Not those on the clock: beside 64
+        # others a quick one looks slow, would go to a thread, and wait for that.
+        self._cost_s: Recent[str, float] = Recent(_USERS)
         # Few are different: most clients say the same of themselves, or nothing, with every request.
         self._snapshots: Recent[_System, Snapshot] = Recent(
             _SNAPSHOTS, most_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
         )
 
     def is_quick(self, user_id: str) -> bool:
-        """Whether a plan for this user takes well below a millisecond: there are no documents to search."""
-        return self._has_documents.get(user_id) is False
+        """Whether a plan for this user is made in a moment, documents and all, as the last one was."""
+        cost_s = self._cost_s.get(user_id)
+        return cost_s is not None and cost_s < _MOMENT_S
+
+    def took(self, user_id: str, planned: Planned, cpu_s: float) -> None:
+        """What a processor computed for a plan of this user's."""
+        if not planned.draft.private:  # nothing was looked for
+            self._cost_s.put(user_id, cpu_s)
 
     def snapshot(
         self, request: ChatRequest, restored: Restored, instructions: str, model: ChatModel, count: Count
@@ -164,8 +174,6 @@ class Plans:
         planner.plan(draft, room, turns=turns, session=restored.session, since=since, measures=False)
         for note, _ in draft.take_notes():
             _log.warning("%s", note)
-        if not draft.private:
-            self._has_documents.put(user, "chunks_retrieved" in draft.plan.about)
         if told:
             hubs = tuple(hub for part in draft.plan.chosen for hub in hubs_of(part))
             said = Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
