@@ -160,6 +160,23 @@ class Message:
         if not self.sent:
             self.sent = self.raw
 
+    def copy(self) -> Message:
+        """Another one that may be changed: a request copies each message of its conversation."""
+        # dataclasses.replace takes four times as long, 3 us.
+        return Message(
+            self.role,
+            self.raw,
+            self.sent,
+            self.injected,
+            self.token_ids,
+            self.tokens,
+            self.id,
+            self.created_at,
+            self.tool_calls,
+            self.tool_call_id,
+            self.thought,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

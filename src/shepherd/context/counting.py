@@ -17,7 +17,7 @@ _LONGEST_CHARS = 1 << 14
 
 def most_tokens(text: str) -> int:
     """At least as many tokens as a text has, by any tokenizer: none is empty, one may stand before it."""
-    return len(text.encode("utf-8", "surrogatepass")) + 1
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) + 1
 
 
 class TokenCounts:

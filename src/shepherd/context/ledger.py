@@ -17,7 +17,8 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shepherd.errors import ShepherdError
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 # User messages that are looked up, from the end: more do not fit any window.
 _LOOKED_UP = 2048
 _DIGEST_BYTES = 16
+# Notes that are kept as they were read, some 1 KB each: a conversation has its own with every request.
+_READ = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Ledger:
         said: dict[int, Said] = {}
         for i, message in enumerate(messages[:-1]):
             if text := notes.get(hashes[i]):
-                note = _Note.read(text)
+                note = _note(text)
                 restored[i] = _with_tail(message, note)
                 n_left = i if note.is_first else n_left
                 session = note.session or session
@@ -203,14 +206,19 @@ class _Note:
         )
 
 
+@lru_cache(maxsize=_READ)
+def _note(text: str) -> _Note:
+    return _Note.read(text)
+
+
 def _tail(message: Message) -> str:
     return message.sent[len(message.raw) :] if message.sent.startswith(message.raw) else ""
 
 
 def _with_tail(message: Message, note: _Note) -> Message:
-    return replace(
-        message,
-        sent=message.raw + note.tail,
-        injected=Injection(note.tail, parts=note.parts) if note.parts else message.injected,
-        created_at=message.created_at or note.at,
-    )
+    restored = message.copy()
+    restored.sent = message.raw + note.tail
+    if note.parts:
+        restored.injected = Injection(note.tail, parts=note.parts)
+    restored.created_at = message.created_at or note.at
+    return restored

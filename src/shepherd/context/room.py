@@ -130,5 +130,7 @@ def written(tools: Sequence[Tool]) -> str:
 
 def _told(message: Message) -> str:
     """All that a message says to the model, about as it is written there."""
+    if not (message.tool_calls or message.thought):
+        return message.sent
     calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
     return f"{message.sent}{calls}{message.thought}"

@@ -184,7 +184,8 @@ class Conversations:
             restored = self._keeper.restore(request.messages, request.user_id, hashes)
         for i, message in enumerate(restored.messages):
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
-                restored.messages[i] = replace(message, token_ids=tuple(kept[0]), thought=kept[1])
+                answer = restored.messages[i] = message.copy()
+                answer.token_ids, answer.thought = tuple(kept[0]), kept[1]
         return restored
 
     def _toolbox(self, request: ChatRequest) -> Toolbox | None:

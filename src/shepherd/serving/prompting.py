@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
@@ -63,7 +63,8 @@ class Draft:
         `snapshot` makes the system part of the client's own instructions.
         """
         messages = list(restored.messages)
-        messages[-1] = replace(messages[-1], created_at=int(time.time()))
+        messages[-1] = messages[-1].copy()
+        messages[-1].created_at = int(time.time())
         first = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
         instructions = "\n\n".join(message.raw for message in messages[:first])
         kept = range(first, len(messages))
@@ -133,9 +134,11 @@ class Draft:
         `prompt_tokens`: what the engine found, where our counts were less.
         """
         before = len(self.kept), len(self.stripped)
-        if self.retention != "keep" and self._leaving(prompt_tokens):
+        leaving = self._leaving(prompt_tokens)
+        if leaving and self.retention != "keep":
             self.strip("strip")
-        gone = {self.kept[place - 1] for place in self._leaving(prompt_tokens)}  # the first is the system's
+            leaving = self._leaving(prompt_tokens)
+        gone = {self.kept[place - 1] for place in leaving}  # the first is the system's
         self.kept = [i for i in self.kept if i not in gone]
         return before != (len(self.kept), len(self.stripped))
 
@@ -169,4 +172,4 @@ class Draft:
 
 
 def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
