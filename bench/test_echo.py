@@ -4,8 +4,8 @@
 each timed from writing it to the terminal until the program has drawn it; then an answer of 3,000 words in
 paragraphs, whose reader notes when something new comes. On the whole screen also keys while an answer of
 paragraphs, lists, code and tables comes at 100 words a second, with the CPU time of the program for a word
-and a key. First alone, then beside a server in another process with eight clients, whose answers do not end. All
-models are tiny: it is the programs that are measured, not a matrix product.
+and a key. First alone, then beside a server in another process with eight clients, whose answers do not end.
+All models are tiny: it is the programs that are measured, not a matrix product.
 
     python -m pytest bench/test_echo.py --benchmark-only -s
 """
@@ -171,7 +171,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _gaps_ms(child: Any) -> list[float]:
-    """Between two moments at which something new came, after the first, until the speed is told at the end."""
+    """Between two moments at which something new came, after the first, until the speed is told."""
     child.send("hello\r")
     child.expect("word1")
     moments, shown = [time.perf_counter()], ""

@@ -174,3 +174,36 @@ def test_a_link_is_told_and_not_followed():
         assert [notice.message for notice in page._notifications] == ["https://example.org/it's"]
 
     played(play)
+
+
+def test_another_theme_is_seen_in_what_was_said_before():
+    def colours(page, y):
+        return {(segment.text.strip(), str(segment.style)) for segment in page.answer.render_line(y)}
+
+    async def play(page, pilot):
+        await page.transcript.write("plain **bold** `code`\n\n```python\nx = 1\n```")
+        await page.transcript.end_answer()
+        await pilot.pause()
+        before = [colours(page, y) for y in range(5)]
+
+        page.theme = "textual-light"
+        await pilot.pause()
+        await pilot.pause()
+
+        after = [colours(page, y) for y in range(5)]
+        assert not before[0] & after[0]
+        assert not before[3] & after[3]
+        assert {text for text, _ in before[3]} == {text for text, _ in after[3]}
+
+    played(play)
+
+
+def test_an_answer_that_breaks_off_shows_what_there_was():
+    async def play(page, pilot):
+        await page.transcript.write("words and a list:\n\n- one\n-")
+        await page.transcript.remark("it broke", "error")
+        await pilot.pause()
+
+        assert page.text().split() == ["words", "and", "a", "list:", "•", "one", "•", "it", "broke"]
+
+    played(play)
