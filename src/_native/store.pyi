@@ -17,6 +17,7 @@ class SQLiteError(Exception):
 
 @final
 class Connection:
+    keeps_gil: bool
     @property
     def path(self) -> str: ...
     @property

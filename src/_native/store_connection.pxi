@@ -1,5 +1,15 @@
 # Part of store.pyx: connections, as others see them.
 
+cdef int _first_rows(sqlite3_stmt* statement, int n_parameters, const shp_cell* cells, shp_rows* rows) noexcept nogil:
+    """The first batch of a statement's rows; after the last one it is reset, for one crossing less."""
+    cdef int code = shp_rows_bind(statement, n_parameters, cells)
+    if code == SQLITE_OK:
+        code = shp_rows_fill(rows, statement, BATCH_CELLS, BATCH_BYTES)
+    if code == SQLITE_DONE:
+        sqlite3_reset(statement)
+    return code
+
+
 @cython.final
 cdef class Connection(_Together):
     """A connection to one database file (":memory:" for none).
@@ -73,13 +83,12 @@ cdef class Connection(_Together):
         memset(&self.spares[0], 0, sizeof(shp_rows))
         statement.is_running = True
         try:
-            with nogil:
-                code = shp_rows_bind(statement.handle, statement.n_parameters, cells)
-                if code == SQLITE_OK:
-                    code = shp_rows_fill(&rows, statement.handle, BATCH_CELLS, BATCH_BYTES)
-                if code == SQLITE_DONE:     # here, for one crossing less
-                    sqlite3_reset(statement.handle)
-                    is_reset = True
+            if self.keeps_gil:
+                code = _first_rows(statement.handle, statement.n_parameters, cells, &rows)
+            else:
+                with nogil:
+                    code = _first_rows(statement.handle, statement.n_parameters, cells, &rows)
+            is_reset = code == SQLITE_DONE
             while code == SQLITE_ROW:
                 _append_tuples(result, &rows)
                 with nogil:

@@ -5,6 +5,10 @@ cdef class _Together(_Statements):
 
     cdef list deferred            # (SQL, parameters) that run before the next statement
     cdef Py_ssize_t n_deferred_cells   # parameters of these
+    # While set, `execute` and `execute_together` keep the GIL: for a few rows by an index, which take microseconds.
+    # Who lets it go beside threads that compute waits until they give it back, and one that has it and no processor
+    # gives it back late.
+    cdef public bint keeps_gil
     cdef shp_rows[MAX_TOGETHER] spares   # buffers of the last results, used again by the next
 
     def __cinit__(self):
@@ -102,8 +106,11 @@ cdef class _Together(_Statements):
                 runs[i].rows = self.spares[i - first]
                 memset(&self.spares[i - first], 0, sizeof(shp_rows))
         try:
-            with nogil:
+            if self.keeps_gil and first == 0:
                 code = shp_rows_run_together(runs, n)
+            else:
+                with nogil:
+                    code = shp_rows_run_together(runs, n)
             if code != SQLITE_DONE:
                 raise _error(self.db, code, with_values)
             for i in range(first, n):

@@ -118,3 +118,20 @@ def test_reading_begins_and_ends(connection: Connection) -> None:
     assert not connection.in_transaction
     with pytest.raises(SQLiteError):
         connection.end_reading()
+
+
+def test_rows_and_errors_are_the_same_while_the_gil_is_kept(connection: Connection) -> None:
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000) SELECT i FROM n"
+    statements = [(many, ()), ("SELECT ?, ?", ("a", None))]
+    expected = connection.execute_together(statements)
+
+    connection.keeps_gil = True
+
+    assert connection.execute_together(statements) == expected
+    assert connection.execute(many) == expected[0]  # more than a batch
+    with pytest.raises(SQLiteError):
+        connection.execute("SELECT abs(?)", (-(1 << 63),))
+    with pytest.raises(SQLiteError):
+        connection.execute_together([("SELECT abs(?)", (-(1 << 63),))])
+    assert connection.execute("SELECT 1") == [(1,)]
+    assert connection.keeps_gil

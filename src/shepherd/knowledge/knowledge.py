@@ -143,7 +143,7 @@ class Knowledge:
             )
             return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
-        return self._read(look, None)
+        return None if self.user_id in ANONYMOUS_USERS else self._transactions.look(look)
 
     def update_node(self, node_id: int, *, append_notes: str = "", **values: Any) -> bool:
         """Gives a node new values of its fields; whether there was such a one.

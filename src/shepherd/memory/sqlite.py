@@ -109,7 +109,7 @@ class SQLiteStore(MemoryStore):
         periods: Periods = (),
     ) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Facts in key order and the best memories that are not of `except_session`, both of one moment."""
-        with self._database.read() as connection:
+        with self._database.look() as connection:
             tenant = self._tenants.get(user_id) or tenants.find(connection, user_id)
             rows, versions = connection.execute_together(
                 [(facts.ROWS_OF_USER, (user_id,)), (MEMORIES.version, (tenant,))]
@@ -220,6 +220,11 @@ class SQLiteStore(MemoryStore):
 
     def _read(self, work: Callable[[Connection], _Result]) -> _Result:
         with self._database.read() as connection:
+            return work(connection)
+
+    def look(self, work: Callable[[Connection], _Result]) -> _Result:
+        """As `read`, for a few rows by an index: it lets no other thread in."""
+        with self._database.look() as connection:
             return work(connection)
 
     def _write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:

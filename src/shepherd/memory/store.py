@@ -344,7 +344,7 @@ class MemoryStore(ABC):
 
     def find_notes(self, user_id: str, hashes: Sequence[str]) -> dict[str, str]:
         """The notes under these hashes."""
-        return self._read(lambda connection: ledger.find(connection, user_id, hashes))
+        return self.look(lambda connection: ledger.find(connection, user_id, hashes))
 
     def put_notes(
         self, user_id: str, notes: Mapping[str, str], removed: Sequence[str], used: Sequence[str], now_ms: int
@@ -473,6 +473,10 @@ class MemoryStore(ABC):
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """What `work` returns; everything in it sees the same moment. May run it again."""
+        return self._read(work)
+
+    def look(self, work: Callable[[Connection], _Result]) -> _Result:
+        """As `read`, for a few rows by an index."""
         return self._read(work)
 
     def write(self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0) -> _Result:
