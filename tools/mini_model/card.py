@@ -66,7 +66,8 @@ def missed(table: dict[str, Result]) -> str:
     )
     if not below:
         return "Every cell reaches the bar that this project has set itself."
-    return f"**{below} of {2 * len(BARS)} cells miss the bar that this project has set itself.**"
+    verb = "misses" if below == 1 else "miss"
+    return f"**{below} of {2 * len(BARS)} cells {verb} the bar that this project has set itself.**"
 
 
 def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:

@@ -47,7 +47,7 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 14, "context": 32, "nothing": 20, "history": 44, "extract": 30, "extract_nothing": 2,
+    "facts": 14, "context": 32, "nothing": 20, "history": 80, "extract": 30, "extract_nothing": 2,
     "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
 }  # fmt: skip
 EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
@@ -179,7 +179,7 @@ def history(random: Random, split: Split) -> list[Message]:
     """A chat of 2 to 16 turns whose last question is answered from an earlier one (or in vain)."""
     turns = system_message(random, split)
     most = max(2, round(16 * split.level))
-    length = random.randint(2, most) if split.plain else 2 + int((most - 1) * random.random() ** 1.2)
+    length = random.randint(2, most) if split.plain else 2 + int((most - 1) * random.random() ** 0.7)
     known: list[Item] = []
     for number in range(length - 1):
         kind = random.random()
@@ -190,7 +190,7 @@ def history(random: Random, split: Split) -> list[Message]:
             added = injected(random, facts, memories, split)
             known += [*facts, *memories]
         if kind < 0.45 or (number == length - 2 and not known):
-            if known and random.random() < (0.08 if split.plain else 0.14):
+            if known and random.random() < (0.08 if split.plain else 0.18):
                 # Told again with another value: the newer one counts.
                 old = random.choice(known)
                 told = [changed(random, split, old)]
@@ -208,11 +208,15 @@ def history(random: Random, split: Split) -> list[Message]:
         else:
             said, reply = small_talk(random, split)
             turns += [("user", said + added), ("assistant", reply)]
-    if random.random() < 0.2 or not known:
-        asked = near_miss(random, split, known)
-        return [*turns, ("user", question(random, asked, split)), ("assistant", smalltalk.NOTHING)]
-    asked = random.choice(known)
-    return [*turns, ("user", question(random, asked, split)), ("assistant", asked.answer())]
+    # A long chat costs much to read: several questions at its end teach more for the same work.
+    for _ in range(1 if split.plain else random.randint(2, 6)):
+        is_known = random.random() >= 0.2 and known
+        asked = random.choice(known) if is_known else near_miss(random, split, known)
+        turns += [
+            ("user", question(random, asked, split)),
+            ("assistant", asked.answer() if is_known else smalltalk.NOTHING),
+        ]
+    return turns
 
 
 def spoken(random: Random, split: Split, job: str) -> list[Message]:

@@ -1,4 +1,4 @@
-"""A short check of the whole chain, `python smoke.py`: train a tiny network, resume it wider, export it.
+"""A short check of the whole chain, `python smoke.py`: a tiny network trained, widened, averaged, exported.
 
 Fails when the loss does not fall, when llama.cpp does not load the file, when it splits a text into other
 tokens, or when its logits differ from the network's.
@@ -35,10 +35,14 @@ TINY = (
 
 def train(out: Path, *more: str) -> list[float]:
     """Run the training command; the losses in its log."""
-    command = [sys.executable, str(HERE / "train.py"), "--out", str(out), *TINY, "--minutes", "3", *more]
-    subprocess.run(command, check=True, env={**os.environ, "CI": "1"})
+    _run("train.py", "--out", out, *TINY, "--minutes", "3", *more)
     with (out / "log.csv").open(encoding="utf-8") as log:
         return [float(row["loss"]) for row in csv.DictReader(log)]
+
+
+def _run(script: str, *words: object) -> None:
+    command = [sys.executable, str(HERE / script), *map(str, words)]
+    subprocess.run(command, check=True, env={**os.environ, "CI": "1"})
 
 
 def main() -> None:
@@ -52,10 +56,11 @@ def main() -> None:
         assert after[-1] < 1.2 * before[-1], (
             f"the resumed run began anew: {before[-1]:.2f}, then {after[-1]:.2f}"
         )
+        _run("average.py", out / "checkpoint.pt", out / "checkpoint.pt", "--out", out / "mean.pt")
         # f32 shows that the export is right. llama.cpp rounds what goes into f16 and q8_0 products, too, and
         # the copying circuit has large numbers there; quantised files are judged by the tokens they choose.
         for kind, most in (("f32", 0.1), ("f16", 0.2), ("q8_0", 4.0)):
-            export(out / "checkpoint.pt", out / f"{kind}.gguf", kind)
+            export(out / "mean.pt", out / f"{kind}.gguf", kind)
             difference = parity(out / f"{kind}.gguf", out / "checkpoint.pt")
             print(kind, difference)
             assert difference["texts_with_other_tokens"] == 0
