@@ -133,6 +133,31 @@ def test_code_is_folded_and_not_cut():
     assert shown("```python\nprint('abcdefghij')\n```", 16) == ["", "  print('abcde", "  fghij')", ""]
 
 
+def test_long_code_is_whole_while_it_comes_and_when_it_is_complete():
+    code = [f"line{number} = '''" if number % 9 else "" for number in range(1001)]
+    document = Document()
+
+    document.append("```python\n")
+    for begin in range(0, len(code), 7):
+        document.append("\n".join(code[begin : begin + 7]) + "\n")
+    meanwhile = [line.text.plain for line in lines(document)]
+    document.append("```\n", is_complete=True)
+
+    assert [text for text in meanwhile if text] == [text for text in code if text]
+    assert shown("\n".join(["```python", *code, "```"]))[1:-1] == [f"  {text}".rstrip() for text in code]
+    assert [line.text.plain for line in lines(document)][1:-2] == code
+
+
+def test_lines_of_code_keep_their_colours_while_more_comes():
+    document = Document()
+    document.append("```python\n" + "def f(x):\n    return x\n\n" * 30)
+    before = document.last[0][0].texts
+
+    document.append("x = 'unfinished\n")
+
+    assert all(old is new for old, new in zip(before[:40], document.last[0][0].texts, strict=False))
+
+
 def test_code_without_a_language_and_with_an_unknown_one_is_shown():
     assert "  a\tb".expandtabs(4)[-1] in shown("```\na\tb\n```")[1]
     assert shown("```no-such-language\nx\n```")[1] == "  x"
