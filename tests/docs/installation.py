@@ -76,6 +76,8 @@ def new_reader(
 def _settings_of_pip() -> dict[str, str]:
     # Of the real home: what was downloaded and compiled once, and the index of the machine's owner.
     caching = {"PIP_NO_CACHE_DIR": ""}  # or llama.cpp would be compiled for each environment
+    # Most of what is installed is never imported: 40 % of pip's time. It reads this as "no" to compiling.
+    sparing = {"PIP_NO_COMPILE": "0"}
     command = [sys.executable, "-m", "pip", "cache", "dir"]
     cache = subprocess.run(
         command, check=True, capture_output=True, text=True, env=_OWN | caching
@@ -83,7 +85,7 @@ def _settings_of_pip() -> dict[str, str]:
     places = (Path.home() / name for name in (".config/pip/pip.conf", ".pip/pip.conf"))
     own = [str(place) for place in places if place.exists()]
     named = os.environ.get("PIP_CONFIG_FILE", *own[:1])
-    return {**caching, "PIP_CACHE_DIR": cache, **({"PIP_CONFIG_FILE": named} if named else {})}
+    return {**caching, **sparing, "PIP_CACHE_DIR": cache, **({"PIP_CONFIG_FILE": named} if named else {})}
 
 
 def _follow(reader: Reader, line: str) -> None:
