@@ -71,6 +71,11 @@ def new_reader(
     yield new
     for one in readers:
         one.close()
+    print()
+    for command, what in LACKING.items():
+        print(f"  needs {what}:  {command}")
+    for command in WITHOUT_A_WHEEL:
+        print(f"  no wheel for this Python, not run:  {command}")
 
 
 def _settings_of_pip() -> dict[str, str]:
@@ -110,11 +115,3 @@ def test_document_is_followed_from_top_to_bottom_with_all_that_it_installs(docum
 def test_extra_that_the_text_names_can_be_installed(extra, new_reader):
     print()
     _follow(new_reader(), f"pip install 'shepherd-llm[{extra}]'")
-
-
-def test_what_this_machine_cannot_do_is_told():
-    print()
-    for command, what in LACKING.items():
-        print(f"  needs {what}:  {command}")
-    for command in WITHOUT_A_WHEEL:
-        print(f"  no wheel for this Python, not run:  {command}")
