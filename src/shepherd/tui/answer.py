@@ -29,7 +29,7 @@ _IDLE_SHARE = 2.0
 # What is read at once of an answer that comes in a flood: 2 to 3 ms.
 _PIECE_CHARS = 2000
 # Lines that are kept as they were drawn: some screens of them.
-_MOST_STRIPS = 500
+_MOST_STRIPS = 200
 _BETWEEN = Blank()
 
 
