@@ -23,7 +23,7 @@ def test_garbage_is_searched_for_when_nobody_types(perform, scripted_model, monk
         await stage.ready()
         circle = weakref.ref(Circle())
 
-        await stage.type("abc", enter=False)
+        await stage.pilot.press("a")
         await stage.until(lambda: circle() is None, "the sweep")
 
     with Garbage() as garbage:
