@@ -2,7 +2,7 @@
 
 Ours: keywords, eight facts, hot index, three rows and text; 1,000 users, questions of 3 to 6 keywords.
 The writer is a thread of the same process that stores memories for the same users, each in a transaction of
-its own, 500 a second; before each message of these, 0.1 ms of computing without Python's lock, as of a model
+its own, 500 a second; before each message of these, 30 us of computing without Python's lock, as of a model
 that answers. Reference: the stdlib's sqlite3 in a process of its own, with the query alone that one
 would write (test_recall.py). Turns of fifty questions; the first round warms up.
 
