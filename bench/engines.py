@@ -357,6 +357,15 @@ class PythonServer(Server, Restartable):
         return Turn(text, now["held"] - more, now["decoded"] - before - more, first_s, said_s)
 
 
+def _llama_server() -> str:
+    return os.environ.get("SHEPHERD_BENCH_LLAMA_SERVER", str(LLAMA_SERVER))
+
+
+def llama_server_is_there() -> bool:
+    """Whether the sides of it can be started."""
+    return Path(_llama_server()).is_file()
+
+
 class LlamaServer(Server, Restartable):
     """llama.cpp's own server, set up as it does best here.
 
@@ -364,9 +373,9 @@ class LlamaServer(Server, Restartable):
     """
 
     def __init__(self, name: str, options: dict[str, Any], folder: Path) -> None:
-        program = os.environ.get("SHEPHERD_BENCH_LLAMA_SERVER", str(LLAMA_SERVER))
-        if not Path(program).is_file():
+        if not llama_server_is_there():
             raise FileNotFoundError(HOW_TO_GET_IT)
+        program = _llama_server()
         threads, batch = str(options["n_threads"]), str(options["n_batch"])
         # Slots share the window, as Shepherd's do, unless told otherwise, and idle ones stay where they are;
         # checkpoints as close as prompts are long; the same RAM for what is parked. Its own default of slot

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from bench.small import JUDGED, count
 from shepherd.extraction import LocalExtractor
 from shepherd.extraction.calls import Cancellation, CancelledError
 from shepherd.inference import Engine, EngineSettings
@@ -32,7 +33,7 @@ from shepherd.types import Message, Sampling
 TURNS = 10
 # Conversations in a block; without gaps a line takes twenty times as long.
 TALKS = {"with pauses": 1, "never idle": 12}
-BLOCKS = int(os.environ.get("SHEPHERD_BENCH_BLOCKS", "6"))
+BLOCKS = count("SHEPHERD_BENCH_BLOCKS", 6, 2)
 # Between an answer and the next message; without it the sibling never gets to work, and nothing is measured.
 PAUSE_S = 0.1
 GREEDY = Sampling(temperature=0.0)
@@ -155,4 +156,4 @@ def test_first_token_beside_an_extraction(benchmark: Any, how: str) -> None:
         f"\n{path.name}, {how}: first token {', '.join(said)}; "
         f"ratio {ratio:.3f} ({min(ratios):.2f} to {max(ratios):.2f}); {sum(counts)} lines extracted"
     )
-    assert ratio <= BAR
+    assert ratio <= BAR or not JUDGED

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.small import sized
 from shepherd.benchmark import corpus
 
-N_TURNS = 50
-N_MEMORIES = 2_000
+N_TURNS = sized(50, 6)
+N_MEMORIES = sized(2_000, 300)
 N_CTX = 16_384
 ANSWER_TOKENS = 24
 USER = "steve"

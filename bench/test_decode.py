@@ -24,10 +24,14 @@ from pathlib import Path
 
 import pytest
 
-LENGTHS = (200, 1000, 4000)
+from bench.small import JUDGED, sized
+
+ROOT = Path(__file__).resolve().parent.parent
+LENGTHS = sized((200, 1000, 4000), (200,))
+BUSY_LENGTH = sized(1000, 200)
 # Processes per side, and answers in each.
-ROUNDS = 9
-ANSWERS = 3
+ROUNDS = sized(9, 1)
+ANSWERS = sized(3, 1)
 N_CTX = 8192
 PROMPT_TOKENS = 64
 SIDES = ("shepherd", "llama_cpp.Llama")
@@ -128,8 +132,8 @@ def _worker(side: str, model: str, n_tokens: int, mode: str) -> None:
 
 
 def _run(side: str, model: Path, n_tokens: int, mode: str) -> dict:
-    command = [sys.executable, __file__, side, str(model), str(n_tokens), mode]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    command = [sys.executable, "-m", "bench.test_decode", side, str(model), str(n_tokens), mode]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -181,11 +185,11 @@ def test_token_costs_no_more_than_with_llama_generate(benchmark, model: Path, n_
         ratios[clock] = statistics.median(ours / peer for ours, peer in pairs)
         print(*(_line(f"{side}, {clock}", figures[side][clock]) for side in SIDES), sep="\n")
         print(f"  {clock} ratio {ratios[clock]:.2f} (at most 1)")
-    assert ratios["own"] <= 1
+    assert ratios["own"] <= 1 or not JUDGED
 
 
 def test_busy_python_thread_at_most_doubles_the_cost(benchmark, model: Path) -> None:
-    n_tokens = 1000
+    n_tokens = BUSY_LENGTH
 
     def measure() -> tuple[dict[str, dict[str, list[float]]], ...]:
         return _alternate(model, n_tokens, "idle"), _alternate(model, n_tokens, "busy")
@@ -204,7 +208,7 @@ def test_busy_python_thread_at_most_doubles_the_cost(benchmark, model: Path) -> 
                 sep="\n",
             )
             print(f"  {side}: {clock} times {ratios[side]:.2f}")
-    assert ratios["shepherd"] <= 2
+    assert ratios["shepherd"] <= 2 or not JUDGED
 
 
 if __name__ == "__main__":

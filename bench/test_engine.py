@@ -23,14 +23,16 @@ from pathlib import Path
 
 import pytest
 
+from bench.small import JUDGED, sized
+
 N_CTX = 32_768
-HISTORY = 24_000
-TURNS = 30
+HISTORY = sized(24_000, 2_000)
+TURNS = sized(30, 4)
 # Short, and the least of many: between two time slices of whatever else the machine does.
 TOKENS = 50
-ROUNDS = 60
+ROUNDS = sized(60, 2)
 STREAMS = 8
-CLIENT_TURNS = 8
+CLIENT_TURNS = sized(8, 2)
 GREEDY_TOKENS = 16
 SYSTEM = "you are a helpful assistant of the user. please remember what is said. " * 6
 
@@ -105,7 +107,7 @@ def test_turn_costs_less_than_half_a_millisecond_beside_the_model(benchmark, mod
     for chat, n_tokens, n_messages in chats:
         print(f"  its prompt, after {n_messages} messages of {n_tokens:,} tokens: {chat:.3f} ms")
     benchmark.extra_info.update(turn_ms=ours, inside_ms=inside, chat_ms=chats[0][0])
-    assert ours < 0.5
+    assert ours < 0.5 or not JUDGED
 
 
 def _ours_us(model: Path, n_streams: int, busy: bool) -> tuple[float, float]:
@@ -161,7 +163,7 @@ def test_token_costs_little_beside_the_model(
     beside = ", one busy Python thread beside them" if busy else ""
     print(f"\n{n_streams} streams{beside}: {ours:.2f} us a token beside {inside:.1f} us inside llama.cpp")
     benchmark.extra_info.update(per_token_us=ours, inside_us=inside)
-    assert ours < most_us
+    assert ours < most_us or not JUDGED
 
 
 @dataclass
@@ -259,7 +261,7 @@ def test_restart_with_a_session_cache_reads_new_tokens_only(benchmark, model: Pa
     from shepherd.types import Message
 
     settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
-    messages = [Message("system", SYSTEM), Message("user", "what is the name of the user? " * 400)]
+    messages = [Message("system", SYSTEM), Message("user", "what is the name of the user? " * sized(400, 40))]
 
     def restart(with_cache: bool) -> tuple[int, float]:
         with Engine(model, settings=replace(settings)) as engine:

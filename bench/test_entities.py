@@ -15,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.small import JUDGED, sized
 from shepherd.entities import EntityRegistry, Known, SessionEntities, fit_entities, rank_entities
 from shepherd.memory import Memory
 
-N_ENTITIES, N_KNOWN, N_TURNS = 1_000, 2_000, 300
+N_ENTITIES, N_KNOWN, N_TURNS = sized((1_000, 2_000, 300), (100, 200, 10))
 PLAN_LIMIT_MS = 1.0
 QUESTION = "Does my sister still work with Anna at Initech, and did she tell Velmor Taska about the trip?"
 
@@ -72,7 +73,7 @@ def test_part_of_a_plan(benchmark: Any) -> None:
     low, median, high = _quartiles_ms(plan, N_TURNS)
     size = f"{len(registry)} entities, {len(registry.salient())} in focus"
     print(f"\n  {size}: {median:.3f} ms [{low:.3f} {high:.3f}]")
-    assert median <= PLAN_LIMIT_MS, "the part that entities have in a plan is above its limit"
+    assert median <= PLAN_LIMIT_MS or not JUDGED, "the part that entities have in a plan is above its limit"
 
 
 def test_noting_and_saving_a_turn(benchmark: Any, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from bench.small import sized
 from shepherd._native import text
 from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection, Recall
@@ -31,13 +32,13 @@ from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
 from shepherd.memory.schema import create_schema
 
-ROUNDS = 6
+ROUNDS = sized(6, 2)
 PAGE = 500  # rows per call, as the background adds them
 CONVERSATION = 10
 
 _Row = tuple[int, int, int, int, int, int, str, str]
 
-SIZES = [(100_000, 1), (100_000, 1000)]
+SIZES = [(sized(100_000, 2_000), n_users) for n_users in (1, 1000)]
 if os.environ.get("SHEPHERD_BENCH_LARGE"):
     SIZES += [(1_000_000, 1), (1_000_000, 1000)]
 if os.environ.get("SHEPHERD_BENCH_HUGE"):

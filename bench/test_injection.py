@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from bench.small import JUDGED, sized
 from bench.test_recall import N_MEMORIES, TURN, _Process
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
@@ -32,9 +33,9 @@ from shepherd.memory import Memory
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import SQLiteStore
 
-N_USERS = 1000
+N_USERS = sized(1000, 20)
 N_FACTS = 8
-ROUNDS = 6
+ROUNDS = sized(6, 2)
 WRITES_PER_S = 500
 # At most this share of the reference's time.
 BAR = 1 / 20
@@ -145,7 +146,7 @@ def test_an_injection(benchmark: Any, memory: Memory, memories: Corpus) -> None:
     writer = _Writer(memory)
     writer.start()
     beside = _ask(memory, questions, pauses=True)
-    while writer.n_written < 2 * WRITES_PER_S:
+    while writer.n_written < sized(2, 0.2) * WRITES_PER_S:
         beside += _ask(memory, questions, pauses=True)
     writer.stopping.set()
     writer.join()
@@ -161,4 +162,4 @@ def test_an_injection(benchmark: Any, memory: Memory, memories: Corpus) -> None:
     rate = writer.n_written / writer.seconds
     print(f"  beside {rate:4.0f} writes a second {_spread(beside)}")
     print(f"  ratio 1/{1 / ratio:.0f} (at most 1/{1 / BAR:.0f})")
-    assert ratio <= BAR
+    assert ratio <= BAR or not JUDGED

@@ -18,14 +18,16 @@ from typing import Any
 
 import pytest
 
+from bench.small import JUDGED, sized
 from shepherd.knowledge import Knowledge
 from shepherd.knowledge.importing import import_from
 from shepherd.memory import Memory
 from tests.knowledge.documents import pdf
 
-N_NODES, N_EDGES = 100_000, 300_000
-N_CHUNKS = 100_000
-N_QUESTIONS = 200
+N_NODES, N_EDGES = sized((100_000, 300_000), (2_000, 6_000))
+N_CHUNKS = sized(100_000, 1_000)
+N_FILES, N_PAGES = sized((1_000, 300), (100, 30))
+N_QUESTIONS = sized(200, 50)
 # So many of the most frequent words of a language are stop words: no question is searched by them.
 N_STOP_WORDS = 150
 HUBS_LIMIT_MS = 5.0
@@ -98,7 +100,7 @@ def test_hubs_of_a_large_graph(benchmark: Any, memory: Memory) -> None:
     benchmark.pedantic(knowledge.background_block, rounds=50, warmup_rounds=1)
     hubs_ms, peer_ms = _median_ms(knowledge.background_block, 200), _median_ms(counted, 3)
     print(f"\n  hubs of {N_NODES:,} nodes, {N_EDGES:,} edges: {hubs_ms:.3f} ms, by counting {peer_ms:.0f} ms")
-    assert hubs_ms <= HUBS_LIMIT_MS
+    assert hubs_ms <= HUBS_LIMIT_MS or not JUDGED
 
 
 def _times_ms(knowledge: Knowledge, questions: list[str]) -> list[float]:
@@ -142,14 +144,14 @@ def test_import_of_a_folder_and_a_pdf_and_what_is_found(
     facts = _facts(chance)
     folder = tmp_path / "notes"
     folder.mkdir()
-    for n in range(1000):
+    for n in range(N_FILES):
         paragraphs = [text(chance.randint(20, 120)) for _ in range(chance.randint(2, 25))]
-        for fact, _ in facts[n % len(facts) :: 1000][:1] if n < len(facts) else ():
+        for fact, _ in facts[n : n + 1]:
             paragraphs.insert(chance.randrange(len(paragraphs)), fact)
         (folder / f"{n:04}.md").write_text("\n\n".join([f"# {text(4)}", *paragraphs]))
-    pages = [[text(9) for _ in range(40)] for _ in range(300)]
-    for place, (fact, _) in enumerate(facts[1000:]):
-        pages[place % 300].insert(20, fact)
+    pages = [[text(9) for _ in range(40)] for _ in range(N_PAGES)]
+    for place, (fact, _) in enumerate(facts[N_FILES:]):
+        pages[place % N_PAGES].insert(20, fact)
     (folder / "long.pdf").write_bytes(pdf(pages, title="A long report"))
     knowledge = Knowledge(memory.transactions, "steve")
 
@@ -167,7 +169,7 @@ def test_import_of_a_folder_and_a_pdf_and_what_is_found(
         found += any(fact in " ".join(hit.text.split()) for hit in knowledge.search(question, 3))
     benchmark.pedantic(lambda: [knowledge.search(question, 3) for _, question in asked], rounds=2)
     print(
-        f"\n  1,000 Markdown files and a PDF of 300 pages: {import_s:.1f} s of CPU,"
+        f"\n  {N_FILES:,} Markdown files and a PDF of {N_PAGES} pages: {import_s:.1f} s of CPU,"
         f" a second time {again_s:.2f} s;"
         f" planted sentences in the first 3: {found} of {N_QUESTIONS}"
     )
@@ -178,7 +180,7 @@ def _facts(chance: random.Random) -> list[tuple[str, str]]:
     """(sentence, question) pairs, each word of which is in many others."""
     every = [(role, town, beast) for role in _ROLES for town in _TOWNS for beast in _BEASTS]
     facts = []
-    for role, town, beast in chance.sample(every, 1200):
+    for role, town, beast in chance.sample(every, N_FILES + N_FILES // 5):
         place = chance.choice(_PLACES)
         sentence = f"The {role} of {town} keeps {chance.randint(2, 99)} {beast} in the {place}."
         facts.append((sentence, f"how many {beast} does the {role} of {town} keep?"))

@@ -25,14 +25,15 @@ from typing import Any
 import pytest
 
 from bench.peers import SIDES, Process, is_there, versions
+from bench.small import IN_SMALL, count, sized
 from shepherd.benchmark import corpus
 from shepherd.evaluation import Conversation, read_corpus
 from shepherd.evaluation.metrics import recall_at, reciprocal_rank
 from shepherd.evaluation.runs import texts_of
 
-N_MEMORIES = int(os.environ.get("SHEPHERD_BENCH_MEMORIES", "100000"))
+N_MEMORIES = count("SHEPHERD_BENCH_MEMORIES", 100_000, 2_000)
 N_QUESTIONS = 100
-ROUNDS = 4
+ROUNDS = sized(4, 2)
 TURN = 25
 # Of sides that take tens of milliseconds, so many questions a turn tell as much.
 SLOW_TURN, SLOW_US = 2, 20_000.0
@@ -93,9 +94,29 @@ def test_time_of_a_search(benchmark: Any, tmp_path: Path) -> None:
     _print_absent()
 
 
-@pytest.mark.skipif(not CONVERSATIONS, reason="NO QUALITY MEASURED: SHEPHERD_BENCH_CONVERSATIONS is not set")
+def _made_up(path: Path) -> Path:
+    """A short conversation in the form of the labelled ones; its figures mean nothing."""
+    said = ["Do you have a dog?", "Rex is his name.", "It rains here.", "We moved to Dallas in May."]
+    said += [f"Today I read chapter {number} of the book." for number in range(20)]
+    turns = [
+        {"id": str(number), "session": 1, "time": 100 + number, "speaker": "Anna", "text": text}
+        for number, text in enumerate(said)
+    ]
+    questions = [
+        {"question": "When did Anna move to Dallas?", "evidence": ["3"], "category": "time"},
+        {"question": "Which dog has Anna?", "evidence": ["0", "1"], "category": "pets"},
+    ]
+    path.write_text(json.dumps({"id": "a", "now": 10_000, "turns": turns, "questions": questions}) + "\n")
+    return path
+
+
+@pytest.mark.skipif(
+    not (CONVERSATIONS or IN_SMALL), reason="NO QUALITY MEASURED: SHEPHERD_BENCH_CONVERSATIONS is not set"
+)
 def test_quality_on_labelled_conversations(benchmark: Any, tmp_path: Path) -> None:
-    conversations = read_corpus(Path(CONVERSATIONS))
+    conversations = read_corpus(
+        Path(CONVERSATIONS) if CONVERSATIONS else _made_up(tmp_path / "made-up.jsonl")
+    )
     measured: dict[str, list[tuple[float, float, float, float]]] = {}
 
     def measure() -> None:
@@ -114,7 +135,8 @@ def test_quality_on_labelled_conversations(benchmark: Any, tmp_path: Path) -> No
     benchmark.pedantic(measure, rounds=1)
 
     n_questions = len(measured["stdlib FTS5"])
-    print(f"\n{n_questions} questions about {len(conversations)} conversations, a text per turn")
+    made_up = "" if CONVERSATIONS else ", MADE UP: NO QUALITY MEASURED"
+    print(f"\n{n_questions} questions about {len(conversations)} conversations, a text per turn{made_up}")
     for side, rows in measured.items():
         r5, r10, mrr, microseconds = zip(*rows, strict=True)
         print(

@@ -9,7 +9,6 @@ are cached, as in a conversation. There are no vectors.
 
 from __future__ import annotations
 
-import os
 import random
 import statistics
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from bench.small import count, sized
 from shepherd.config import Config
 from shepherd.context import Draft, Planner, Room, TokenCounts, take_snapshot
 from shepherd.context.dialogue import Dialogue
@@ -29,11 +29,11 @@ from shepherd.knowledge import Knowledge, NewNode
 from shepherd.memory import Memory
 from shepherd.types import Message
 
-N_MEMORIES = int(os.environ.get("SHEPHERD_BENCH_MEMORIES", "100000"))
-N_CHUNKS = int(os.environ.get("SHEPHERD_BENCH_CHUNKS", "10000"))
-N_ENTITIES = 1_000
+N_MEMORIES = count("SHEPHERD_BENCH_MEMORIES", 100_000, 2_000)
+N_CHUNKS = count("SHEPHERD_BENCH_CHUNKS", 10_000, 300)
+N_ENTITIES = sized(1_000, 50)
 N_FACTS = 12
-N_MESSAGES = 200
+N_MESSAGES = sized(200, 20)
 P50_LIMIT_MS = 1.0
 CHUNK_WORDS = 130
 WINDOW = 8192

@@ -29,13 +29,14 @@ from typing import Any
 
 import pytest
 
+from bench.small import count, sized
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
 from shepherd.benchmark.stdlib_peer import Peer
 
 ROOT = Path(__file__).resolve().parent.parent
-N_MEMORIES = int(os.environ.get("SHEPHERD_BENCH_MEMORIES", "100_000"))
-ROUNDS = 4
+N_MEMORIES = count("SHEPHERD_BENCH_MEMORIES", 100_000, 2_000)
+ROUNDS = sized(4, 2)
 TURN = 50  # questions in a row to one side: warm, as while one talks to it
 BATCH = 10_000  # memories per transaction, as an import writes them
 FEWEST_JUDGED = 100_000
@@ -272,7 +273,7 @@ def test_two_threads_search_more_than_one(benchmark: Any, database: Path) -> Non
                 user, keywords = questions[i % len(questions)]
                 recall.search(connection, user + 1, keywords, 3, NOW)
 
-    def per_second(n_threads: int, n: int = 4000) -> float:
+    def per_second(n_threads: int, n: int = sized(4000, 400)) -> float:
         threads = [threading.Thread(target=search, args=(n,)) for _ in range(n_threads)]
         first = time.perf_counter()
         for thread in threads:

@@ -26,11 +26,12 @@ from typing import Any
 import psutil
 import pytest
 
+from bench.small import count
 from shepherd.memory import Memory
 from tests.serving import crowd
 from tests.serving.processes import ServerProcess
 
-TURNS = int(os.environ.get("SHEPHERD_BENCH_TURNS", "12"))
+TURNS = count("SHEPHERD_BENCH_TURNS", 12, 8)
 SLOTS = os.environ.get("SHEPHERD_BENCH_SLOTS", "4")
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 LEARNED_S = 3600.0

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import pexpect
 
-ROUNDS = 21
+from bench.small import JUDGED, sized
+
+ROUNDS = sized(21, 3)
 # A person takes less for immediate; the bar is the project's own.
 BAR_MS = 150
 COMMANDS = {
@@ -93,7 +95,7 @@ def test_one_can_talk_soon(benchmark, tmp_path) -> None:
             f"  {name:<16} {median:6.0f} ms   {min(values):6.0f} .. {max(values):<6.0f} {median / floor:5.2f}"
         )
     for name, (_arguments, _shown, bar_ms) in TALKS.items():
-        assert statistics.median(figures[name]) < bar_ms
+        assert statistics.median(figures[name]) < bar_ms or not JUDGED
 
 
 def test_help_is_there_at_once(benchmark) -> None:
@@ -102,4 +104,4 @@ def test_help_is_there_at_once(benchmark) -> None:
     print()
     for name, values in figures.items():
         print(f"  {name:<16} {statistics.median(values):6.1f} ms   {min(values):6.1f} .. {max(values):.1f}")
-    assert statistics.median(figures["shepherd --help"]) < BAR_MS
+    assert statistics.median(figures["shepherd --help"]) < BAR_MS or not JUDGED

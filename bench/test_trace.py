@@ -16,15 +16,16 @@ from pathlib import Path
 
 import pytest
 
+from bench.small import JUDGED, sized
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
 from shepherd.trace import Traces, Value, paths_of, turn_path
 from tests.trace.turns import FULL
 
-N_PATHS = 1_000_000
+N_PATHS = sized(1_000_000, 20_000)
 PATHS_A_TURN = 120
 TURNS_A_SESSION = 200
-N_READ = 2000
+N_READ = sized(2000, 100)
 TURN_LIMIT_US = 50.0
 
 
@@ -90,10 +91,10 @@ def test_a_turn_is_read_among_a_million_paths(memory: Memory, tmp_path: Path, be
     theirs = _microseconds([lambda one=one: peer(*one) for one in asked])
     ours = min(ours, _microseconds(reads), key=statistics.median)
 
-    _shown("a turn of 120 paths, of 1 M", ours)
+    _shown(f"a turn of 120 paths, of {N_PATHS:,}", ours)
     _shown("the same rows with row ids, rows alone", theirs)
     benchmark(reads[0])
-    assert statistics.median(ours) <= TURN_LIMIT_US
+    assert statistics.median(ours) <= TURN_LIMIT_US or not JUDGED
 
 
 def test_patterns_and_children_are_looked_up(memory: Memory, benchmark) -> None:

@@ -34,17 +34,31 @@ from typing import Any
 import pytest
 
 from bench import talk_models, talks
-from bench.engines import Library, LlamaServer, PythonServer, ShepherdServer, Side, Turn
+from bench.engines import (
+    HOW_TO_GET_IT,
+    Library,
+    LlamaServer,
+    PythonServer,
+    ShepherdServer,
+    Side,
+    Turn,
+    llama_server_is_there,
+)
+from bench.small import IN_SMALL, count, sized
 
 KINDS = os.environ.get("SHEPHERD_BENCH_TURNS", "tiny").split(",")
-ROUNDS = int(os.environ.get("SHEPHERD_BENCH_ROUNDS", "3"))
+ROUNDS = count("SHEPHERD_BENCH_ROUNDS", 3, 1)
 WANTED = tuple(os.environ.get("SHEPHERD_BENCH_SIDES", "").split(","))
 SCENARIOS = tuple(os.environ.get("SHEPHERD_BENCH_SCENARIOS", "").split(","))
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 USER = "steve"
+LLAMA_SERVER = "llama-server"
 CLIENTS = 8
 SIZES = {"0.5b": talks.Size(turns=3, answer=8, long_answer=16, sentences=1, clients_turns=2, history=3)}
-SIZE = talks.Size(turns=8, answer=24, long_answer=64)
+SIZE = sized(
+    talks.Size(turns=8, answer=24, long_answer=64),
+    talks.Size(turns=4, answer=8, long_answer=16, clients_turns=2, history=4),
+)
 Scenario = Callable[[Side, int, talks.Size], list[Turn]]
 
 
@@ -139,7 +153,7 @@ def _makers(
         "shepherd serve": lambda: ShepherdServer("shepherd serve", {**options, "memory": memory}),
         "llama_cpp.Llama": lambda: Library("llama_cpp.Llama", "llama", options),
         "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
-        "llama-server": lambda: LlamaServer("llama-server", options, folder),
+        LLAMA_SERVER: lambda: LlamaServer(LLAMA_SERVER, options, folder),
     }
     if is_restarted:
         # Its session cache is written when it ends, not when it is told to: the engine's is measured here.
@@ -155,7 +169,15 @@ def _makers(
         makers["llama-server, split"] = lambda: LlamaServer(
             "llama-server, split", {**options, "split": True}, folder
         )
-    return {name: make for name, make in makers.items() if name.startswith(WANTED)}
+    absent = (LLAMA_SERVER,) if _is_without_llama_server() else ()
+    return {
+        name: make for name, make in makers.items() if name.startswith(WANTED) and not name.startswith(absent)
+    }
+
+
+def _is_without_llama_server() -> bool:
+    """In small the others are played without it, where it was not built; for figures it has to be there."""
+    return IN_SMALL and not llama_server_is_there()
 
 
 @contextmanager
@@ -268,6 +290,8 @@ def _line(name: str, figures: Figures) -> str:
 
 def _print(run: Run) -> None:
     print(f"\n\n{run.kind}: {ROUNDS} rounds, {run.size}")
+    if _is_without_llama_server():
+        print(f"NOT AMONG THEM: {HOW_TO_GET_IT}")
     columns = (
         "decoded   first token, ms: best, median  whole turn, ms: best, median    CPU, ms  tokens/s, best"
     )

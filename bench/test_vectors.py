@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.small import sized
 from shepherd.benchmark import corpus
 from shepherd.inference.embedding import Embedder
 from shepherd.memory import Memory
@@ -33,6 +34,7 @@ DIMENSION = 384
 QUESTION = "what is the name of my dog and where do i live"
 MEMORY = " ".join(models.SENTENCES.split()[:60])
 N_QUESTIONS = 100
+SIZES = sized([10_000, 100_000], [1_000])
 
 
 def _median_ms(call: Callable[[], object], n: int) -> float:
@@ -76,7 +78,7 @@ class _Random:
         pass
 
 
-@pytest.mark.parametrize("n_memories", [10_000, 100_000])
+@pytest.mark.parametrize("n_memories", SIZES)
 def test_searching_with_vectors(benchmark: Any, tmp_path: Path, n_memories: int) -> None:
     path = tmp_path / "memory.db"
     data = corpus.build(n_memories, 1, N_QUESTIONS)

@@ -25,12 +25,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.small import JUDGED, sized
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW
 
 ROOT = Path(__file__).resolve().parent.parent
-N_MEMORIES = 30_000
-N_SINGLE = 3_000
+N_MEMORIES = sized(30_000, 2_000)
+N_SINGLE = sized(3_000, 200)
+N_READS = sized(1_500, 100)
 # At least this many times the reference's rate.
 BAR_SINGLE, BAR_BULK = 1 / 6, 1 / 6
 
@@ -146,8 +148,8 @@ def test_writes(benchmark: Any, tmp_path: Path) -> None:
     print(f"\nPython {platform.python_version()}, {platform.machine()}, {os.cpu_count()} CPUs")
     print(f"  one by one  {single_rate:8,.0f} a second, stdlib sqlite3 {stdlib_single:8,.0f}")
     print(f"  in bulk     {bulk_rate:8,.0f} a second, stdlib sqlite3 {stdlib_bulk:8,.0f}")
-    assert single_rate >= BAR_SINGLE * stdlib_single
-    assert bulk_rate >= BAR_BULK * stdlib_bulk
+    assert single_rate >= BAR_SINGLE * stdlib_single or not JUDGED
+    assert bulk_rate >= BAR_BULK * stdlib_bulk or not JUDGED
 
 
 def test_reads_beside_an_import(benchmark: Any, tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_reads_beside_an_import(benchmark: Any, tmp_path: Path) -> None:
         store: Any = memory._store
         _reads_until(memory, questions, lambda: True, 100)
         assert store._recall.wait()
-        times = {"idle": _reads_until(memory, questions, lambda: True, 1500)}
+        times = {"idle": _reads_until(memory, questions, lambda: True, N_READS)}
 
         lines = list(_lines(0, N_MEMORIES))
         thread = threading.Thread(target=memory.import_memories, args=(lines, "another"))
