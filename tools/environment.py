@@ -29,6 +29,8 @@ __all__ = [
     "ROOT",
     "SetupError",
     "add_options",
+    "cuda_compiler",
+    "missing_for_cuda",
     "missing_packages",
     "prepare",
     "source_key",
@@ -43,6 +45,19 @@ HEARTBEAT_S = 15
 # As Debian, other systems, and Google call it.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 STEP = re.compile(rb" *(Building (?:wheel|editable) for \S+|Installing collected packages)\b")
+# What CMake takes for yes.
+CUDA_ASKED = re.compile(r"-DGGML_CUDA(?::BOOL)?=(?:ON|1|TRUE|YES|Y)\b", re.IGNORECASE)
+# Says for which GPUs, so that none has to be here: their numbers, or all that llama.cpp knows.
+CUDA_NAMED = re.compile(
+    r"-DCMAKE_CUDA_ARCHITECTURES(?::STRING)?=(?!native)|-DGGML_NATIVE(?::BOOL)?=OFF", re.IGNORECASE
+)
+# Of a PC, a Jetson, Windows' Linux.
+GPU_DEVICES = (Path("/dev/nvidia0"), Path("/dev/nvhost-gpu"), Path("/dev/dxg"))
+CUDA_FOLDERS = ("/usr/local/cuda/bin", "/opt/cuda/bin")
+CUDA_REMEDY = """what can be done (docs/gpu.md):
+  install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
+  add -DCMAKE_CUDA_ARCHITECTURES=90 to CMAKE_ARGS to build for the GPU of another machine
+  leave CMAKE_ARGS out to compute on the CPU"""
 COMPILED = re.compile(rb" *(\[ *(?:\d+/\d+|\d+%)\]) ")  # Ninja's and make's way to count
 
 
@@ -66,6 +81,8 @@ def prepare(venv: Path, *, extras: Sequence[str] = (), installed: bool = False) 
     wanted = {"key": key, "cmake_args": cmake_args, "extras": sorted({*extras, *stamp["extras"]})}
     if stamp == wanted and (binaries / "shepherd").exists():
         return binaries
+    if cmake_args != stamp["cmake_args"] and (lacking := missing_for_cuda(cmake_args)):
+        raise SetupError(f"{lacking}\nCMAKE_ARGS has {cmake_args}; {CUDA_REMEDY}")
     _provide_packages(wanted["extras"])
     if not _runs(binaries / "python"):
         _say(f"creating {_short(venv)}")
@@ -124,6 +141,36 @@ def wished_packages(extras: Sequence[str] = ()) -> dict[str, str]:
     if "test" not in extras or named or downloaded:
         return {}
     return {"chromium": "no Chromium, without which the tests of the memory page do not run"}
+
+
+def missing_for_cuda(definitions: str) -> str:
+    """What a build of llama.cpp with these definitions lacks here for CUDA; "" when nothing is lacking."""
+    if not CUDA_ASKED.search(definitions):
+        return ""
+    if cuda_compiler() is None:
+        if named := os.environ.get("CUDACXX"):
+            return f"no CUDA compiler: CUDACXX names {named}, which is not there"
+        return f"no CUDA compiler: nvcc is neither on the PATH nor in {' or '.join(CUDA_FOLDERS)}"
+    if not CUDA_NAMED.search(definitions) and not _has_gpu():
+        return f"no GPU to build for with CUDA: there is no {GPU_DEVICES[0]}, and nvidia-smi shows none"
+    return ""
+
+
+def cuda_compiler() -> str | None:
+    """Where nvcc is: what CUDACXX names, on the PATH, or where NVIDIA's installer puts it."""
+    if named := os.environ.get("CUDACXX"):
+        return shutil.which(named)
+    return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(CUDA_FOLDERS))
+
+
+def _has_gpu() -> bool:
+    if any(place.exists() for place in GPU_DEVICES):
+        return True
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return False
+    shown = subprocess.run([program, "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return shown.returncode == 0 and b"GPU" in shown.stdout
 
 
 def _provide_packages(extras: Sequence[str]) -> None:
@@ -189,6 +236,8 @@ def _install(venv: Path, extras: Sequence[str], installed: bool) -> None:
 def _install_llama(venv: Path) -> None:
     # pip's cache does not know what a wheel was built with, so it is asked for a fresh build.
     llama = [name for name in _requirements(venv, ()) if name.startswith("llama-cpp-python")]
+    if nvcc := cuda_compiler():
+        os.environ["CUDACXX"] = nvcc  # CMake looks on the PATH alone
     _pip(venv, ["--no-deps", "--no-cache-dir", "--force-reinstall", "--no-binary=llama-cpp-python", *llama])
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import math
+import os
 import subprocess
 import sys
 import tarfile
@@ -154,3 +155,18 @@ def test_bench_compares_both_sides_and_keeps_its_figures(tmp_path: Path) -> None
     [ours] = result["runs"]["shepherd"]
     assert ours["turn_decoded_tokens"] == 9  # the last token of the answer, and eight new ones
     assert figures["machine"]["llama_cpp_python"]
+
+
+def test_build_without_cuda_says_what_can_be_done(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(TOOLS / "build.py"), "kit.tar.xz", str(tmp_path / "gpu")],
+        env={**os.environ, "CUDACXX": "nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("no CUDA compiler: CUDACXX names nowhere, which is not there\n")
+    assert "CPU=1 before it leaves CUDA out" in done.stderr
+    assert not (tmp_path / "gpu").exists()

@@ -104,6 +104,64 @@ def test_setup_stops_before_pip_when_the_machine_cannot_compile(tmp_path: Path) 
     assert not (tmp_path / "venv").exists()
 
 
+def program(path: Path, says: str = "") -> None:
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def without_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without NVIDIA's driver and toolkit; the folder is all of its PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDACXX", raising=False)
+    monkeypatch.setattr(environment, "CUDA_FOLDERS", (str(tmp_path / "cuda"),))
+    monkeypatch.setattr(environment, "GPU_DEVICES", (tmp_path / "nvidia0",))
+    return tmp_path
+
+
+@pytest.mark.parametrize("asked", ["-DGGML_CUDA=on", "-DA=1 -DGGML_CUDA:BOOL=1", "-DGGML_CUDA=ON;-DB=2"])
+def test_cuda_without_its_compiler_is_refused(without_cuda: Path, asked: str) -> None:
+    assert "nvcc is neither on the PATH nor in" in environment.missing_for_cuda(asked)
+
+
+def test_cuda_without_a_gpu_is_refused_unless_one_is_named(without_cuda: Path) -> None:
+    program(without_cuda / "nvcc")
+
+    assert "no GPU to build for with CUDA" in environment.missing_for_cuda("-DGGML_CUDA=on")
+    for named in ("-DCMAKE_CUDA_ARCHITECTURES=90", "-DGGML_NATIVE=OFF"):
+        assert environment.missing_for_cuda(f"-DGGML_CUDA=on {named}") == ""
+
+    program(without_cuda / "nvidia-smi", "GPU 0: NVIDIA H200")
+    assert environment.missing_for_cuda("-DGGML_CUDA=on") == ""
+
+
+def test_cuda_compiler_is_found_where_nvidia_puts_it(without_cuda: Path) -> None:
+    (without_cuda / "cuda").mkdir()
+    program(without_cuda / "cuda" / "nvcc")
+
+    assert environment.cuda_compiler() == str(without_cuda / "cuda" / "nvcc")
+
+
+@pytest.mark.parametrize("asked", ["", "-DGGML_CUDA=off", "-DGGML_CUDA_FA=on"])
+def test_who_does_not_ask_for_cuda_needs_none(without_cuda: Path, asked: str) -> None:
+    assert environment.missing_for_cuda(asked) == ""
+
+
+def test_setup_with_cuda_stops_before_anything_is_made(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/environment.py"), "--venv", str(tmp_path / "venv")],
+        env={**os.environ, "CMAKE_ARGS": "-DGGML_CUDA=on", "CUDACXX": "nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("no CUDA compiler: CUDACXX names nowhere, which is not there\n")
+    assert "leave CMAKE_ARGS out to compute on the CPU" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
 def test_missing_headers_ask_for_debians_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / name))
 

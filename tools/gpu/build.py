@@ -4,8 +4,9 @@
     python tools/gpu/build.py gpu-kit.tar.xz build/gpu
     PYTHONPATH=build/gpu/python python -m shepherd doctor
 
-Needs nvcc, a C++ compiler, cmake 3.19 and ninja or make. Puts the package llama_cpp with its libraries into
-PREFIX/python. May be interrupted: the next call goes on where it stopped. `--cpu` leaves CUDA out.
+Needs nvcc, a C++ compiler, cmake 3.19 and ninja or make, and a GPU unless `--architectures` names one. Puts
+the package llama_cpp with its libraries into PREFIX/python. May be interrupted: the next call goes on where
+it stopped. `--cpu` leaves CUDA out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ import sys
 import tarfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from environment import cuda_compiler, missing_for_cuda
+
+_REMEDY = """what can be done (docs/gpu.md):
+  install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
+  ARCHITECTURES=90 before tools/gpu/run builds for the GPU of another machine
+  CPU=1 before it leaves CUDA out, for a trial"""
 _OFF = ("TESTS", "TOOLS", "EXAMPLES", "SERVER", "COMMON", "APP", "UI", "MTMD")
 _LIBRARIES = ("libllama", "libggml", "libmtmd")
 
@@ -78,6 +86,15 @@ def check(python: Path) -> str:
     return done.stdout.strip() or done.stderr.strip()
 
 
+def run(command: list[str]) -> None:
+    """What the command says is shown as it comes."""
+    environment = dict(os.environ)
+    if nvcc := cuda_compiler():
+        environment["CUDACXX"] = nvcc  # CMake looks on the PATH alone
+    if subprocess.run(command, env=environment, check=False).returncode:
+        sys.exit(f"failed, for what stands above: {' '.join(command)}")
+
+
 def main() -> None:
     """Parse the command line, build, install, check."""
     parser = argparse.ArgumentParser(
@@ -89,13 +106,13 @@ def main() -> None:
     parser.add_argument("--architectures", default="native", help="of the GPUs, as cmake names them: 90")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    asked = f"-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES={options.architectures}"
+    if not options.cpu and (lacking := missing_for_cuda(asked)):
+        sys.exit(f"{lacking}\n{_REMEDY}")
     source = unpack(options.kit, options.prefix)
     build = options.prefix / ("build-cpu" if options.cpu else "build-cuda")
-    subprocess.run(
-        configure(source, build, cuda=not options.cpu, architectures=options.architectures), check=True
-    )
-    command = ["cmake", "--build", str(build), "--parallel", str(options.jobs), "--target", "llama"]
-    subprocess.run(command, check=True)
+    run(configure(source, build, cuda=not options.cpu, architectures=options.architectures))
+    run(["cmake", "--build", str(build), "--parallel", str(options.jobs), "--target", "llama"])
     python = options.prefix / "python"
     libraries = install(source, build, python)
     print(f"{python}: {', '.join(path.name for path in libraries)}")
