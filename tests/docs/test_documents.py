@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.hub import LoopbackHub
 from tools.config_reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,17 +31,29 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/library.md", "docs/langchain.md", "docs/trace.md"])
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", *(f"docs/{page}.md" for page in ("entities", "knowledge", "langchain", "library"))]
+    + [f"docs/{page}.md" for page in ("models", "trace", "vectors")],
+)
 def test_python_of_a_page_runs_from_top_to_bottom(
-    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: str, tmp_path: Path, files: Path, hub: LoopbackHub
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
+    shutil.copytree(files / "notes", tmp_path / "notes")
+    shutil.copy(files / "model.gguf", tmp_path / "embedder.gguf")
+    home = {"HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf"), "HF_ENDPOINT": hub.endpoint}
 
     assert blocks
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, document, "exec"), names)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)],
+        cwd=tmp_path,
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_site_is_built_without_a_warning(tmp_path: Path) -> None:
