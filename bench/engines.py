@@ -25,7 +25,8 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
-LLAMA_SERVER = ROOT / "build" / "llama-server" / "build" / "bin" / "llama-server"
+_BUILT = ROOT / "build" / "llama-server" / "build" / "bin" / "llama-server"
+LLAMA_SERVER = os.environ.get("SHEPHERD_BENCH_LLAMA_SERVER", str(_BUILT))
 HOW_TO_GET_IT = (
     "llama-server is not there: run python tools/llama_server.py build/llama-server (5 minutes of one core), "
     "name one in SHEPHERD_BENCH_LLAMA_SERVER, or choose other sides with SHEPHERD_BENCH_SIDES"
@@ -357,15 +358,6 @@ class PythonServer(Server, Restartable):
         return Turn(text, now["held"] - more, now["decoded"] - before - more, first_s, said_s)
 
 
-def _llama_server() -> str:
-    return os.environ.get("SHEPHERD_BENCH_LLAMA_SERVER", str(LLAMA_SERVER))
-
-
-def llama_server_is_there() -> bool:
-    """Whether the sides of it can be started."""
-    return Path(_llama_server()).is_file()
-
-
 class LlamaServer(Server, Restartable):
     """llama.cpp's own server, set up as it does best here.
 
@@ -373,15 +365,14 @@ class LlamaServer(Server, Restartable):
     """
 
     def __init__(self, name: str, options: dict[str, Any], folder: Path) -> None:
-        if not llama_server_is_there():
+        if not Path(LLAMA_SERVER).is_file():
             raise FileNotFoundError(HOW_TO_GET_IT)
-        program = _llama_server()
         threads, batch = str(options["n_threads"]), str(options["n_batch"])
         # Slots share the window, as Shepherd's do, unless told otherwise, and idle ones stay where they are;
         # checkpoints as close as prompts are long; the same RAM for what is parked. Its own default of slot
         # similarity, 0.1, reads least of 0.1, 0.5 and 0.8.
         fixed = [
-            program, "-m", options["model"], "-c", str(options["n_ctx"]), "-t", threads, "-tb", threads,
+            LLAMA_SERVER, "-m", options["model"], "-c", str(options["n_ctx"]), "-t", threads, "-tb", threads,
             "-b", batch, "-ub", batch, "-fa", "off", "-ctk", "f16", "-ctv", "f16", "-fit", "off",
             "-np", str(options["slots"]), "-no-kvu" if options.get("split") else "-kvu",
             "--no-cache-idle-slots",

@@ -36,13 +36,13 @@ import pytest
 from bench import talk_models, talks
 from bench.engines import (
     HOW_TO_GET_IT,
+    LLAMA_SERVER,
     Library,
     LlamaServer,
     PythonServer,
     ShepherdServer,
     Side,
     Turn,
-    llama_server_is_there,
 )
 from bench.small import IN_SMALL, count, sized
 
@@ -52,7 +52,6 @@ WANTED = tuple(os.environ.get("SHEPHERD_BENCH_SIDES", "").split(","))
 SCENARIOS = tuple(os.environ.get("SHEPHERD_BENCH_SCENARIOS", "").split(","))
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 USER = "steve"
-LLAMA_SERVER = "llama-server"
 CLIENTS = 8
 SIZES = {"0.5b": talks.Size(turns=3, answer=8, long_answer=16, sentences=1, clients_turns=2, history=3)}
 SIZE = sized(
@@ -153,7 +152,7 @@ def _makers(
         "shepherd serve": lambda: ShepherdServer("shepherd serve", {**options, "memory": memory}),
         "llama_cpp.Llama": lambda: Library("llama_cpp.Llama", "llama", options),
         "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
-        LLAMA_SERVER: lambda: LlamaServer(LLAMA_SERVER, options, folder),
+        "llama-server": lambda: LlamaServer("llama-server", options, folder),
     }
     if is_restarted:
         # Its session cache is written when it ends, not when it is told to: the engine's is measured here.
@@ -169,7 +168,7 @@ def _makers(
         makers["llama-server, split"] = lambda: LlamaServer(
             "llama-server, split", {**options, "split": True}, folder
         )
-    absent = (LLAMA_SERVER,) if _is_without_llama_server() else ()
+    absent = ("llama-server",) if _is_without_llama_server() else ()
     return {
         name: make for name, make in makers.items() if name.startswith(WANTED) and not name.startswith(absent)
     }
@@ -177,7 +176,7 @@ def _makers(
 
 def _is_without_llama_server() -> bool:
     """In small the others are played without it, where it was not built; for figures it has to be there."""
-    return IN_SMALL and not llama_server_is_there()
+    return IN_SMALL and not Path(LLAMA_SERVER).is_file()
 
 
 @contextmanager
