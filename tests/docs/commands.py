@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DOCUMENTS", "ROOT", "Command", "commands_of", "inline_commands", "inline_extras"]
+__all__ = [
+    "DOCUMENTS",
+    "ROOT",
+    "Command",
+    "commands_of",
+    "inline_commands",
+    "inline_extras",
+    "inline_programs",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
@@ -65,6 +73,12 @@ def commands_of(document: Path) -> list[Command]:
 def inline_commands(document: Path) -> list[str]:
     """What the text calls `shepherd …`, in backticks."""
     return re.findall(r"`(shepherd(?: [^`]+)?)`", document.read_text(encoding="utf-8"))
+
+
+def inline_programs(document: Path) -> list[str]:
+    """What of the repository the text runs or names in backticks: its tools, and recipes of the justfile."""
+    texts = re.findall(r"`([^`\n]+)`", document.read_text(encoding="utf-8"))
+    return [text for text in texts if re.match(r"(\w+=\S+ )*((python )?(\./)?(tools/|\.ci/)|just )\w", text)]
 
 
 def inline_extras(document: Path) -> set[str]:

@@ -30,7 +30,7 @@ _TALK = re.compile(
 )
 # What is done where the repository is.
 _IN_THE_CHECKOUT = re.compile(
-    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|python -m (pytest|cibuildwheel))"
+    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|(\.venv/bin/)?python -m (pytest|cibuildwheel))"
 )
 _CTRL_Q = "\x11"
 _SLOWEST_S = 900  # llama.cpp is compiled, on a machine that never did so
@@ -104,8 +104,8 @@ class Reader:
         self.url = ""
         self._server: subprocess.Popen[str] | None = None
 
-    def follow(self, line: str) -> None:
-        """Do what the line says; AssertionError when it fails."""
+    def follow(self, line: str, *, within_s: float = _SLOWEST_S) -> str:
+        """Do what the line says; AssertionError when it fails. What it has printed, if it is no dialogue."""
         line = line.replace("--port 8080", "--port 0")
         if name_and_value := re.fullmatch(r"export (\w+)=(.*)", line):
             name, value = name_and_value.groups()
@@ -113,11 +113,21 @@ class Reader:
         elif line.startswith("shepherd serve"):
             self._serve(line)
         elif _TALK.fullmatch(line):
-            self._talk(line.replace("http://127.0.0.1:8000", self.url))
+            self._talk(line.replace("http://127.0.0.1:8000", self.url), within_s)
         elif line == "createuser --pwprompt shepherd":
             self._choose_password(line)
         else:
-            self._run(line)
+            done = self._run(line, within_s)
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+            return done.stdout
+        return ""
+
+    def is_refused(self, line: str, said: str) -> None:
+        """Do what the line says: it fails, in words that the regular expression `said` finds."""
+        done = self._run(line, _SLOWEST_S)
+        told = done.stdout + done.stderr
+        assert done.returncode != 0, f"{line} has come to its end\n{told}"
+        assert re.search(said, told), f"{line}\n{told}"
 
     def close(self) -> None:
         """Ends the server; its log has no complaint."""
@@ -128,7 +138,7 @@ class Reader:
         assert self._server.returncode == 0, log
         self._server = None
 
-    def _run(self, line: str) -> None:
+    def _run(self, line: str, within_s: float) -> subprocess.CompletedProcess[str]:
         said = '{"prompt": "Hello"}\n' if line == "shepherd --json" else ""
         done = subprocess.run(
             ["bash", "-c", line],
@@ -137,13 +147,13 @@ class Reader:
             env=self.environment,
             capture_output=True,
             encoding="utf-8",
-            timeout=_SLOWEST_S,
+            timeout=within_s,
             check=False,
         )
-        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr, f"{line}\n{done.stdout}{done.stderr}"
+        return done
 
-    def _talk(self, line: str) -> None:
+    def _talk(self, line: str, within_s: float) -> None:
         child = self._spawn(line)
         try:
             if line.endswith(" tui"):
@@ -151,9 +161,10 @@ class Reader:
                 child.send(_CTRL_Q)
             else:
                 if line == "tools/run":  # shows how it remembers, first
-                    child.expect("Your own conversation", timeout=_SLOWEST_S)
-                child.expect("(?s)Ctrl-D (quits|leaves).*> ")
-                if line.startswith("tools/run"):
+                    child.expect("Your own conversation", timeout=within_s)
+                installs = "tools/run" in line
+                child.expect("(?s)Ctrl-D (quits|leaves).*> ", timeout=within_s if installs else 60)
+                if installs:
                     self._remember(child, told=line == "tools/run")
                 child.send("/quit\r")
             child.expect(pexpect.EOF)

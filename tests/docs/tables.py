@@ -10,8 +10,9 @@ from importlib.util import find_spec
 
 from shepherd.cli.doctor import CUDA_BUILD
 from tests.docs.commands import Command
+from tests.docs.needs import CONTAINERS, CUDA, CUDA_KIT, CUDA_PIP, Need
 
-__all__ = ["INSTALLING", "INSTEAD", "LACKING", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
+__all__ = ["BENCHES", "INSTALLING", "INSTEAD", "NEEDS", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
 
 # .ci/run runs these for what they are.
 THE_GATE = frozenset(["tools/test", "./tools/test"])
@@ -19,21 +20,19 @@ THE_GATE = frozenset(["tools/test", "./tools/test"])
 _CUDA_RUN = 'CMAKE_ARGS="-DGGML_CUDA=on" tools/run -m model.gguf'
 _CUDA_KIT = "tools/gpu/run gpu-kit.tar.xz"
 _WHEELS = "python -m cibuildwheel"
-_BENCHES = "python -m pytest bench --benchmark-only -s"
-# Command: what a machine would have to have for all of it. What is run here is in the tables below.
-LACKING = {
-    _CUDA_RUN: "CUDA; run as far as llama.cpp's build looks for it",
-    CUDA_BUILD: "CUDA; run as far as llama.cpp's build looks for it",
-    _CUDA_KIT: "CUDA; run as far as llama.cpp's build looks for it",
-    _WHEELS: "containers, macOS and Windows; it reads its settings and names what it would build",
-    _BENCHES: "ten minutes and nothing else to do, for figures; all are collected, one runs in small",
+_IDENTIFIERS = "python -m cibuildwheel --print-build-identifiers"
+_BENCH = ".venv/bin/python -m pytest bench/test_recall.py --benchmark-only -s"
+_ALL_BENCHES = ".venv/bin/python -m pytest bench --benchmark-only -s"
+_SMALL = "SHEPHERD_BENCH_SMALL=1 "
+# All of them, done in small.
+BENCHES = _SMALL + _ALL_BENCHES
+# Command, run as it stands on every machine: what it needs to come to another end than its error.
+NEEDS: dict[str, Need] = {
+    _CUDA_RUN: CUDA,
+    CUDA_BUILD: CUDA_PIP,
+    _CUDA_KIT: CUDA_KIT,
+    _WHEELS: CONTAINERS,
 }
-
-
-def _until_cuda(line: str) -> str:
-    # With the compiler named, each machine stops at the same place; the message alone can say it.
-    return f"CUDACXX=nowhere {line} 2>&1 | grep CUDA"
-
 
 # Command: what installation.py runs for it. It makes an environment, installs, or compiles.
 INSTALLING = {
@@ -44,6 +43,12 @@ INSTALLING = {
             "tools/run -m your-model.gguf",
             "tools/run -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",
             "tools/wheel",
+            "pip install cibuildwheel",
+            "tools/environment.py --extras test bench",
+            BENCHES,
+            _CUDA_RUN,
+            CUDA_BUILD,
+            _CUDA_KIT,
             "$EDITOR src/_native/text.pyx",
             "./tools/test tests/native/test_text.py -k stop_words",
             # What follows them in their documents needs what they bring.
@@ -70,16 +75,18 @@ INSTALLING = {
         # The other machine, here, is this one.
         f"python tools/gpu/pack.py gpu-kit.tar.xz --wheels {sys.version_info[0]}.{sys.version_info[1]}",
     ),
-    _CUDA_RUN: (_until_cuda(_CUDA_RUN),),
-    CUDA_BUILD: (_until_cuda(CUDA_BUILD),),
-    _CUDA_KIT: (_until_cuda(_CUDA_KIT),),
-    _WHEELS: (
-        "pip install cibuildwheel",
+    # In full they take long, and their figures want a machine that does nothing else.
+    _ALL_BENCHES: (BENCHES,),
+    _BENCH: (_SMALL + _BENCH,),
+    _IDENTIFIERS: (
+        _IDENTIFIERS,
         *(
-            f"python -m cibuildwheel --print-build-identifiers --platform {system} | grep cp314-{name}"
+            f"{_IDENTIFIERS} --platform {system} | grep cp314-{name}"
             for system, name in (("linux", "manylinux"), ("macos", "macosx"), ("windows", "win"))
         ),
     ),
+    # Of ten wheels one, where it builds: the Pythons differ, the steps do not.
+    _WHEELS: ("export CIBW_BUILD_LINUX=cp312-manylinux_*", _WHEELS),
 }
 # Where there is no wheel of hyperon for this Python or system; tests/metta say so, too.
 _METTA = ("shepherd trace metta", "pip install 'shepherd-llm[metta]'")
@@ -176,11 +183,6 @@ INSTEAD = {
     # In access.md there are keys by then, and the server wants one.
     "shepherd --backend cli --api-base http://127.0.0.1:8000": (_WITH_KEY,),
     "SHEPHERD_API_KEY=shepherd_… shepherd --backend cli --api-base https://my.server": (_WITH_KEY,),
-    _BENCHES: (f"{_BENCHES} -p no:cacheprovider --collect-only",),
-    "python -m pytest bench/test_recall.py --benchmark-only -s": (
-        "SHEPHERD_BENCH_MEMORIES=2000"
-        " python -m pytest bench/test_recall.py --benchmark-only -s -p no:cacheprovider",
-    ),
     "export ANTHROPIC_API_KEY=…": ("export ANTHROPIC_API_KEY=sk-ant-1234567890",),
 }
 

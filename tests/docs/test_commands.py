@@ -16,9 +16,16 @@ import pytest
 
 from shepherd.cli.main import COMMANDS, parser_of
 from shepherd.cli.parsing import Parser
-from tests.docs.commands import DOCUMENTS, ROOT, commands_of, inline_commands, inline_extras
+from tests.docs.commands import (
+    DOCUMENTS,
+    ROOT,
+    commands_of,
+    inline_commands,
+    inline_extras,
+    inline_programs,
+)
 from tests.docs.reader import Reader
-from tests.docs.tables import INSTALLING, INSTEAD, LACKING, PREPARED, THE_GATE, steps_of
+from tests.docs.tables import INSTALLING, INSTEAD, NEEDS, PREPARED, THE_GATE, steps_of
 
 ALL = {document: commands_of(document) for document in DOCUMENTS}
 WITH_COMMANDS = [document for document, commands in ALL.items() if commands]
@@ -49,7 +56,7 @@ def test_commands_of_a_document_work_from_top_to_bottom(document, reader, addres
 def test_tables_have_no_command_that_no_document_has():
     shown = {command.text for commands in ALL.values() for command in commands}
 
-    assert {*INSTALLING, *INSTEAD, *LACKING, *THE_GATE} - shown == set()
+    assert {*INSTALLING, *INSTEAD, *NEEDS, *THE_GATE} - shown == set()
     assert set(PREPARED) - {command.document for commands in ALL.values() for command in commands} == set()
 
 
@@ -57,8 +64,12 @@ def test_each_command_has_one_place_where_it_is_run():
     tables = [set(INSTALLING), set(INSTEAD), set(THE_GATE)]
 
     assert set.intersection(*tables[:2]) == tables[2] & tables[0] == tables[2] & tables[1] == set()
-    # What cannot be run whole has something that is run in its place.
-    assert set(LACKING) <= tables[0] | tables[1]
+    assert all(INSTALLING.values())
+    assert all(INSTEAD.values())
+
+
+def test_what_few_machines_can_do_is_run_as_it_stands():
+    assert {command for command in NEEDS if command not in INSTALLING.get(command, ())} == set()
 
 
 def test_the_gate_runs_the_tests_and_what_installs():
@@ -83,6 +94,18 @@ def test_commands_in_the_text_are_there_with_their_options(document):
     found = {text: unknown_of(text.split()) for text in inline_commands(document)}
 
     assert {text: unknown for text, unknown in found.items() if unknown} == {}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tools_in_the_text_are_there(document):
+    recipes = re.findall(r"^(\w+).*:", (ROOT / "justfile").read_text(encoding="utf-8"), re.MULTILINE)
+    missing = []
+    for text in inline_programs(document):
+        words = [word for word in text.split() if "=" not in word and word != "python"]
+        is_there = words[1] in recipes if words[0] == "just" else (ROOT / words[0]).exists()
+        missing += [] if is_there else [text]
+
+    assert missing == []
 
 
 def unknown_of(words: list[str]) -> list[str]:
