@@ -29,21 +29,22 @@ import httpx
 import pytest
 
 from bench import talk_models
+from bench.small import sized
 from shepherd.benchmark import corpus
 from shepherd.memory import Memory
 from tests.serving.processes import ServerProcess
 
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 PRIORITY = int(os.environ.get("SHEPHERD_BENCH_PRIORITY", "0"))
-N_TOKENS = 2000
-ROUNDS = 5
+N_TOKENS = sized(2000, 100)
+ROUNDS = sized(5, 1)
 # Aimed at, on a machine that does nothing else: the server's own work for a token, all of its threads but the
 # engine's; what memory adds to a request, in 99 of 100. Printed, not asserted: machines differ.
 TOKEN_BAR_US = 10.0
 MEMORY_BAR_MS = 1.0
 USER = "steve"
 # Requests enough for one in a hundred: of a client alone, and of each of 64.
-N_ALONE, ROUNDS_OF_CLIENTS = 500, 10
+N_ALONE, ROUNDS_OF_CLIENTS = sized((500, 10), (10, 1))
 # Runs `shepherd serve` beside a thread that never lets Python's lock go by itself.
 _BUSY = """
 import sys, threading
@@ -271,7 +272,7 @@ def test_memory_beside_64_streams(benchmark: Any, model: Path, tmp_path: Path) -
     """
     path, home = tmp_path / "memory.db", tmp_path / "home"
     with Memory(path, user_id=USER) as memory:
-        for row in corpus.build(20_000, 1, n_questions=1).memories:
+        for row in corpus.build(sized(20_000, 1_000), 1, n_questions=1).memories:
             memory.store_memory(row.question, row.answer, timestamp=row.timestamp)
         memory.set_fact("name", "steve")
     options = ("-m", str(model), "--slots", "8", "--ctx", "4096", "--threads", "1", "-q")
