@@ -13,8 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
 from evaluate import parity
 from export import export
+from model import CausalAttention
+from torch.nn import functional
 
 HERE = Path(__file__).parent
 TINY = (
@@ -40,6 +43,25 @@ def train(out: Path, *more: str) -> list[float]:
         return [float(row["loss"]) for row in csv.DictReader(log)]
 
 
+def check_attention() -> None:
+    """Attention and its way back, both written out, against torch's own: pieces and a part of one."""
+    random = torch.Generator().manual_seed(1)
+    query, key, value, back = (
+        torch.randn(2, length, 4, generator=random, dtype=torch.float64) for length in (300, 150, 150, 300)
+    )
+    inputs = [part.requires_grad_() for part in (query, key, value)]
+    heads = [query.view(2, 150, 2, 4).transpose(1, 2), key[:, None], value[:, None]]
+    expected = functional.scaled_dot_product_attention(*heads, is_causal=True, scale=1.0, enable_gqa=True)
+    found = CausalAttention.apply(*inputs)
+    torch.testing.assert_close(found, expected.transpose(1, 2).reshape(2, 300, 4))
+    for one, other in zip(
+        torch.autograd.grad(found, inputs, back),
+        torch.autograd.grad(expected.transpose(1, 2).reshape(2, 300, 4), inputs, back),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)  # sums of keys are float32
+
+
 def _run(script: str, *words: object) -> None:
     command = [sys.executable, str(HERE / script), *map(str, words)]
     subprocess.run(command, check=True, env={**os.environ, "CI": "1"})
@@ -47,6 +69,7 @@ def _run(script: str, *words: object) -> None:
 
 def main() -> None:
     """Every step of the chain, once."""
+    check_attention()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         before = train(out, "--tokens", "0.3")

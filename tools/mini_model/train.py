@@ -2,6 +2,7 @@
 
 Conversations are generated while it trains, by a second process, so none is seen twice. The learning rate
 warms up, stays, and falls over the last part of the budget (tokens or minutes, whichever ends first).
+Minutes are processor time of the loop, on idle cores that of the clock; helpers use as much beside it.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def feed(queue: Any, tokenizer_path: Path, seed: str, level: Any, batch_tokens: 
 def loss_of(network: Transformer, ids: Tensor, said: Tensor) -> Tensor:
     """Mean cross entropy of the tokens that the assistant says."""
     with torch.autocast(ids.device.type, torch.bfloat16):
-        hidden = network.hidden(ids[:, :-1])[said[:, 1:]]
+        hidden = network.hidden(ids[:, :-1], said[:, 1:])
         return network.loss(hidden, ids[:, 1:][said[:, 1:]])
 
 
@@ -189,7 +190,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     parser.add_argument("--tokens", type=float, default=100.0, help="budget in millions of tokens")
     parser.add_argument(
-        "--minutes", type=float, default=240.0, help="budget in minutes, earlier runs included"
+        "--minutes", type=float, default=240.0, help="budget of processor time, earlier runs included"
     )
     # A quick warm-up shakes the copying circuit apart, and it takes a million tokens to come back.
     parser.add_argument("--warm-up", type=int, default=150, help="steps until the rate is full")
@@ -201,7 +202,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument(
-        "--feed-forward", type=int, default=0, help="512 for a fresh network; a checkpoint grows to it"
+        "--feed-forward", type=int, default=0, help="768 for a fresh network; a checkpoint grows to it"
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of the training loop itself")
     parser.add_argument("--helpers", type=int, default=1, help="processes that compute gradients beside it")
@@ -242,7 +243,7 @@ def main() -> None:
             options.layers,
             options.width // 32,
             options.width // 64,
-            options.feed_forward or 512,
+            options.feed_forward or 768,
         )
         network = Transformer(shape)
         set_copying_circuit(network)
@@ -279,7 +280,8 @@ def run(
         [options.rate] * len(optimizers[0].param_groups),
         [0.75 * options.rate] * len(optimizers[1].param_groups),
     ]
-    budget, started, saved = options.tokens * MILLION, time.monotonic() - progress.seconds, time.monotonic()
+    budget, saved = options.tokens * MILLION, time.monotonic()
+    started = time.process_time() - progress.seconds
     log_path, window, mean = options.out / "log.csv", [], float("nan")
     asked_to_stop: list[int] = []
     # A flag, not an exception: in the middle of a gradient an exception would get lost.
@@ -297,7 +299,7 @@ def run(
         if log_file.tell() == 0:
             log.writerow(["step", "tokens", "seconds", "loss", "rate", "level"])
         while True:
-            progress.seconds = time.monotonic() - started
+            progress.seconds = time.process_time() - started
             part = max(progress.tokens / budget, progress.seconds / 60 / options.minutes)
             if part >= 1 or asked_to_stop:
                 break
