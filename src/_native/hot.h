@@ -7,7 +7,10 @@
 
 #include "rescore.h"
 
-enum { SHP_HOT_MAX_KEYWORDS = 16 }; /* ranked by: the rarest of those asked that the memories have */
+enum {
+    SHP_HOT_MAX_KEYWORDS = 16, /* ranked by: the rarest of those asked that the memories have */
+    SHP_HOT_FEW = 16           /* hits that need no memory of their own */
+};
 
 typedef enum {
     SHP_HOT_OK = 0,
@@ -48,6 +51,12 @@ typedef struct {
     double bm25, score, relevance; /* bm25: its own, 0 when only its neighbours have keywords */
 } shp_hot_hit;
 
+typedef struct {
+    shp_hot_hit *hits; /* best first: `few`, or malloc'ed */
+    int64_t n;
+    shp_hot_hit few[SHP_HOT_FEW];
+} shp_hot_found;
+
 /* NULL when memory is out. */
 shp_hot *shp_hot_new(void);
 void shp_hot_free(shp_hot *index);
@@ -68,9 +77,10 @@ shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memori
 
 /* ---- questions: any number of threads at a time; none of them waits */
 
-/* Best first, at most k into *hits (malloc'ed, or NULL; the caller frees it). */
+/* At most k.  `found` is filled, also where there is nothing to find; the caller frees what is in it. */
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
-                            shp_hot_hit **hits, int64_t *n_hits);
+                            shp_hot_found *found);
+void shp_hot_found_free(shp_hot_found *found);
 
 typedef struct {
     int64_t version; /* -1: stale */

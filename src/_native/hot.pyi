@@ -1,7 +1,9 @@
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
-__all__ = ["HotIndex"]
+from shepherd._native.store import Connection
+
+__all__ = ["HotIndex", "HotIndexes", "HotSlot"]
 
 # id, timestamp, doc_len, thread, label, asks, question, answer
 _Row: TypeAlias = tuple[int, int, int, int, int, int, str, str]
@@ -42,3 +44,27 @@ class HotIndex:
     def save(self) -> bytes | None: ...
     @staticmethod
     def load(saved: bytes | bytearray | memoryview, first_id: int = 0) -> HotIndex: ...
+
+class HotSlot:
+    index: HotIndex | None
+    used: int
+
+class HotIndexes:
+    @property
+    def _slots(self) -> dict[int, Any]: ...
+    def search(
+        self,
+        connection: Connection,
+        tenant: int,
+        keywords: Iterable[str],
+        k: int,
+        now: float,
+        version: int | None = None,
+        *,
+        k1: float = 0.9,
+        b: float = 0.3,
+        recency_floor: float = 0.9,
+        min_relevance: float = 0.0,
+        periods: Iterable[tuple[int, int]] = (),
+        weights: Sequence[float] | None = None,
+    ) -> list[tuple[int, float, float, float]]: ...

@@ -2,6 +2,8 @@
 
 It knows rows and words; which user it is, when it is made and where it is kept is decided above.
 """
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
@@ -15,10 +17,12 @@ from text_h cimport shp_text_initialise
 from shepherd._native.text import folded
 
 cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
-    bint PyUnicode_IS_ASCII(str text)      # str.isascii without the look for the method
+    # Macros, where str.isascii and str.encode would be calls; the bytes of an ASCII text are its UTF-8.
+    bint PyUnicode_IS_ASCII(str text)
+    const void* PyUnicode_DATA(str text)
+    Py_ssize_t PyUnicode_GET_LENGTH(str text)
 
-__all__ = ["HotIndex"]
+__all__ = ["HotIndex", "HotIndexes", "HotSlot"]
 
 shp_text_initialise()     # this module links a tokenizer of its own
 
@@ -46,11 +50,10 @@ cdef int _check(shp_hot_status status) except -1:
 
 cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
     """Points the row at the text's own bytes, or at folded ones that `kept` keeps."""
-    cdef Py_ssize_t n = 0
     cdef bytes other
     if text is not None and PyUnicode_IS_ASCII(text):
-        row.texts[i] = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &n)
-        row.n_bytes[i] = n
+        row.texts[i] = <const uint8_t*>PyUnicode_DATA(text)
+        row.n_bytes[i] = PyUnicode_GET_LENGTH(text)
         return 0
     other = folded(text)
     kept.append(other)
@@ -67,32 +70,35 @@ cdef int _fill_row(tuple values, int64_t first_id, shp_hot_row* row, list kept) 
     return 0
 
 
-cdef int _fill_word(str word, shp_hot_word* out, list kept) except -1:
-    """As match_expression takes it: a lone surrogate is a word that nobody has."""
-    cdef Py_ssize_t n = 0
+cdef bytes _fill_word(str word, shp_hot_word* out):
+    """As match_expression takes it: a lone surrogate is a word that nobody has.  What it returns is to be kept."""
     cdef bytes other
     if word is None:
         raise TypeError("a keyword is a str, not None")
     if PyUnicode_IS_ASCII(word):
-        out.bytes = <const uint8_t*>PyUnicode_AsUTF8AndSize(word, &n)
-        out.n_bytes = n
-        return 0
+        out.bytes = <const uint8_t*>PyUnicode_DATA(word)
+        out.n_bytes = PyUnicode_GET_LENGTH(word)
+        return None
     other = word.encode("utf-8", "surrogatepass")
-    kept.append(other)
     out.bytes = <const uint8_t*>PyBytes_AS_STRING(other)
     out.n_bytes = PyBytes_GET_SIZE(other)
-    return 0
+    return other
 
 
-cdef int _fill_words(tuple keywords, shp_hot_word* words, list kept) except -1:
-    """The first MAX_WORDS different ones; how many.  They stay alive with the keywords and what is `kept`."""
+cdef list _fill_words(tuple keywords, shp_hot_word* words, int* n_words):
+    """The first MAX_WORDS different ones.  They stay alive with the keywords and what it returns, mostly None."""
     cdef int n = 0
+    cdef bytes other
+    cdef list kept = None
     for keyword in keywords:
         if n == MAX_WORDS:
             break
-        _fill_word(keyword, &words[n], kept)
+        other = _fill_word(keyword, &words[n])
+        if other is not None:
+            kept = [other] if kept is None else [*kept, other]
         n += not _is_among(words, n)
-    return n
+    n_words[0] = n
+    return kept
 
 
 cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
@@ -102,6 +108,30 @@ cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
         if words[i].n_bytes == words[n].n_bytes and memcmp(words[i].bytes, words[n].bytes, words[n].n_bytes) == 0:
             return True
     return False
+
+
+cdef int _fill_query(shp_hot_query* query, int64_t k, double now, double k1, double b, double recency_floor,
+                     double min_relevance, periods, weights) except -1:
+    """All but the version."""
+    if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
+        raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
+    if isnan(min_relevance):
+        raise ValueError("min_relevance must be a number")
+    query.k, query.most_postings = k, KEEP_GIL_POSTINGS
+    query.k1, query.b, query.min_relevance = k1, b, min_relevance
+    set_rescore_query(&query.rescore, now, recency_floor, periods, weights)
+    return 0
+
+
+cdef list _hits(const shp_hot_found* found, int64_t first_id):
+    """A list that has its size from the start: one that grows costs as much again."""
+    cdef list hits = PyList_New(found.n)
+    cdef int64_t i
+    for i in range(found.n):
+        hit = (first_id + found.hits[i].sequence, found.hits[i].bm25, found.hits[i].score, found.hits[i].relevance)
+        Py_INCREF(hit)
+        PyList_SET_ITEM(hits, i, hit)
+    return hits
 
 
 cdef class HotIndex:
@@ -197,36 +227,32 @@ cdef class HotIndex:
         """(id, bm25, score, relevance) of the best `k`, as Recall.search ranks them; of equal scores the larger id
         first.  None when it is not of that version, or just being changed.
         """
-        cdef shp_hot_word words[MAX_WORDS]
         cdef shp_hot_query query
-        cdef shp_hot_hit* hits = NULL
-        cdef int64_t i, n_hits = 0
+        _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
+        return self._find(version, tuple(keywords), &query)
+
+    cdef list _find(self, int64_t version, tuple keywords, shp_hot_query* query):
+        cdef shp_hot_word words[MAX_WORDS]
+        cdef shp_hot_found found
         cdef int n
         cdef shp_hot_status status
-        if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
-            raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
-        if isnan(min_relevance):
-            raise ValueError("min_relevance must be a number")
-        cdef list kept = []
-        cdef tuple unchanging = tuple(keywords)     # keeps the words alive, without the GIL as well
-        n = _fill_words(unchanging, words, kept)
-        if not n or k < 1:
+        # Both keep the words alive, without the GIL as well.
+        cdef list kept = _fill_words(keywords, words, &n)
+        if not n or query.k < 1:
             return []
-        query.version, query.k, query.most_postings = version, k, KEEP_GIL_POSTINGS
-        query.k1, query.b, query.min_relevance = k1, b, min_relevance
-        set_rescore_query(&query.rescore, now, recency_floor, periods, weights)
-        status = shp_hot_find(self.index, &query, words, n, &hits, &n_hits)
+        query.version = version
+        status = shp_hot_find(self.index, query, words, n, &found)
         if status == SHP_HOT_LONG:
             query.most_postings = INT64_MAX
             with nogil:
-                status = shp_hot_find(self.index, &query, words, n, &hits, &n_hits)
+                status = shp_hot_find(self.index, query, words, n, &found)
         if status == SHP_HOT_STALE:
             return None
         try:
             _check(status)
-            return [(self.first_id + hits[i].sequence, hits[i].bm25, hits[i].score, hits[i].relevance) for i in range(n_hits)]
+            return _hits(&found, self.first_id)
         finally:
-            free(hits)
+            shp_hot_found_free(&found)
 
     def counts(self):
         """What it holds, as a dictionary; None while a change is under way.
@@ -282,3 +308,46 @@ cdef class HotIndex:
         _check(status)
         loaded.first_id = first_id
         return loaded
+
+
+cdef class HotSlot:
+    """One tenant's index, as questions find it."""
+
+    cdef public HotIndex index     # None: the tables answer
+    cdef public int64_t used       # by which question, of all that were asked
+
+
+cdef class HotIndexes:
+    """Answers each tenant's questions by that tenant's index, or where it is not of the version asked for, as the class
+    below does.  Native, because what lies between a question and its index costs as much as a small index itself.
+    """
+
+    cdef readonly dict _slots      # a HotSlot by number of tenant
+    cdef int64_t clock
+
+    def __cinit__(self):
+        self._slots = {}
+
+    def search(self, connection, tenant, keywords, int64_t k, double now, version=None, *, double k1=0.9,
+               double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
+        """(id, bm25, score, relevance) of the best `k`, what Recall.search gives in the same transaction.
+
+        `version`: of the tenant in this transaction, where the caller has read it.
+        """
+        cdef shp_hot_query query
+        cdef tuple words = tuple(keywords)
+        cdef HotSlot slot = self._slots.get(tenant)
+        cdef HotIndex index = None if slot is None else slot.index
+        cdef list found
+        if index is not None:
+            self.clock += 1
+            slot.used = self.clock
+            if version is None:
+                version = self._read_version(connection, tenant)
+            _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
+            found = index._find(version, words, &query)
+            if found is not None:
+                return found
+        return self._search_tables(
+            connection, tenant, words, k, now, k1=k1, b=b, recency_floor=recency_floor, min_relevance=min_relevance,
+            periods=periods, weights=weights)

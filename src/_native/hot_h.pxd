@@ -36,6 +36,10 @@ cdef extern from "hot.h" nogil:
         int64_t sequence
         double bm25, score, relevance
 
+    ctypedef struct shp_hot_found:
+        const shp_hot_hit* hits
+        int64_t n
+
     ctypedef struct shp_hot_counts:
         int64_t version            # -1: stale
         int64_t n_memories, total_length, last_sequence
@@ -50,7 +54,8 @@ cdef extern from "hot.h" nogil:
     shp_hot_status shp_hot_publish(shp_hot* index, int64_t version, int64_t n_memories,
                                    int64_t total_length, bint waits) noexcept
     shp_hot_status shp_hot_find(shp_hot* index, shp_hot_query* query, const shp_hot_word* words, int n_words,
-                                shp_hot_hit** hits, int64_t* n_hits) noexcept     # *hits is the caller's: free()
+                                shp_hot_found* found) noexcept
+    void shp_hot_found_free(shp_hot_found* found) noexcept
     shp_hot_status shp_hot_count(shp_hot* index, shp_hot_counts* out) noexcept
     int64_t shp_hot_sequences(shp_hot* index, int64_t* out, int64_t room) noexcept
     shp_hot_status shp_hot_save(shp_hot* index, uint8_t** out, size_t* n_bytes) noexcept     # *out is the caller's: free()

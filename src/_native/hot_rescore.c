@@ -240,7 +240,7 @@ static int fill_hits(rescoring *r, shp_hot_hit *hits)
     return 1;
 }
 
-static void rescore(rescoring *r, shp_hot_hit *hits, int64_t *n_hits)
+static void rescore(rescoring *r, shp_hot_found *found)
 {
     const hot_search *s = r->search;
     sort_candidates(r);
@@ -250,15 +250,15 @@ static void rescore(rescoring *r, shp_hot_hit *hits, int64_t *n_hits)
        because it costs less; what is as near as that to it is asked exactly. */
     r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
     score_all(r);
-    if (!fill_hits(r, hits)) {
+    if (!fill_hits(r, found->hits)) {
         r->is_strict = 1;
         score_all(r);
-        fill_hits(r, hits);
+        fill_hits(r, found->hits);
     }
-    *n_hits = r->n_best;
+    found->n = r->n_best;
 }
 
-shp_hot_status hot_rescore(hot_search *s, shp_hot_hit **hits, int64_t *n_hits)
+shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found)
 {
     enum { SMALL_BEST = 32 };
     uint64_t order[SMALL_K];
@@ -283,9 +283,10 @@ shp_hot_status hot_rescore(hot_search *s, shp_hot_hit **hits, int64_t *n_hits)
         if (!large)
             return SHP_HOT_NO_MEMORY;
     }
-    *hits = malloc((size_t)most * sizeof **hits);
-    if (*hits)
-        rescore(&r, *hits, n_hits);
+    if (most > SHP_HOT_FEW)
+        found->hits = malloc((size_t)most * sizeof *found->hits);
+    if (found->hits)
+        rescore(&r, found);
     free(large);
-    return *hits ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
+    return found->hits ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }

@@ -298,7 +298,7 @@ static void begin(hot_search *s, const shp_hot *index, const shp_hot_query *quer
 }
 
 static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, const shp_hot_word *words, int n_words,
-                                  shp_hot_hit **hits, int64_t *n_hits)
+                                  shp_hot_found *found)
 {
     hot_search s;
     begin(&s, index, query);
@@ -309,7 +309,7 @@ static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, co
         return SHP_HOT_OK;
     shp_hot_status status = find_candidates(&s);
     if (status == SHP_HOT_OK && s.n_heap)
-        status = hot_rescore(&s, hits, n_hits);
+        status = hot_rescore(&s, found);
     if (s.heap != s.small)
         free(s.heap);
     if (s.reach != s.small_reach)
@@ -318,10 +318,10 @@ static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, co
 }
 
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
-                            shp_hot_hit **hits, int64_t *n_hits)
+                            shp_hot_found *found)
 {
-    *hits = NULL;
-    *n_hits = 0;
+    found->hits = found->few;
+    found->n = 0;
     for (size_t at = 0; at < sizeof *index; at += 64)
         FETCH((const char *)index + at);
     if (!shp_rwlock_try_share(&index->lock))
@@ -331,7 +331,13 @@ shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_
     for (int i = 0; i < query->rescore.n_labels; i++)
         query->rescore.labels[i] = shp_rescore_key(words[i].bytes, words[i].n_bytes);
     if (index->version == query->version && index->version >= 0)
-        status = find_locked(index, query, words, n_words, hits, n_hits);
+        status = find_locked(index, query, words, n_words, found);
     shp_rwlock_unshare(&index->lock);
     return status;
+}
+
+void shp_hot_found_free(shp_hot_found *found)
+{
+    if (found->hits != found->few)
+        free(found->hits);
 }

@@ -141,7 +141,7 @@ shp_hot_status hot_wait(hot_search *s, uint32_t document, double bm25, const dou
 /* Offers those that wait. */
 shp_hot_status hot_offer_waiting(hot_search *s);
 
-/* Rescores the candidates; the best k into *hits, malloc'ed. */
-shp_hot_status hot_rescore(hot_search *s, shp_hot_hit **hits, int64_t *n_hits);
+/* Rescores the candidates and finds the best k. */
+shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found);
 
 #endif

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from shepherd._native.hot import HotIndex
+from shepherd._native.hot import HotIndexes, HotSlot
 from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.errors import ShepherdError
 from shepherd.memory import hot_rows
@@ -37,22 +37,20 @@ _MOST_AT_ONCE = 64
 _DOUBTS = (ValueError, OverflowError, MemoryError)
 
 
-class _Slot:
+class _Slot(HotSlot):
     """One user's index, and who may change it."""
 
-    __slots__ = ("failed", "followed", "index", "lock", "n_bytes", "saved_version", "used")
+    __slots__ = ("failed", "followed", "lock", "n_bytes", "saved_version")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # held by who changes the index
         self.followed: Followed | None = None
-        self.index: HotIndex | None = None  # what questions go to
         self.failed = False  # does not fit, or its rows contradict each other: FTS5 answers for good
         self.saved_version = -1
         self.n_bytes = 0
-        self.used = 0
 
 
-class HotRecall:
+class HotRecall(HotIndexes):
     """Searches of one database: by the user's hot index where it can be, else by FTS5. Thread-safe."""
 
     def __init__(
@@ -69,8 +67,6 @@ class HotRecall:
         self._recall = recall or database.recall  # by FTS5, over the same tables
         self._version = tables.version
         self._files = HotFiles(database, tables)
-        self._slots: dict[int, _Slot] = {}
-        self._clock = 0
         self._lock = threading.Lock()
         self._waiting: set[int] = set()
         self._queue: SimpleQueue[int | None] = SimpleQueue()
@@ -79,31 +75,17 @@ class HotRecall:
 
     # ---- questions
 
-    def search(
-        self,
-        connection: Connection,
-        tenant: int,
-        keywords: Sequence[str],
-        k: int,
-        now: float,
-        version: int | None = None,
-        **options: Any,
-    ) -> list[tuple[int, float, float, float]]:
-        """(id, bm25, score, relevance) of the best `k`, what Recall.search gives in the same transaction.
+    def _read_version(self, connection: Connection, tenant: int) -> int:
+        return next((row[0] for row in connection.execute(self._version, (tenant,))), -1)
 
-        `version`: of the tenant in this transaction, where the caller has read it.
-        """
+    def _search_tables(
+        self, connection: Connection, tenant: int, *question: Any, **options: Any
+    ) -> list[tuple[int, float, float, float]]:
+        """Where there is no index of the version asked for; the background sees to that."""
         slot = self._slots.get(tenant)
-        if slot is not None and slot.index is not None:
-            self._clock = slot.used = self._clock + 1
-            if version is None:
-                version = next((row[0] for row in connection.execute(self._version, (tenant,))), -1)
-            found = slot.index.search(version, keywords, k, now, **options)
-            if found is not None:
-                return found
         if slot is None or not slot.failed:
             self._want(tenant)
-        return self._recall.search(connection, tenant, keywords, k, now, **options)
+        return self._recall.search(connection, tenant, *question, **options)
 
     def is_hot(self, connection: Connection, tenant: int) -> bool:
         """Whether this transaction's questions are answered by the index."""
