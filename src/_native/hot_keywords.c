@@ -51,19 +51,12 @@ static void fill_table(hot_search *s, hot_keyword *word)
 static void add_keyword(hot_search *s, uint32_t term)
 {
     const hot_term *found = &s->index->dictionary.terms[term];
-    hot_keyword *word = &s->keywords[s->n];
+    hot_keyword *word = &s->keywords[s->n++];
     word->term = term;
     word->idf = shp_rank_idf(s->n_docs, found->n);
     word->n_table = 0;
     s->idf_sum += word->idf;
     hot_list_open(&s->index->heap, found, &word->list);
-    word->top = word->at = (int64_t)word->list.n - 1;
-    word->most = most_of(s, word);
-    fill_table(s, word);
-    int i = s->n++;
-    for (; i > 0 && s->rising[i - 1]->most > word->most; i--)
-        s->rising[i] = s->rising[i - 1];
-    s->rising[i] = word;
 }
 
 /* A length that as many memories of the list do not exceed as there are candidates. */
@@ -98,6 +91,29 @@ static double surely_reached(const hot_search *s)
         is_counted = 1;
     }
     return least;
+}
+
+static void bound_keyword(hot_search *s, int number)
+{
+    hot_keyword *word = &s->keywords[number];
+    word->top = word->at = (int64_t)word->list.n - 1;
+    word->most = most_of(s, word);
+    fill_table(s, word);
+    int i = number;
+    for (; i > 0 && s->rising[i - 1]->most > word->most; i--)
+        s->rising[i] = s->rising[i - 1];
+    s->rising[i] = word;
+}
+
+void hot_bound_keywords(hot_search *s)
+{
+    for (int i = 0; i < s->n; i++)
+        bound_keyword(s, i);
+    for (int i = 0; i < s->n; i++) {
+        s->below[i + 1] = s->below[i] + s->rising[i]->most;
+        s->rising[i]->rank = i;
+    }
+    s->least_score = surely_reached(s);
 }
 
 /* ---- looking up */
@@ -137,15 +153,15 @@ static void look_up(const shp_hot *index, const shp_hot_word *words, int n, look
             found[i].term = hot_dictionary_find(dictionary, found[i].hash, words[i].bytes, words[i].n_bytes);
 }
 
-void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words)
+void hot_find_keywords(hot_search *s)
 {
     const hot_dictionary *dictionary = &s->index->dictionary;
     known_word known[MAX_WORDS];
     looked_up found[MAX_WORDS];
-    int n_known = 0, n = n_words < MAX_WORDS ? n_words : MAX_WORDS;
+    int n_known = 0, n = s->n_words;
     if (!dictionary->n)
         return;
-    look_up(s->index, words, n, found);
+    look_up(s->index, s->words, n, found);
     for (int i = 0; i < n; i++) {
         if (found[i].term == HOT_NONE || !dictionary->terms[found[i].term].n)
             continue;
@@ -155,9 +171,4 @@ void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words)
     for (int i = 0; i < n_known; i++)
         if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
             add_keyword(s, known[i].term);
-    for (int i = 0; i < s->n; i++) {
-        s->below[i + 1] = s->below[i] + s->rising[i]->most;
-        s->rising[i]->rank = i;
-    }
-    s->least_score = surely_reached(s);
 }

@@ -1,28 +1,43 @@
 /* What the conversations of the hot index's candidates add to them: rescore.c's formula, without its lists.
 
    The BM25 of the memories beside a candidate was kept when its window was added up (hot_reach), and who they are
-   stands in hot_near: so nothing is looked up but what a window's end cut off, or a list that was left out, and there is one
-   pass over the candidates, from the oldest to the newest.  The k best so far are in a heap; most of the others are
-   out before their time is asked for. */
+   stands in hot_near: so nothing is looked up but what a window's end cut off, or a list that was left out.
+
+   Most of the time would go to branches that nobody can predict. So all that may be hits get their evidence first,
+   without one; a threshold comes from the best of each eighth of them; and only what reaches it is asked for its time
+   and put into order. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hot_search.h"
 
+enum { LANES = 8, SMALL_BEST = 32, SMALL_SCORED = 3 * SMALL_K, SMALL_SLOTS = 8 * SMALL_K };
+
+/* A candidate. */
 typedef struct {
-    int32_t thread; /* 0: free */
-    double best;
-} session;
+    const hot_near *near;
+    double *sums; /* its own BM25, with that of the memories beside it around */
+    double best;  /* of its thread's candidates; with the first of them */
+    uint32_t document, first;
+    int n_left_out;
+} ranked;
 
 typedef struct {
     hot_search *search;
     uint64_t *order; /* document << 32 | place in the heap, rising */
-    session *sessions;
-    size_t n_sessions; /* a power of two */
-    double least;      /* that the mean of a hit needs */
-    int is_strict;     /* ask for the relevance of each */
-    shp_candidate *best; /* a heap; bm25 is the hit's own, slot tells its evidence */
-    double *evidence;
+    ranked *ranked;  /* the candidates in that order */
+    uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
+    size_t n_slots;  /* a power of two */
+    double rarest_idf;
+    double least;    /* that the mean of a hit needs */
+    int is_strict;   /* ask for the relevance of each */
+    int64_t n_scored;    /* what may be a hit: */
+    double *evidence;    /* -1: it is none; to a multiple of LANES */
+    double *bm25;
+    uint32_t *documents;
+    uint32_t *kept; /* the numbers of those that reach a threshold */
+    shp_candidate *best; /* a heap of the hits; slot: their number among the scored */
     int64_t n_best, most;
 } rescoring;
 
@@ -74,13 +89,13 @@ static void complete_reach(rescoring *r)
     for (int i = 0; i < s->n; i++)
         s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
     for (int64_t i = s->n_heap; i-- > 0;) {
-        const shp_candidate *candidate = &s->heap[(uint32_t)r->order[i]];
-        hot_reach *reach = &s->reach[candidate->slot];
-        int n_left_out = (int)reach->n_left_out;
-        if (!n_left_out || !s->index->near[candidate->document].thread)
+        const ranked *candidate = &r->ranked[i];
+        int n_left_out = candidate->n_left_out;
+        double *sums = candidate->sums - REACH;
+        if (!n_left_out || !candidate->near->thread)
             continue;
-        if (n_left_out == s->n || !add_left_out(s, candidate->document, reach->sums, n_left_out))
-            look_up_reach(s, candidate->document, reach->sums);
+        if (n_left_out == s->n || !add_left_out(s, candidate->document, sums, n_left_out))
+            look_up_reach(s, candidate->document, sums);
     }
 }
 
@@ -110,6 +125,8 @@ static void sort_few(rescoring *r)
 static void sort_candidates(rescoring *r)
 {
     const hot_search *s = r->search;
+    if (s->is_ordered)
+        return;
     if (s->n_heap <= SMALL_K) {
         sort_few(r);
         return;
@@ -119,120 +136,180 @@ static void sort_candidates(rescoring *r)
     qsort(r->order, (size_t)s->n_heap, sizeof *r->order, by_number);
 }
 
-static session *session_of(const rescoring *r, int32_t thread)
+static void rank_candidates(rescoring *r)
 {
-    size_t i = ((uint32_t)thread * UINT32_C(2654435761)) >> 7 & (r->n_sessions - 1);
-    while (r->sessions[i].thread && r->sessions[i].thread != thread)
-        i = (i + 1) & (r->n_sessions - 1);
-    return &r->sessions[i];
+    hot_search *s = r->search;
+    sort_candidates(r);
+    for (int64_t i = 0; i < s->n_heap; i++) {
+        const shp_candidate *candidate = &s->heap[s->is_ordered ? (uint32_t)i : (uint32_t)r->order[i]];
+        hot_reach *reach = &s->reach[candidate->slot];
+        r->ranked[i] = (ranked){&s->index->near[candidate->document], reach->sums + REACH, candidate->bm25,
+                                candidate->document, (uint32_t)i, (int)reach->n_left_out};
+    }
+}
+
+/* The first candidate of the thread, which the i-th is itself if it is not known yet. */
+static uint32_t first_of_thread(const rescoring *r, int32_t thread, uint32_t i)
+{
+    size_t at = ((uint32_t)thread * UINT32_C(2654435761)) >> 7 & (r->n_slots - 1);
+    while (r->slots[at] && r->ranked[r->slots[at] - 1].near->thread != thread)
+        at = (at + 1) & (r->n_slots - 1);
+    if (!r->slots[at])
+        r->slots[at] = i + 1;
+    return r->slots[at] - 1;
 }
 
 /* The best candidate of each thread. */
 static void collect_sessions(rescoring *r)
 {
-    const hot_search *s = r->search;
-    memset(r->sessions, 0, r->n_sessions * sizeof *r->sessions);
-    for (int64_t i = 0; i < s->n_heap; i++) {
-        int32_t thread = s->index->near[s->heap[i].document].thread;
-        if (!thread)
+    memset(r->slots, 0, r->n_slots * sizeof *r->slots);
+    for (int64_t i = 0; i < r->search->n_heap; i++) {
+        ranked *candidate = &r->ranked[i];
+        if (!candidate->near->thread)
             continue;
-        session *found = session_of(r, thread);
-        if (!found->thread || s->heap[i].bm25 > found->best)
-            found->best = s->heap[i].bm25;
-        found->thread = thread;
+        candidate->first = first_of_thread(r, candidate->near->thread, (uint32_t)i);
+        ranked *first = &r->ranked[candidate->first];
+        first->best = candidate->best > first->best ? candidate->best : first->best;
     }
 }
 
-/* ---- hits */
+/* ---- evidence */
 
-/* Keeps a hit if it is among the best so far. */
-static void keep(rescoring *r, uint32_t document, double bm25, double evidence)
+/* The label of a memory that has one; by then the question's own are known. */
+static int32_t label_of(const hot_search *s, uint32_t document)
 {
+    shp_rescore_query *query = &s->query->rescore;
+    if (!query->n_labels)
+        for (; query->n_labels < s->n_words; query->n_labels++) {
+            const shp_hot_word *word = &s->words[query->n_labels];
+            query->labels[query->n_labels] = shp_rescore_key(word->bytes, word->n_bytes);
+        }
+    return s->index->documents[document].label;
+}
+
+/* What may be a hit, and the next place for one. */
+typedef struct {
+    double *evidence, *bm25;
+    uint32_t *document;
+} scored;
+
+/* Scores one memory; `best`: of the candidates of its thread; `sums` stands at its own BM25, with that of the memories
+   beside it around.  What is not beside it counts nothing: times 0 costs less than asking. */
+static inline void score_memory(const rescoring *r, scored *out, uint32_t document, double best, const double *sums)
+{
+    static const double counts[3] = {0.0, 1.0, 1.0};
     const hot_search *s = r->search;
-    const shp_rescore_hit hit = {.bm25 = bm25, .evidence = evidence};
-    int is_full = r->n_best == r->most;
-    /* Recency is at most 1, but for roundings. */
-    if (is_full && evidence * SLACK < r->best[0].score)
-        return;
-    double mean = shp_rescore_mean(&hit);
-    if (mean < r->least)
-        return;
-    if (r->is_strict && shp_rank_relevance(mean, s->idf_sum, s->n_docs) < s->query->min_relevance)
-        return;
-    shp_candidate found = {evidence * recency_at(s, s->index->near[document].timestamp), bm25, document, 0};
-    if (is_full && !shp_candidate_is_less(&r->best[0], &found))
-        return;
-    FETCH(&s->index->documents[document]); /* whose number it gets if it stays */
-    found.slot = is_full ? r->best[0].slot : (uint32_t)r->n_best;
-    r->evidence[found.slot] = evidence;
-    if (is_full) {
-        shp_heap_sift(r->best, r->n_best, 0, found);
-        return;
-    }
-    r->best[r->n_best++] = found;
-    if (r->n_best == r->most)
-        shp_heap_order(r->best, r->n_best);
-}
-
-/* Scores one memory; `best`: of the candidates of its thread, 0 without; `sums` stands at its own BM25, with that of the
-   memories beside it around. */
-static void score_memory(rescoring *r, uint32_t document, double best, const double *sums)
-{
-    const hot_near *near = &r->search->index->near[document];
+    const hot_near *near = &s->index->near[document];
     int before = near->second & 15, after = near->second >> 4;
     shp_rescore_beside beside = {
         .bm25 = sums[0],
-        .previous = near->beside & HOT_PREVIOUS ? sums[-1] : 0.0,
-        .next = near->beside & HOT_NEXT ? sums[1] : 0.0,
-        .second_before = before ? sums[-before] : 0.0,
-        .second_after = after ? sums[after] : 0.0,
+        .previous = sums[-1] * counts[near->beside & HOT_PREVIOUS],
+        .next = sums[1] * counts[near->beside & HOT_NEXT],
+        .second_before = sums[-before] * counts[before],
+        .second_after = sums[after] * counts[after],
         .best = best > sums[0] ? best : sums[0],
         .asks_before = near->asks >> 4,
         .asks = near->asks & 15,
-        .label = near->has_label ? r->search->index->documents[document].label : 0,
+        .label = near->has_label ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };
-    double evidence = shp_rescore_evidence(&r->search->query->rescore, &beside);
-    if (evidence > 0.0)
-        keep(r, document, sums[0], evidence);
+    const shp_rescore_hit hit = {.bm25 = sums[0], .evidence = shp_rescore_evidence(&s->query->rescore, &beside)};
+    double mean = shp_rescore_mean(&hit);
+    int is_hit = (hit.evidence > 0.0) & (mean >= r->least);
+    if (r->is_strict)
+        is_hit &= shp_rank_relevance_of(mean, s->idf_sum, r->rarest_idf) >= s->query->min_relevance;
+    *out->evidence++ = is_hit ? hit.evidence : -1.0;
+    *out->bm25++ = sums[0];
+    *out->document++ = document;
 }
 
 /* Candidates, and of sessions the memories one step away; each once. */
 static void score_all(rescoring *r)
 {
-    const hot_search *s = r->search;
-    int64_t scored = -1; /* the last that was, which is a candidate or beside one */
-    r->n_best = 0;
-    for (int64_t i = 0; i < s->n_heap; i++) {
-        const shp_candidate *candidate = &s->heap[(uint32_t)r->order[i]];
+    const ranked *candidates = r->ranked, *end = candidates + r->search->n_heap;
+    scored out = {r->evidence, r->bm25, r->documents};
+    int64_t last = -1; /* that was scored, which is a candidate or beside one */
+    for (const ranked *candidate = candidates; candidate < end; candidate++) {
         int64_t document = candidate->document;
-        int64_t next = i + 1 < s->n_heap ? (int64_t)(r->order[i + 1] >> 32) : -1;
-        const double *sums = s->reach[candidate->slot].sums + REACH;
-        const hot_near *near = &s->index->near[document];
+        int beside = candidate->near->thread > 0 ? candidate->near->beside : 0;
         /* Those beside it are of its thread. */
-        double best = near->thread ? session_of(r, near->thread)->best : 0.0;
-        if (near->thread > 0 && near->beside & HOT_PREVIOUS && document - 1 > scored)
-            score_memory(r, (uint32_t)document - 1, best, sums - 1);
-        score_memory(r, (uint32_t)document, best, sums);
-        scored = document;
-        if (near->thread > 0 && near->beside & HOT_NEXT && document + 1 != next) {
-            score_memory(r, (uint32_t)document + 1, best, sums + 1);
-            scored = document + 1;
+        double best = candidates[candidate->first].best;
+        if (beside & HOT_PREVIOUS && document - 1 > last)
+            score_memory(r, &out, (uint32_t)document - 1, best, candidate->sums - 1);
+        score_memory(r, &out, (uint32_t)document, best, candidate->sums);
+        last = document;
+        if (beside & HOT_NEXT && (candidate + 1 == end || candidate[1].document != document + 1)) {
+            score_memory(r, &out, (uint32_t)document + 1, best, candidate->sums + 1);
+            last = document + 1;
         }
+    }
+    r->n_scored = out.evidence - r->evidence;
+}
+
+/* ---- hits */
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* An evidence below which no memory is a hit: of as many groups of them as there are hits to find, each has a best one
+   that reaches it, and that is as old as the oldest at worst. */
+static double least_evidence(rescoring *r)
+{
+    const hot_search *s = r->search;
+    double lanes[LANES], groups[LANES], least = INFINITY;
+    if (r->most > LANES)
+        return 0.0;
+    for (int i = 0; i < LANES; i++)
+        lanes[i] = groups[i] = r->evidence[r->n_scored + i] = -1.0;
+    for (int64_t at = 0; at < r->n_scored; at += LANES)
+        for (int i = 0; i < LANES; i++)
+            lanes[i] = larger(r->evidence[at + i], lanes[i]);
+    for (int i = 0, group = 0; i < LANES; i++, group = group + 1 < r->most ? group + 1 : 0)
+        groups[group] = larger(groups[group], lanes[i]);
+    for (int i = 0; i < r->most; i++)
+        least = groups[i] < least ? groups[i] : least;
+    return least > 0.0 ? least * recency_at(s, s->index->oldest) / (SLACK * SLACK) : 0.0;
+}
+
+static void keep(rescoring *r, int64_t number)
+{
+    const hot_search *s = r->search;
+    uint32_t document = r->documents[number];
+    double score = r->evidence[number] * recency_at(s, s->index->near[document].timestamp);
+    shp_candidate found = {score, r->bm25[number], document, (uint32_t)number};
+    FETCH(&s->index->documents[document]); /* whose number it gets if it stays */
+    if (r->n_best < r->most) {
+        r->best[r->n_best++] = found;
+        if (r->n_best == r->most)
+            shp_heap_order(r->best, r->n_best);
+    } else if (shp_candidate_is_less(&r->best[0], &found)) {
+        shp_heap_sift(r->best, r->n_best, 0, found);
     }
 }
 
-/* Fills `hits` from the best; 0 when one is not as relevant as asked. */
-static int fill_hits(rescoring *r, shp_hot_hit *hits)
+static void choose_best(rescoring *r)
 {
-    const hot_search *s = r->search;
+    double least = least_evidence(r);
+    int64_t n_kept = 0;
+    for (int64_t i = 0; i < r->n_scored; i++) {
+        r->kept[n_kept] = (uint32_t)i;
+        n_kept += r->evidence[i] >= least;
+    }
+    r->n_best = 0;
+    for (int64_t i = 0; i < n_kept; i++)
+        keep(r, r->kept[i]);
     if (r->n_best < r->most)
         shp_heap_order(r->best, r->n_best);
     shp_heap_sort(r->best, r->n_best);
+}
+
+/* Fills `hits` from the best; 0 when one is not as relevant as asked. */
+static int fill_hits(const rescoring *r, shp_hot_hit *hits)
+{
+    const hot_search *s = r->search;
     for (int64_t i = 0; i < r->n_best; i++) {
         const shp_candidate *best = &r->best[i];
         const shp_rescore_hit hit = {.bm25 = best->bm25, .evidence = r->evidence[best->slot]};
-        double relevance = shp_rank_relevance(shp_rescore_mean(&hit), s->idf_sum, s->n_docs);
+        double relevance = shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
         if (relevance < s->query->min_relevance)
             return 0;
         hits[i] = (shp_hot_hit){s->index->documents[best->document].sequence, best->bm25, best->score, relevance};
@@ -243,50 +320,65 @@ static int fill_hits(rescoring *r, shp_hot_hit *hits)
 static void rescore(rescoring *r, shp_hot_found *found)
 {
     const hot_search *s = r->search;
-    sort_candidates(r);
-    complete_reach(r);
+    rank_candidates(r);
+    if (!s->is_ordered)
+        complete_reach(r);
     collect_sessions(r);
+    r->rarest_idf = shp_rank_idf(s->n_docs, 1.0);
     /* Relevance grows strictly with the mean: a threshold on the one is one on the other, asked with some slack
        because it costs less; what is as near as that to it is asked exactly. */
     r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
     score_all(r);
+    choose_best(r);
     if (!fill_hits(r, found->hits)) {
         r->is_strict = 1;
         score_all(r);
+        choose_best(r);
         fill_hits(r, found->hits);
     }
     found->n = r->n_best;
 }
 
+/* Room for more than the usual number of candidates or hits; what is to be freed. */
+static void *make_room(rescoring *r)
+{
+    size_t n = (size_t)r->search->n_heap, n_scored = 3 * n + LANES;
+    while (r->n_slots < 4 * n)
+        r->n_slots *= 2;
+    size_t n_bytes = n * (sizeof *r->order + sizeof *r->ranked) + (size_t)r->most * sizeof *r->best +
+                     n_scored * (sizeof *r->evidence + sizeof *r->bm25 + 2 * sizeof *r->documents) +
+                     r->n_slots * sizeof *r->slots;
+    void *room = malloc(n_bytes);
+    r->order = room;
+    r->ranked = (ranked *)(r->order + n);
+    r->best = (shp_candidate *)(r->ranked + n);
+    r->evidence = (double *)(r->best + r->most);
+    r->bm25 = r->evidence + n_scored;
+    r->documents = (uint32_t *)(r->bm25 + n_scored);
+    r->kept = r->documents + n_scored;
+    r->slots = r->kept + n_scored;
+    return room;
+}
+
 shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found)
 {
-    enum { SMALL_BEST = 32 };
     uint64_t order[SMALL_K];
-    session sessions[2 * SMALL_K];
+    ranked candidates[SMALL_K];
+    uint32_t slots[SMALL_SLOTS], documents[SMALL_SCORED], kept[SMALL_SCORED];
+    double evidence[SMALL_SCORED + LANES], bm25[SMALL_SCORED];
     shp_candidate best[SMALL_BEST];
-    double evidence[SMALL_BEST];
     /* A hit is a candidate or beside one. */
     int64_t most = s->query->k < 3 * s->n_heap ? s->query->k : 3 * s->n_heap;
-    rescoring r = {.search = s, .order = order, .sessions = sessions, .n_sessions = 2 * SMALL_K, .best = best,
-                   .evidence = evidence, .most = most};
-    void *large = NULL;
-    while (r.n_sessions < 2 * (size_t)s->n_heap)
-        r.n_sessions *= 2;
-    if (s->n_heap > SMALL_K || most > SMALL_BEST) {
-        size_t n_bytes = (size_t)s->n_heap * sizeof *r.order + r.n_sessions * sizeof *r.sessions +
-                         (size_t)most * (sizeof *r.best + sizeof *r.evidence);
-        large = malloc(n_bytes);
-        r.order = large;
-        r.sessions = (session *)(r.order + s->n_heap);
-        r.best = (shp_candidate *)(r.sessions + r.n_sessions);
-        r.evidence = (double *)(r.best + most);
-        if (!large)
-            return SHP_HOT_NO_MEMORY;
-    }
+    rescoring r = {.search = s, .order = order, .ranked = candidates, .slots = slots, .n_slots = SMALL_SLOTS,
+                   .evidence = evidence, .bm25 = bm25, .documents = documents, .kept = kept, .best = best,
+                   .most = most};
+    void *room = NULL;
+    if ((s->n_heap > SMALL_K || most > SMALL_BEST) && !(room = make_room(&r)))
+        return SHP_HOT_NO_MEMORY;
     if (most > SHP_HOT_FEW)
         found->hits = malloc((size_t)most * sizeof *found->hits);
     if (found->hits)
         rescore(&r, found);
-    free(large);
+    free(room);
     return found->hits ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }

@@ -260,6 +260,7 @@ static shp_hot_status find_candidates(hot_search *s)
     int64_t newest = (int64_t)s->index->n_documents - 1;
     s->end = (int64_t)s->index->n_documents + REACH;
     s->window = &window;
+    hot_bound_keywords(s);
     while (status == SHP_HOT_OK && newest >= 0) {
         double recency = recency_at(s, s->index->newest[newest / HOT_BLOCK]);
         if (!choose_lists(s, recency))
@@ -279,7 +280,7 @@ static shp_hot_status find_candidates(hot_search *s)
 
 /* ---- one search */
 
-static void begin(hot_search *s, const shp_hot *index, const shp_hot_query *query)
+static void begin(hot_search *s, const shp_hot *index, shp_hot_query *query)
 {
     s->index = index;
     s->query = query;
@@ -291,23 +292,30 @@ static void begin(hot_search *s, const shp_hot *index, const shp_hot_query *quer
     s->reach = s->small_reach;
     s->n_heap = 0;
     s->n_waiting = 0;
+    s->is_ordered = 0;
     s->capacity = SMALL_K;
     s->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
     double mean_len = index->n_memories ? (double)index->total_length / s->n_docs : 0.0;
     shp_rank_bm25_set(query->k1, query->b, mean_len, &s->bm25);
 }
 
-static shp_hot_status find_locked(shp_hot *index, const shp_hot_query *query, const shp_hot_word *words, int n_words,
+static shp_hot_status find_locked(const shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                                   shp_hot_found *found)
 {
     hot_search s;
     begin(&s, index, query);
-    hot_find_keywords(&s, words, n_words);
+    s.words = words;
+    s.n_words = n_words < MAX_WORDS ? n_words : MAX_WORDS;
+    hot_find_keywords(&s);
     if (s.n_postings > query->most_postings)
         return SHP_HOT_LONG;
     if (!s.n)
         return SHP_HOT_OK;
-    shp_hot_status status = find_candidates(&s);
+    shp_hot_status status = SHP_HOT_OK;
+    if (hot_are_few(&s))
+        hot_take_few(&s);
+    else
+        status = find_candidates(&s);
     if (status == SHP_HOT_OK && s.n_heap)
         status = hot_rescore(&s, found);
     if (s.heap != s.small)
@@ -327,9 +335,7 @@ shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_
     if (!shp_rwlock_try_share(&index->lock))
         return SHP_HOT_STALE;
     shp_hot_status status = SHP_HOT_STALE;
-    query->rescore.n_labels = n_words < MAX_WORDS ? n_words : MAX_WORDS;
-    for (int i = 0; i < query->rescore.n_labels; i++)
-        query->rescore.labels[i] = shp_rescore_key(words[i].bytes, words[i].n_bytes);
+    query->rescore.n_labels = 0; /* until a memory with a label is met */
     if (index->version == query->version && index->version >= 0)
         status = find_locked(index, query, words, n_words, found);
     shp_rwlock_unshare(&index->lock);

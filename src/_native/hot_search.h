@@ -16,6 +16,7 @@ enum {
     TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
     COUNTED_POSTINGS = 1000,          /* up to here a list's lengths are counted ... */
     MOST_WAITING = 64,
+    FEW_BITS = 5, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
     PROBE_NS = 1, HALVE_NS = 40       /* a posting probed, a memory looked up and what comes of that */
 };
 
@@ -60,7 +61,9 @@ typedef struct {
 
 typedef struct {
     const shp_hot *index;
-    const shp_hot_query *query;
+    shp_hot_query *query;
+    const shp_hot_word *words; /* as they were asked */
+    int n_words;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
     int64_t n_postings;   /* of all words asked */
@@ -74,6 +77,7 @@ typedef struct {
     shp_candidate small[SMALL_K], *heap;
     hot_reach small_reach[SMALL_K], *reach; /* by slot of the candidates */
     int64_t n_heap, capacity;
+    int is_ordered; /* candidates rise, and nothing is missing around them */
     hot_waiting waiting[MOST_WAITING]; /* for the cache line with their times, while the next window is added up */
     int n_waiting;
     int64_t end;           /* memories from here on were in windows before */
@@ -132,8 +136,18 @@ static inline double threshold(const hot_search *s)
     return least > s->least_score ? least : s->least_score;
 }
 
-/* Looks the words up and weighs them; s->n of them are known. */
-void hot_find_keywords(hot_search *s, const shp_hot_word *words, int n_words);
+/* Looks the words up; s->n of them are known, with s->n_postings in all. */
+void hot_find_keywords(hot_search *s);
+/* What the windows need to know of them besides: bounds, tables. */
+void hot_bound_keywords(hot_search *s);
+
+/* Whether all memories that have a keyword are candidates, and those few. */
+static inline int hot_are_few(const hot_search *s)
+{
+    return s->n_postings <= SMALL_K && s->index->n_documents <= FEW_DOCUMENTS;
+}
+/* Then: all of them, rising, with the sums around them. */
+void hot_take_few(hot_search *s);
 
 /* A memory that may become a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
    `n_left_out` of the rising lists may be missing. */

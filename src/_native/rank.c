@@ -31,12 +31,17 @@ static double rarity(double bm25, double rarest_idf)
     return -expm1(-bm25 * LN_2 / rarest_idf);
 }
 
-double shp_rank_relevance(double bm25, double idf_sum, double n_docs)
+double shp_rank_relevance_of(double bm25, double idf_sum, double rarest_idf)
 {
-    if (!(n_docs >= 1.0) || !(idf_sum > 0.0) || !(bm25 > 0.0))
+    if (!(idf_sum > 0.0) || !(bm25 > 0.0))
         return 0.0;
     double met = bm25 / idf_sum;
-    return (met < 1.0 ? met : 1.0) * rarity(bm25, shp_rank_idf(n_docs, 1.0));
+    return (met < 1.0 ? met : 1.0) * rarity(bm25, rarest_idf);
+}
+
+double shp_rank_relevance(double bm25, double idf_sum, double n_docs)
+{
+    return n_docs >= 1.0 ? shp_rank_relevance_of(bm25, idf_sum, shp_rank_idf(n_docs, 1.0)) : 0.0;
 }
 
 /* The least B of at least this relevance, to a few units in the last place; infinity when there is none.

@@ -32,6 +32,8 @@ static inline double shp_rank_recency(double age_days, double floor)
 
 double shp_rank_idf(double n_docs, double doc_freq);
 double shp_rank_relevance(double bm25, double idf_sum, double n_docs);
+/* The same where the idf of a word that one memory has is known. */
+double shp_rank_relevance_of(double bm25, double idf_sum, double rarest_idf);
 double shp_rank_min_bm25(double relevance, double idf_sum, double n_docs);
 
 #endif

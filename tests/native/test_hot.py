@@ -113,6 +113,21 @@ def test_memories_of_several_frequent_words_and_their_neighbours_rank_as_the_twi
         assert index.search(1, keywords, 40, NOW, recency_floor=floor) == expected
 
 
+@pytest.mark.parametrize("k", [1, 3, 9, 33])
+def test_words_of_few_memories_and_of_some_rank_as_the_twin_says(k: int) -> None:
+    """All memories of few are candidates, which takes a way of its own; questions lie on both sides of that."""
+    rng = random.Random(k)
+    rows = numbered(conversations(5, 700, 250))
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for _ in range(120):
+        keywords = [f"w{int(250 * rng.random() ** 0.5)}" for _ in range(rng.randint(1, 5))]
+        asked = {"recency_floor": rng.choice([0.0, 0.9, 1.0]), "min_relevance": rng.choice([0.0, 0.0, 0.4])}
+        expected = twin_rank.search(documents, keywords, k, NOW, **asked)
+
+        assert index.search(1, keywords, k, NOW, **asked) == expected
+
+
 def test_only_the_sixteen_rarest_keywords_count() -> None:
     rows = numbered(zipf_memories(2, 300, 40))
     index = filled(rows)

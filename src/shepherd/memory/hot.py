@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
 
