@@ -77,6 +77,8 @@ shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memori
 
 /* ---- questions: any number of threads at a time; none of them waits */
 
+/* Asks for the cache lines that each question begins with: to be called as soon as the index is known. */
+void shp_hot_fetch(const shp_hot *index);
 /* At most k.  `found` is filled, also where there is nothing to find; the caller frees what is in it. */
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                             shp_hot_found *found);

@@ -236,8 +236,9 @@ cdef class HotIndex:
         cdef shp_hot_found found
         cdef int n
         cdef shp_hot_status status
-        # Both keep the words alive, without the GIL as well.
-        cdef list kept = _fill_words(keywords, words, &n)
+        cdef list kept      # keeps the words alive, as `keywords` does, without the GIL as well
+        shp_hot_fetch(self.index)
+        kept = _fill_words(keywords, words, &n)
         if not n or query.k < 1:
             return []
         query.version = version

@@ -1,8 +1,9 @@
 /* Words of one user: from UTF-8 to a number, and back for saving.
 
-   Names lie one after the other, each with its length before it; a hash table of numbers, open addressing, at most
-   three quarters full.  A number needs no more bits of its slot than the mask has; the others hold those of the hash,
-   so that hardly ever a name is looked at that is another word's: each look is a cache miss or two.  About 16 bytes a word for the term, 7 for its slot, 2 and its letters for the name. */
+   A word of up to 12 bytes stands in its term; the names of longer ones lie one after the other, each with its length
+   before it.  A hash table of numbers, open addressing, at most three quarters full.  A number needs no more bits of its
+   slot than the mask has; the others hold those of the hash, so that hardly ever a word is looked at that is another:
+   each look is a cache miss or two.  24 bytes a word for the term, about 7 for its slot. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,12 +29,22 @@ uint32_t hot_dictionary_hash(const uint8_t *word, size_t n)
     return (uint32_t)(h >> 32);
 }
 
-static size_t name_length(const uint8_t *name) { return (size_t)name[0] | (size_t)name[1] << 8; }
-
-static int is_named(const hot_dictionary *dictionary, uint32_t number, const uint8_t *word, size_t n)
+const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n)
 {
-    const uint8_t *name = dictionary->names + dictionary->terms[number].name;
-    return name_length(name) == n && !memcmp(name + 2, word, n);
+    if (term->n_letters <= HOT_LETTERS) {
+        *n = term->n_letters;
+        return term->word.letters;
+    }
+    const uint8_t *name = dictionary->names + term->word.name;
+    *n = (size_t)name[0] | (size_t)name[1] << 8;
+    return name + 2;
+}
+
+int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const uint8_t *word, size_t n)
+{
+    size_t n_own;
+    const uint8_t *own = hot_dictionary_word(dictionary, &dictionary->terms[number], &n_own);
+    return n_own == n && !memcmp(own, word, n);
 }
 
 /* Whether the slot's number can be that of a word with this hash. */
@@ -52,7 +63,7 @@ static uint32_t *slot_of(const hot_dictionary *dictionary, uint32_t hash, const 
 {
     uint32_t mask = dictionary->n_slots - 1, i = hash & mask;
     while (dictionary->slots[i] && !(can_be(dictionary, dictionary->slots[i], hash) &&
-                                     is_named(dictionary, number_in(dictionary, dictionary->slots[i]), word, n)))
+                                     hot_dictionary_is(dictionary, number_in(dictionary, dictionary->slots[i]), word, n)))
         i = (i + 1) & mask;
     return &dictionary->slots[i];
 }
@@ -88,9 +99,10 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
     dictionary->slots = slots;
     dictionary->n_slots = n_slots;
     for (uint32_t number = 0; number < dictionary->n; number++) {
-        const uint8_t *name = dictionary->names + dictionary->terms[number].name;
-        uint32_t hash = hot_dictionary_hash(name + 2, name_length(name));
-        *slot_of(dictionary, hash, name + 2, name_length(name)) = slot_value(dictionary, hash, number);
+        size_t n;
+        const uint8_t *word = hot_dictionary_word(dictionary, &dictionary->terms[number], &n);
+        uint32_t hash = hot_dictionary_hash(word, n);
+        *slot_of(dictionary, hash, word, n) = slot_value(dictionary, hash, number);
     }
     return SHP_HOT_OK;
 }
@@ -105,7 +117,7 @@ static shp_hot_status reserve(hot_dictionary *dictionary, size_t n)
         dictionary->terms = terms;
         dictionary->capacity = capacity;
     }
-    if (dictionary->n_name_bytes + n + 2 > dictionary->name_capacity) {
+    if (n > HOT_LETTERS && dictionary->n_name_bytes + n + 2 > dictionary->name_capacity) {
         uint64_t capacity = dictionary->name_capacity;
         capacity = capacity + capacity / 2 + n + FIRST_NAME_BYTES;
         uint8_t *names = realloc(dictionary->names, capacity);
@@ -117,6 +129,23 @@ static shp_hot_status reserve(hot_dictionary *dictionary, size_t n)
     if (4 * (uint64_t)(dictionary->n + 1) > 3 * (uint64_t)dictionary->n_slots)
         return hot_dictionary_rehash(dictionary, dictionary->n_slots ? 2 * dictionary->n_slots : FIRST_TERMS);
     return SHP_HOT_OK;
+}
+
+/* Writes a word that there is room for. */
+static hot_term term_of(hot_dictionary *dictionary, const uint8_t *word, size_t n)
+{
+    hot_term term = {.n_letters = (uint8_t)(n <= HOT_LETTERS ? n : HOT_LONG)};
+    if (n <= HOT_LETTERS) {
+        memcpy(term.word.letters, word, n);
+        return term;
+    }
+    uint8_t *name = dictionary->names + dictionary->n_name_bytes;
+    name[0] = (uint8_t)n;
+    name[1] = (uint8_t)(n >> 8);
+    memcpy(name + 2, word, n);
+    term.word.name = dictionary->n_name_bytes;
+    dictionary->n_name_bytes += (uint32_t)n + 2;
+    return term;
 }
 
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out)
@@ -131,13 +160,8 @@ shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *
     shp_hot_status status = reserve(dictionary, n);
     if (status != SHP_HOT_OK)
         return status;
-    uint8_t *name = dictionary->names + dictionary->n_name_bytes;
-    name[0] = (uint8_t)n;
-    name[1] = (uint8_t)(n >> 8);
-    memcpy(name + 2, word, n);
     *slot_of(dictionary, hash, word, n) = slot_value(dictionary, hash, dictionary->n);
-    dictionary->terms[dictionary->n] = (hot_term){.name = dictionary->n_name_bytes};
-    dictionary->n_name_bytes += (uint32_t)n + 2;
+    dictionary->terms[dictionary->n] = term_of(dictionary, word, n);
     *out = dictionary->n++;
     return SHP_HOT_OK;
 }

@@ -7,8 +7,7 @@
 
 #include "hot_search.h"
 
-/* Each posting's place among all, sorted.  Every one is compared with all others, without a branch: a few vector
-   instructions each, where sorting would guess. */
+/* Every key is compared with all others, without a branch: a few vector instructions each, where sorting would guess. */
 static void sort_keys(const int32_t *keys, int n, int32_t *sorted)
 {
     for (int i = 0; i < n; i++) {

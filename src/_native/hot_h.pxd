@@ -53,6 +53,7 @@ cdef extern from "hot.h" nogil:
     shp_hot_status shp_hot_replace(shp_hot* index, const shp_hot_row* row) noexcept
     shp_hot_status shp_hot_publish(shp_hot* index, int64_t version, int64_t n_memories,
                                    int64_t total_length, bint waits) noexcept
+    void shp_hot_fetch(const shp_hot* index) noexcept
     shp_hot_status shp_hot_find(shp_hot* index, shp_hot_query* query, const shp_hot_word* words, int n_words,
                                 shp_hot_found* found) noexcept
     void shp_hot_found_free(shp_hot_found* found) noexcept

@@ -1,7 +1,7 @@
 /* The keywords of a search of the hot index: found, weighed, bounded.
 
-   Of a user who has not asked for a while every look is a cache miss, and each keyword needs five of them, one after
-   the other: slot, term, name, list, its last documents.  So all keywords take each step together. */
+   Of a user who has not asked for a while every look is a cache miss, and each keyword needs four of them, one after
+   the other: slot, term with its word, list, its last documents.  So all keywords take each step together. */
 #include <math.h>
 
 #include "hot_search.h"
@@ -129,7 +129,8 @@ static void fetch_lists(const shp_hot *index, const looked_up *found, int n)
         if (found[i].term == HOT_NONE)
             continue;
         const hot_term *term = &index->dictionary.terms[found[i].term];
-        FETCH(&index->dictionary.names[term->name]);
+        if (term->n_letters == HOT_LONG)
+            FETCH(&index->dictionary.names[term->word.name]);
         hot_list_fetch(&index->heap, term);
     }
 }
@@ -144,12 +145,15 @@ static void look_up(const shp_hot *index, const shp_hot_word *words, int n, look
     }
     for (int i = 0; i < n; i++) {
         found[i].term = hot_dictionary_guess(dictionary, found[i].hash);
-        if (found[i].term != HOT_NONE)
-            FETCH(&dictionary->terms[found[i].term]);
+        if (found[i].term == HOT_NONE)
+            continue;
+        FETCH(&dictionary->terms[found[i].term]);
+        FETCH(dictionary->terms[found[i].term].word.letters + HOT_LETTERS - 1);
     }
     fetch_lists(index, found, n);
     for (int i = 0; i < n; i++)
-        if (found[i].term != HOT_NONE)
+        if (found[i].term != HOT_NONE &&
+            !hot_dictionary_is(dictionary, found[i].term, words[i].bytes, words[i].n_bytes))
             found[i].term = hot_dictionary_find(dictionary, found[i].hash, words[i].bytes, words[i].n_bytes);
 }
 

@@ -16,17 +16,23 @@
 
 /* ---- words (hot_dictionary.c) */
 
+enum { HOT_LETTERS = 12, HOT_LONG = 255 };
+
+/* All of a word but its list, in one place: what lies apart is a cache miss more. */
 typedef struct {
-    uint32_t name;  /* offset into names */
     uint32_t n;     /* memories that have it */
     uint32_t place; /* size_class 0: the one memory that has it; else its chunk, in units of 8 bytes */
     uint8_t tf, len; /* size_class 0: of that one posting */
     uint8_t size_class;
-    uint8_t unused;
+    uint8_t n_letters; /* bytes, or HOT_LONG: the word stands among the names */
+    union {
+        uint8_t letters[HOT_LETTERS]; /* UTF-8 */
+        uint32_t name;                /* offset into names */
+    } word;
 } hot_term;
 
 typedef struct {
-    uint8_t *names; /* two bytes of length, then UTF-8 */
+    uint8_t *names; /* of the long words: two bytes of length, then UTF-8 */
     uint32_t n_name_bytes, name_capacity;
     hot_term *terms;
     uint32_t n, capacity;
@@ -37,8 +43,12 @@ typedef struct {
 uint32_t hot_dictionary_hash(const uint8_t *word, size_t n);
 /* Number of a word, HOT_NONE when it is unknown. */
 uint32_t hot_dictionary_find(const hot_dictionary *dictionary, uint32_t hash, const uint8_t *word, size_t n);
-/* What that will most likely be, without a look at the names; HOT_NONE is certain.  Not of an empty dictionary. */
+/* What that will most likely be, without a look at the word; HOT_NONE is certain.  Not of an empty dictionary. */
 uint32_t hot_dictionary_guess(const hot_dictionary *dictionary, uint32_t hash);
+/* Whether that number, a guess, is the word's. */
+int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const uint8_t *word, size_t n);
+/* A term's word, which stays where it is until the next one comes. */
+const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n);
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out);
 /* Fills the slots again from the terms. */
 shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slots);
@@ -74,12 +84,12 @@ typedef struct {
 } hot_big_tf;
 
 typedef struct {
-    uint64_t *units; /* all chunks */
+    uint64_t *units; /* all chunks; a search needs no more of the heap than these and the next */
+    hot_big_tf *big_tfs; /* rising by key */
+    uint32_t n_big_tfs, big_tf_capacity;
     uint64_t n_units, capacity;
     uint32_t free_chunks[HOT_CLASSES]; /* first of each class, linked by their first four bytes; 0 = none */
     uint64_t n_free_units;
-    hot_big_tf *big_tfs; /* rising by key */
-    uint32_t n_big_tfs, big_tf_capacity;
 } hot_heap;
 
 uint32_t hot_class_units(int size_class);

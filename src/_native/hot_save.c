@@ -9,7 +9,7 @@
 
 #include "hot_parts.h"
 
-enum { FORMAT = 2 };
+enum { FORMAT = 3 };
 
 static const uint64_t MAGIC = 0x31746F6870656853; /* "Shephot1" on a little-endian machine */
 
@@ -192,17 +192,21 @@ static int is_list_sound(const shp_hot *index, const hot_term *term)
     return is_sound && least <= index->n_documents;
 }
 
+static int is_word_sound(const hot_dictionary *dictionary, const hot_term *term)
+{
+    if (term->n_letters != HOT_LONG)
+        return term->n_letters <= HOT_LETTERS;
+    uint64_t name = term->word.name;
+    return name + 2 <= dictionary->n_name_bytes &&
+           name + 2 + (dictionary->names[name] | (uint64_t)dictionary->names[name + 1] << 8) <= dictionary->n_name_bytes;
+}
+
 static int are_terms_sound(const shp_hot *index)
 {
     const hot_dictionary *dictionary = &index->dictionary;
-    for (uint32_t i = 0; i < dictionary->n; i++) {
-        uint32_t name = dictionary->terms[i].name;
-        if ((uint64_t)name + 2 > dictionary->n_name_bytes)
+    for (uint32_t i = 0; i < dictionary->n; i++)
+        if (!is_word_sound(dictionary, &dictionary->terms[i]) || !is_list_sound(index, &dictionary->terms[i]))
             return 0;
-        uint64_t length = dictionary->names[name] | (uint64_t)dictionary->names[name + 1] << 8;
-        if (name + 2 + length > dictionary->n_name_bytes || !is_list_sound(index, &dictionary->terms[i]))
-            return 0;
-    }
     return 1;
 }
 

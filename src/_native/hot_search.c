@@ -25,6 +25,7 @@
    adds its score last, which two scores do not mind; a memory of more is added up again if it becomes a candidate.  A
    memory beside a candidate that only probed or halved lists have gets its sum when rescoring asks (hot_rescore.c). */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -325,13 +326,17 @@ static shp_hot_status find_locked(const shp_hot *index, shp_hot_query *query, co
     return status;
 }
 
+void shp_hot_fetch(const shp_hot *index)
+{
+    for (size_t at = 0; at < offsetof(shp_hot, heap.n_units); at += 64)
+        FETCH((const char *)index + at);
+}
+
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                             shp_hot_found *found)
 {
     found->hits = found->few;
     found->n = 0;
-    for (size_t at = 0; at < sizeof *index; at += 64)
-        FETCH((const char *)index + at);
     if (!shp_rwlock_try_share(&index->lock))
         return SHP_HOT_STALE;
     shp_hot_status status = SHP_HOT_STALE;

@@ -481,7 +481,7 @@ def test_saved_files_are_private(path) -> None:
     assert [file.name for file in saved_file(path).parent.iterdir()] == ["1"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "head"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "head", "older"])
 def test_a_damaged_file_is_ignored(path, monkeypatch, damage) -> None:
     store = SQLiteStore(str(path))
     fill(store, 80)
@@ -492,6 +492,8 @@ def test_a_damaged_file_is_ignored(path, monkeypatch, damage) -> None:
         saved[len(saved) // 2] ^= 4
     if damage == "head":
         saved[2] ^= 4
+    if damage == "older":
+        saved[8] -= 1  # the number of its form
     saved_file(path).write_bytes({"cut": saved[:-9], "empty": b""}.get(damage, saved))
     built = count_builds(monkeypatch)
 

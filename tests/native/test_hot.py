@@ -115,7 +115,7 @@ def test_memories_of_several_frequent_words_and_their_neighbours_rank_as_the_twi
 
 @pytest.mark.parametrize("k", [1, 3, 9, 33])
 def test_words_of_few_memories_and_of_some_rank_as_the_twin_says(k: int) -> None:
-    """All memories of few are candidates, which takes a way of its own; questions lie on both sides of that."""
+    """All memories of few are candidates, which takes a way of its own; questions lie on both its sides."""
     rng = random.Random(k)
     rows = numbered(conversations(5, 700, 250))
     index = filled(rows)
@@ -368,8 +368,26 @@ def checksum(saved: bytes) -> int:
     return total
 
 
+# One word each at the length that terms have room for and around it, and far above.
+LONG = [f"{'kilo' * 60}"[:n] for n in (11, 12, 13, 14, 200)]
+
+
+def test_words_of_any_length_are_saved_and_found() -> None:
+    rows = numbered([((word,), (), NOW) for word in LONG])
+    saved = filled(rows).save()
+    assert saved is not None
+    loaded = HotIndex.load(saved)
+    for sequence, word in enumerate(LONG, 1):
+        for index in (filled(rows), loaded):
+            found = index.search(1, text.keywords(word), 3, NOW)
+            assert found is not None
+            assert [hit[0] for hit in found] == [sequence]
+        assert loaded.search(1, [f"{text.keywords(word)[0]}x"], 3, NOW) == []
+
+
 def test_forged_bytes_never_reach_outside_of_the_index() -> None:
-    saved = filled(numbered(zipf_memories(4, 50, 20))).save()
+    words = [((f"{word}w", word), (), NOW) for word in LONG]
+    saved = filled(numbered(zipf_memories(4, 50, 20) + words)).save()
     assert saved is not None
     assert int.from_bytes(saved[-8:], "little") == checksum(saved[:-8])
     rng = random.Random(4)
@@ -384,6 +402,6 @@ def test_forged_bytes_never_reach_outside_of_the_index() -> None:
             continue
         counts = index.counts()
         assert counts is not None
-        index.search(counts["version"], [f"w{i}" for i in range(20)], 9, NOW)
+        index.search(counts["version"], [f"w{i}" for i in range(20)] + LONG, 9, NOW)
         index.add([(1000, NOW, 1, 7, 0, 0, "w3", "")])
         index.remove(range(20))

@@ -171,6 +171,7 @@ class _Run:
 
         Whose memories, and their version, is read before, as `Memory` does with one statement for both tiers.
         """
+        now = float(NOW)  # as a clock tells it
         database = Database(self._path, read_only=True)
         hot = HotRecall(database, limit_bytes=_CACHE_MB << 20)
         try:
@@ -187,7 +188,7 @@ class _Run:
                     def one(i: int) -> object:
                         number, version = asked_of[i]
                         return hot.search(
-                            connection, number, self._words[i], 3, NOW, version, recency_floor=floor
+                            connection, number, self._words[i], 3, now, version, recency_floor=floor
                         )
 
                     return one
@@ -195,7 +196,7 @@ class _Run:
                 def slow(i: int) -> object:
                     number, _ = asked_of[i]
                     return database.recall.search(
-                        connection, number, self._words[i], 3, NOW, recency_floor=self._floor
+                        connection, number, self._words[i], 3, now, recency_floor=self._floor
                     )
 
                 for i in range(min(20, len(asked_of))):
