@@ -1,7 +1,7 @@
 /* The best k of one user's memories from the hot index: bit for bit what recall.c finds.
 
-   Candidates by BM25 and recency first (32, or k; hot_candidates.c), then what their conversations add to them
-   (hot_rescore.c).
+   Candidates by BM25 and recency first (32, or k; hot_candidates.c), or all where they are few (hot_few.c); then what
+   their conversations add to them (hot_rescore.c).
 
    Windows of 16,384 memories, or 4,096, from the newest to the oldest: in each, the scores of the postings are added up
    in the order of the keywords, 2 ns a posting, in sums that stay in the near caches.  A posting's score comes from a
