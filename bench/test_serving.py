@@ -2,10 +2,12 @@
 
 A real server process with a tiny model of random weights, whose token takes 45 us, one compute thread.
 The work of the server itself is what its threads compute but for the engine's (Linux); clients are cheap
-and in a process of their own.
+and in a process of their own. The 64 stand for other machines: theirs takes what the server leaves of the
+processors.
 
     python -m pytest bench/test_serving.py --benchmark-only -s
     SHEPHERD_BENCH_RESULTS=FILE    write the figures there, as JSON
+    SHEPHERD_BENCH_CLIENTS=equal   the 64 clients compete with the server for its processors
     SHEPHERD_BENCH_PRIORITY=-10    the event loop's before its clients and the engine (root's to set): as on a
                                    machine that has a processor for each of them
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import re
 import statistics
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,17 +33,18 @@ import httpx
 import pytest
 
 from bench import talk_models
-from bench.small import sized
+from bench.small import JUDGED, sized
 from shepherd.benchmark import corpus
 from shepherd.memory import Memory
 from tests.serving.processes import ServerProcess
 
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 PRIORITY = int(os.environ.get("SHEPHERD_BENCH_PRIORITY", "0"))
+CLIENTS_GIVE_WAY = os.environ.get("SHEPHERD_BENCH_CLIENTS", "idle") == "idle"
 N_TOKENS = sized(2000, 100)
 ROUNDS = sized(5, 1)
 # Aimed at, on a machine that does nothing else: the server's own work for a token, all of its threads but the
-# engine's; what memory adds to a request, in 99 of 100. Printed, not asserted: machines differ.
+# engine's (printed: machines differ); what memory adds to a request, in 99 of 100.
 TOKEN_BAR_US = 10.0
 MEMORY_BAR_MS = 1.0
 USER = "steve"
@@ -219,17 +224,36 @@ def _told(spent: Sequence[Injection]) -> dict[str, Any]:
     }
 
 
-async def _clients(url: str, count: int, rounds: int, n: int) -> list[tuple[int, float]]:
-    """So many clients, each of which streams one answer after the other."""
-    limits = httpx.Limits(max_connections=count)
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120, limits=limits) as client:
+async def _talk(url: str, number: int, rounds: int, n: int) -> list[tuple[int, float]]:
+    """Streams one answer after the other, on a connection of its own, as another machine does."""
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120, verify=False) as client:
+        asked = (f"{number}, {i}: rex and texas, the cache is kept warm" for i in range(rounds))
+        return [await _stream(client, text, n, user=USER) for text in asked]
 
-        async def talk(number: int) -> list[tuple[int, float]]:
-            asked = (f"{number}, {i}: rex and texas, the cache is kept warm" for i in range(rounds))
-            return [await _stream(client, text, n, user=USER) for text in asked]
 
-        told = await asyncio.gather(*map(talk, range(count)))
-    return [one for client_told in told for one in client_told]
+def _clients(url: str, count: int, rounds: int, n: int) -> list[tuple[int, float]]:
+    """So many at once."""
+
+    async def all_talk() -> list[list[tuple[int, float]]]:
+        return await asyncio.gather(*(_talk(url, number, rounds, n) for number in range(count)))
+
+    return [one for client_told in asyncio.run(all_talk()) for one in client_told]
+
+
+def _give_way() -> None:
+    """Let this process have what others leave of the processors."""
+    if sys.platform == "linux":
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
+
+
+@contextmanager
+def _clients_process() -> Iterator[ProcessPoolExecutor]:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, initializer=_give_way if CLIENTS_GIVE_WAY else None) as process:
+        process.submit(os.getpid).result()
+        yield process
 
 
 async def _in_turns(url: str, count: int) -> dict[str, list[float]]:
@@ -268,7 +292,7 @@ def test_memory_beside_64_streams(benchmark: Any, model: Path, tmp_path: Path) -
     """64 clients stream without an error, with memory in every message; one alone with and without it.
 
     The injection is all that memory does to a request before the model has it. On the clock that holds the
-    waits for a processor, which are the machine's and its clients'.
+    waits for a processor, of the engine's making and others'.
     """
     path, home = tmp_path / "memory.db", tmp_path / "home"
     with Memory(path, user_id=USER) as memory:
@@ -276,23 +300,31 @@ def test_memory_beside_64_streams(benchmark: Any, model: Path, tmp_path: Path) -
             memory.store_memory(row.question, row.answer, timestamp=row.timestamp)
         memory.set_fact("name", "steve")
     options = ("-m", str(model), "--slots", "8", "--ctx", "4096", "--threads", "1", "-q")
-    with _watched_server(home, *options, "--memory-db", str(path)) as url:
+    streamed: list[tuple[int, float]] = []
+    with _watched_server(home, *options, "--memory-db", str(path)) as url, _clients_process() as process:
         asyncio.run(_in_turns(url, 100))
         before = len(_injections(home))
         first = asyncio.run(_in_turns(url, 2 * N_ALONE))
         n_alone = len(_injections(home))
 
         def crowd() -> None:
-            told = asyncio.run(_clients(url, 64, ROUNDS_OF_CLIENTS, 32))
-            assert [n for n, _ in told] == [32] * (64 * ROUNDS_OF_CLIENTS)
+            streamed.extend(process.submit(_clients, url, 64, ROUNDS_OF_CLIENTS, 32).result())
 
+        began = time.perf_counter()
         benchmark.pedantic(crowd, rounds=1)
+        took_s = time.perf_counter() - began
         spent = _injections(home)
+    assert [n for n, _ in streamed] == [32] * (64 * ROUNDS_OF_CLIENTS)
+    beside = _told(spent[n_alone:])
     figures["memory"] = {
         "alone": _told(spent[before:n_alone]),
-        "beside_64_streams": _told(spent[n_alone:]),
+        "beside_64_streams": beside,
         "first_token_ms": {kind: _spread(times) for kind, times in first.items()},
+        "first_token_of_64_ms": _spread([ms for _, ms in streamed]),
+        "tokens_per_s_of_64": round(sum(n for n, _ in streamed) / took_s),
         "priority": PRIORITY,
+        "clients_give_way": CLIENTS_GIVE_WAY,
     }
     benchmark.extra_info.update(figures["memory"])
     print(f"\n{json.dumps(figures['memory'])}\nbar {MEMORY_BAR_MS} ms in 99 of 100")
+    assert beside["wall_ms"]["p99"] < MEMORY_BAR_MS or not JUDGED
