@@ -2,6 +2,8 @@
 
 It knows rows and words; which user it is, when it is made and where it is kept is decided above.
 """
+cimport cython
+
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -311,6 +313,7 @@ cdef class HotIndex:
         return loaded
 
 
+@cython.auto_pickle(False)
 cdef class HotSlot:
     """One tenant's index, as questions find it."""
 
