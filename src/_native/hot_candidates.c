@@ -1,23 +1,56 @@
-/* The candidates of a search of the hot index: the best memories by BM25 and recency, in a heap.
+/* The candidates of a search of the hot index: the best memories by BM25 and recency.
 
-   What may become one waits for the cache line with its time while the next window is added up, and takes along the sums
-   of the memories beside it: rescoring need not look them up again, unless the window ends there, or a list was left
-   out that has one of them. */
+   What may become one is put into a pool, where it waits for the cache line with its time while the next window is
+   added up. It takes along the sums of the memories beside it: rescoring need not look them up again, unless the window
+   ends there, or a list was left out that has one of them.
+
+   The pool has no order, as a heap would: keeping that up is five guesses for each memory that is better than the worst
+   so far. The threshold comes from counting how many scores lie on each step of a scale instead: once as many as are
+   wanted stand on a step or above it, what is below has become useless. Only at the end are the best chosen. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "hot_search.h"
 
-static shp_hot_status grow(hot_search *s)
+/* The scale: steps of a 64th to a 128th of the score, which are the first bits of a double. */
+enum { STEP_BITS = 46, OCTAVES = HOT_STEPS >> (52 - STEP_BITS) };
+
+static int64_t step_of(double score)
 {
-    int is_small = s->heap == s->small;
-    shp_candidate *heap = realloc(is_small ? NULL : s->heap, 2 * (size_t)s->capacity * sizeof *heap);
-    if (!heap)
+    int64_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> STEP_BITS;
+}
+
+static double least_on(int64_t step)
+{
+    int64_t bits = step << STEP_BITS;
+    double score;
+    memcpy(&score, &bits, sizeof score);
+    return score;
+}
+
+/* The scale ends where no score can be, or begins with the threshold. */
+void hot_begin_candidates(hot_search *s)
+{
+    double newest = recency_at(s, s->index->newest[(s->index->n_documents - 1) / HOT_BLOCK]);
+    double most = s->below[s->n] * newest * SLACK;
+    double low = most / (1 << OCTAVES);
+    s->first_step = step_of(s->threshold > low ? s->threshold : low);
+    memset(s->n_on_step, 0, sizeof s->n_on_step);
+    s->n_above = s->step = 0;
+}
+
+static shp_hot_status grow(hot_search *s, int64_t capacity)
+{
+    int is_small = s->pool == s->small_pool;
+    shp_candidate *pool = realloc(is_small ? NULL : s->pool, (size_t)capacity * sizeof *pool);
+    if (!pool)
         return SHP_HOT_NO_MEMORY;
     if (is_small)
-        memcpy(heap, s->small, sizeof s->small);
-    s->heap = heap;
-    hot_reach *reach = realloc(is_small ? NULL : s->reach, 2 * (size_t)s->capacity * sizeof *reach);
+        memcpy(pool, s->small_pool, sizeof s->small_pool);
+    s->pool = pool;
+    hot_reach *reach = realloc(is_small ? NULL : s->reach, (size_t)capacity * sizeof *reach);
     if (!reach) {
         s->reach = is_small ? NULL : s->reach;
         return SHP_HOT_NO_MEMORY;
@@ -25,58 +58,121 @@ static shp_hot_status grow(hot_search *s)
     if (is_small)
         memcpy(reach, s->small_reach, sizeof s->small_reach);
     s->reach = reach;
-    s->capacity *= 2;
+    s->capacity = capacity;
     return SHP_HOT_OK;
 }
 
-/* Keeps a candidate if it is among the best so far, with the sums around it. */
-static shp_hot_status offer(hot_search *s, shp_candidate offered, const hot_reach *reach)
+/* To the highest step that as many candidates as are wanted reach. */
+static void raise_threshold(hot_search *s)
 {
-    int is_full = s->n_heap == s->n_candidates;
-    if (is_full && !shp_candidate_is_less(&s->heap[0], &offered))
+    while (s->n_above - s->n_on_step[s->step] >= s->n_wanted)
+        s->n_above -= s->n_on_step[s->step++];
+    if (s->step && least_on(s->first_step + s->step) > s->threshold)
+        s->threshold = least_on(s->first_step + s->step);
+}
+
+/* What is left out stands behind the others then, where it gives its slot to the next that is added. */
+static inline void keep_if(shp_candidate *pool, int64_t *n_left, int64_t i, int is_left)
+{
+    shp_candidate other = pool[*n_left];
+    pool[*n_left] = pool[i];
+    pool[i] = other;
+    *n_left += is_left;
+}
+
+/* Counts the scores from the i-th on; what does not reach the threshold goes. */
+static void count_scores(hot_search *s, int64_t i)
+{
+    const double threshold = s->threshold;
+    int64_t n_left = i, n_above = 0;
+    for (; i < s->n_pool; i++) {
+        int64_t step = step_of(s->pool[i].score) - s->first_step;
+        int is_left = s->pool[i].score >= threshold;
+        step = step > 0 ? step : 0;
+        step = step < HOT_STEPS ? step : HOT_STEPS - 1;
+        s->n_on_step[step] += (uint32_t)is_left;
+        n_above += is_left & (step >= s->step);
+        keep_if(s->pool, &n_left, i, is_left);
+    }
+    s->n_above += n_above;
+    s->n_pool = n_left;
+}
+
+void hot_rate_candidates(hot_search *s)
+{
+    int64_t begin = s->n_rated;
+    if (s->n_postings > s->n_wanted) { /* otherwise all are candidates */
+        /* All divisions first: between them nothing has to be guessed, so they overlap. */
+        for (int64_t i = begin; i < s->n_pool; i++)
+            s->pool[i].score = s->pool[i].bm25 * recency_at(s, s->index->near[s->pool[i].document].timestamp);
+        count_scores(s, begin);
+        raise_threshold(s);
+    }
+    s->n_rated = s->n_pool;
+}
+
+static void drop_useless(hot_search *s)
+{
+    const double threshold = s->threshold;
+    int64_t n_left = 0;
+    for (int64_t i = 0; i < s->n_pool; i++)
+        keep_if(s->pool, &n_left, i, s->pool[i].score >= threshold);
+    s->n_pool = s->n_rated = n_left;
+}
+
+static void choose_best(hot_search *s)
+{
+    shp_heap_order(s->pool, s->n_wanted);
+    for (int64_t i = s->n_wanted; i < s->n_pool; i++) {
+        shp_candidate offered = s->pool[i];
+        if (!shp_candidate_is_less(&s->pool[0], &offered))
+            continue;
+        s->pool[i] = s->pool[0];
+        shp_heap_sift(s->pool, s->n_wanted, 0, offered);
+    }
+    s->n_pool = s->n_rated = s->n_wanted;
+    s->threshold = s->pool[0].score;
+}
+
+void hot_choose_candidates(hot_search *s)
+{
+    hot_rate_candidates(s);
+    drop_useless(s);
+    if (s->n_pool > s->n_wanted)
+        choose_best(s);
+    for (int64_t i = 0; i < s->n_pool; i++) {
+        uint32_t document = s->pool[i].document;
+        FETCH(&s->index->near[document ? document - 1 : 0]); /* perhaps in another cache line */
+        FETCH(&s->index->near[document + 1]);
+    }
+}
+
+/* Makes room in a pool that is full. */
+static shp_hot_status make_room(hot_search *s)
+{
+    int64_t most = s->n_wanted + s->n_wanted / 2;
+    hot_rate_candidates(s);
+    drop_useless(s);
+    if (s->n_pool <= s->capacity / 4 * 3)
         return SHP_HOT_OK;
-    if (!is_full && s->n_heap == s->capacity && grow(s) != SHP_HOT_OK)
+    if (s->capacity < most)
+        return grow(s, 2 * s->capacity < most ? 2 * s->capacity : most);
+    choose_best(s);
+    return SHP_HOT_OK;
+}
+
+shp_hot_status hot_add_candidate(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out)
+{
+    if (s->n_pool == s->capacity && make_room(s) != SHP_HOT_OK)
         return SHP_HOT_NO_MEMORY;
-    offered.slot = is_full ? s->heap[0].slot : (uint32_t)s->n_heap;
-    s->reach[offered.slot] = *reach;
-    FETCH(&s->index->near[offered.document < 1 ? 0 : offered.document - 1]);
-    FETCH(&s->index->near[offered.document + 1]);
-    if (is_full) {
-        shp_heap_sift(s->heap, s->n_heap, 0, offered);
-        return SHP_HOT_OK;
-    }
-    s->heap[s->n_heap++] = offered;
-    if (s->n_heap == s->n_candidates)
-        shp_heap_order(s->heap, s->n_heap);
-    return SHP_HOT_OK;
-}
-
-/* By now their times are in the cache. */
-shp_hot_status hot_offer_waiting(hot_search *s)
-{
-    int takes_all = s->n_postings <= s->n_candidates;
-    double scores[MOST_WAITING];
-    shp_hot_status status = SHP_HOT_OK;
-    /* All divisions first: between them nothing has to be guessed, so they overlap. */
-    for (int i = 0; i < s->n_waiting && !takes_all; i++)
-        scores[i] = s->waiting[i].reach.sums[REACH] * recency_at(s, s->index->near[s->waiting[i].document].timestamp);
-    for (int i = 0; i < s->n_waiting && status == SHP_HOT_OK; i++) {
-        const hot_waiting *waiting = &s->waiting[i];
-        double score = takes_all ? 0.0 : scores[i];
-        status = offer(s, (shp_candidate){score, waiting->reach.sums[REACH], waiting->document, 0}, &waiting->reach);
-    }
-    s->n_waiting = 0;
-    return status;
-}
-
-shp_hot_status hot_wait(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out)
-{
-    shp_hot_status status = s->n_waiting == MOST_WAITING ? hot_offer_waiting(s) : SHP_HOT_OK;
-    hot_waiting *waiting = &s->waiting[s->n_waiting++];
+    if (s->n_pool == s->n_slots)
+        s->pool[s->n_pool].slot = (uint32_t)s->n_slots++;
+    shp_candidate *added = &s->pool[s->n_pool++];
+    hot_reach *reach = &s->reach[added->slot];
     FETCH(&s->index->near[document]);
-    waiting->document = document;
-    memcpy(waiting->reach.sums, sum - REACH, sizeof waiting->reach.sums);
-    waiting->reach.sums[REACH] = bm25;
-    waiting->reach.n_left_out = n_left_out;
-    return status;
+    *added = (shp_candidate){0.0, bm25, document, added->slot};
+    memcpy(reach->sums, sum - REACH, sizeof reach->sums);
+    reach->sums[REACH] = bm25;
+    reach->n_left_out = n_left_out;
+    return SHP_HOT_OK;
 }

@@ -38,11 +38,11 @@ static int collect_postings(const hot_search *s, int32_t *keys, double *scores)
 /* Notes of two candidates what each is to the other, if they stand near each other. */
 static void take_neighbours(hot_search *s)
 {
-    for (int64_t i = 0; i < s->n_heap; i++)
-        for (int64_t j = i + 1; j < s->n_heap && s->heap[j].document - s->heap[i].document <= REACH; j++) {
-            uint32_t distance = s->heap[j].document - s->heap[i].document;
-            s->reach[i].sums[REACH + distance] = s->heap[j].bm25;
-            s->reach[j].sums[REACH - distance] = s->heap[i].bm25;
+    for (int64_t i = 0; i < s->n_pool; i++)
+        for (int64_t j = i + 1; j < s->n_pool && s->pool[j].document - s->pool[i].document <= REACH; j++) {
+            uint32_t distance = s->pool[j].document - s->pool[i].document;
+            s->reach[i].sums[REACH + distance] = s->pool[j].bm25;
+            s->reach[j].sums[REACH - distance] = s->pool[i].bm25;
         }
 }
 
@@ -57,13 +57,13 @@ void hot_take_few(hot_search *s)
         uint32_t document = (uint32_t)sorted[i] >> FEW_BITS;
         int is_same = document == last;
         sum = (is_same ? sum : 0.0) + scores[sorted[i] & (SMALL_K - 1)];
-        s->n_heap += !is_same;
-        s->heap[s->n_heap - 1] = (shp_candidate){0.0, sum, document, (uint32_t)s->n_heap - 1};
+        s->n_pool += !is_same;
+        s->pool[s->n_pool - 1] = (shp_candidate){0.0, sum, document, (uint32_t)s->n_pool - 1};
         last = document;
     }
-    memset(s->reach, 0, (size_t)s->n_heap * sizeof *s->reach);
-    for (int64_t i = 0; i < s->n_heap; i++)
-        s->reach[i].sums[REACH] = s->heap[i].bm25;
+    memset(s->reach, 0, (size_t)s->n_pool * sizeof *s->reach);
+    for (int64_t i = 0; i < s->n_pool; i++)
+        s->reach[i].sums[REACH] = s->pool[i].bm25;
     take_neighbours(s);
     s->is_ordered = 1;
 }

@@ -67,7 +67,7 @@ static double usual_length(const hot_search *s, const hot_keyword *word)
     for (uint32_t i = 0; i < word->list.n; i++)
         n_of_length[word->list.weights[i] >> 8]++;
     for (int len = 0; len < HOT_BIG; len++)
-        if ((n += n_of_length[len]) >= s->n_candidates)
+        if ((n += n_of_length[len]) >= s->n_wanted)
             return len;
     return s->index->longest;
 }
@@ -81,7 +81,7 @@ static double surely_reached(const hot_search *s)
     int is_counted = oldest < COUNTED_RECENCY;
     for (int i = s->n - 1; i >= 0; i--) {
         const hot_keyword *word = s->rising[i];
-        if (word->list.n < s->n_candidates)
+        if (word->list.n < s->n_wanted)
             continue;
         int is_short = !is_counted && word->list.n <= COUNTED_POSTINGS;
         double length = is_short ? usual_length(s, word) : s->index->longest;
@@ -113,7 +113,7 @@ void hot_bound_keywords(hot_search *s)
         s->below[i + 1] = s->below[i] + s->rising[i]->most;
         s->rising[i]->rank = i;
     }
-    s->least_score = surely_reached(s);
+    s->threshold = surely_reached(s);
 }
 
 /* ---- looking up */

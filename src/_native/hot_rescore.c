@@ -88,7 +88,7 @@ static void complete_reach(rescoring *r)
     hot_search *s = r->search;
     for (int i = 0; i < s->n; i++)
         s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
-    for (int64_t i = s->n_heap; i-- > 0;) {
+    for (int64_t i = s->n_pool; i-- > 0;) {
         const ranked *candidate = &r->ranked[i];
         int n_left_out = candidate->n_left_out;
         double *sums = candidate->sums - REACH;
@@ -113,12 +113,12 @@ static void sort_few(rescoring *r)
     const hot_search *s = r->search;
     int32_t keys[SMALL_K]; /* signed, since that is what vectors compare */
     for (int i = 0; i < SMALL_K; i++)
-        keys[i] = i < s->n_heap ? (int32_t)(s->heap[i].document ^ UINT32_C(0x80000000)) : INT32_MAX;
-    for (int i = 0; i < s->n_heap; i++) {
+        keys[i] = i < s->n_pool ? (int32_t)(s->pool[i].document ^ UINT32_C(0x80000000)) : INT32_MAX;
+    for (int i = 0; i < s->n_pool; i++) {
         int n_below = 0;
         for (int j = 0; j < SMALL_K; j++)
             n_below += keys[j] < keys[i];
-        r->order[n_below] = (uint64_t)s->heap[i].document << 32 | (uint64_t)i;
+        r->order[n_below] = (uint64_t)s->pool[i].document << 32 | (uint64_t)i;
     }
 }
 
@@ -127,21 +127,21 @@ static void sort_candidates(rescoring *r)
     const hot_search *s = r->search;
     if (s->is_ordered)
         return;
-    if (s->n_heap <= SMALL_K) {
+    if (s->n_pool <= SMALL_K) {
         sort_few(r);
         return;
     }
-    for (int64_t i = 0; i < s->n_heap; i++)
-        r->order[i] = (uint64_t)s->heap[i].document << 32 | (uint64_t)i;
-    qsort(r->order, (size_t)s->n_heap, sizeof *r->order, by_number);
+    for (int64_t i = 0; i < s->n_pool; i++)
+        r->order[i] = (uint64_t)s->pool[i].document << 32 | (uint64_t)i;
+    qsort(r->order, (size_t)s->n_pool, sizeof *r->order, by_number);
 }
 
 static void rank_candidates(rescoring *r)
 {
     hot_search *s = r->search;
     sort_candidates(r);
-    for (int64_t i = 0; i < s->n_heap; i++) {
-        const shp_candidate *candidate = &s->heap[s->is_ordered ? (uint32_t)i : (uint32_t)r->order[i]];
+    for (int64_t i = 0; i < s->n_pool; i++) {
+        const shp_candidate *candidate = &s->pool[s->is_ordered ? (uint32_t)i : (uint32_t)r->order[i]];
         hot_reach *reach = &s->reach[candidate->slot];
         r->ranked[i] = (ranked){&s->index->near[candidate->document], reach->sums + REACH, candidate->bm25,
                                 candidate->document, (uint32_t)i, (int)reach->n_left_out};
@@ -163,7 +163,7 @@ static uint32_t first_of_thread(const rescoring *r, int32_t thread, uint32_t i)
 static void collect_sessions(rescoring *r)
 {
     memset(r->slots, 0, r->n_slots * sizeof *r->slots);
-    for (int64_t i = 0; i < r->search->n_heap; i++) {
+    for (int64_t i = 0; i < r->search->n_pool; i++) {
         ranked *candidate = &r->ranked[i];
         if (!candidate->near->thread)
             continue;
@@ -226,7 +226,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
 /* Candidates, and of sessions the memories one step away; each once. */
 static void score_all(rescoring *r)
 {
-    const ranked *candidates = r->ranked, *end = candidates + r->search->n_heap;
+    const ranked *candidates = r->ranked, *end = candidates + r->search->n_pool;
     scored out = {r->evidence, r->bm25, r->documents};
     int64_t last = -1; /* that was scored, which is a candidate or beside one */
     for (const ranked *candidate = candidates; candidate < end; candidate++) {
@@ -342,7 +342,7 @@ static void rescore(rescoring *r, shp_hot_found *found)
 /* Room for more than the usual number of candidates or hits; what is to be freed. */
 static void *make_room(rescoring *r)
 {
-    size_t n = (size_t)r->search->n_heap, n_scored = 3 * n + LANES;
+    size_t n = (size_t)r->search->n_pool, n_scored = 3 * n + LANES;
     while (r->n_slots < 4 * n)
         r->n_slots *= 2;
     size_t n_bytes = n * (sizeof *r->order + sizeof *r->ranked) + (size_t)r->most * sizeof *r->best +
@@ -368,12 +368,12 @@ shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found)
     double evidence[SMALL_SCORED + LANES], bm25[SMALL_SCORED];
     shp_candidate best[SMALL_BEST];
     /* A hit is a candidate or beside one. */
-    int64_t most = s->query->k < 3 * s->n_heap ? s->query->k : 3 * s->n_heap;
+    int64_t most = s->query->k < 3 * s->n_pool ? s->query->k : 3 * s->n_pool;
     rescoring r = {.search = s, .order = order, .ranked = candidates, .slots = slots, .n_slots = SMALL_SLOTS,
                    .evidence = evidence, .bm25 = bm25, .documents = documents, .kept = kept, .best = best,
                    .most = most};
     void *room = NULL;
-    if ((s->n_heap > SMALL_K || most > SMALL_BEST) && !(room = make_room(&r)))
+    if ((s->n_pool > SMALL_K || most > SMALL_BEST) && !(room = make_room(&r)))
         return SHP_HOT_NO_MEMORY;
     if (most > SHP_HOT_FEW)
         found->hits = malloc((size_t)most * sizeof *found->hits);

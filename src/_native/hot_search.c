@@ -36,7 +36,7 @@
 /* Decides what is done with each list between `newest` and the end; 0 when no memory there can be among the best. */
 static int choose_lists(hot_search *s, double recency)
 {
-    double least = threshold(s);
+    double least = s->threshold;
     int64_t n_walked = 0;
     int n_free = 0;
     while (n_free < s->n && s->below[n_free + 1] * recency < least)
@@ -75,6 +75,16 @@ static void fetch_postings(const hot_keyword *word, int64_t at, int64_t n)
         FETCH(&word->list.documents[i]);
     for (int64_t i = at; i >= stop; i -= 32)
         FETCH(&word->list.weights[i]);
+}
+
+/* The same before the first window, of as many postings as lie in it where they are spread evenly. */
+static void fetch_first_window(const hot_search *s)
+{
+    int64_t n_documents = (int64_t)s->index->n_documents + WINDOW;
+    for (int i = 0; i < s->n; i++) {
+        int64_t n = s->keywords[i].list.n;
+        fetch_postings(&s->keywords[i], n - 1, n * (2 * WINDOW / 3) / n_documents);
+    }
 }
 
 static void mark_twice(hot_search *s, uint32_t place)
@@ -188,7 +198,7 @@ static int is_worth_it(const hot_search *s, uint32_t document, double sum, doubl
 }
 
 /* What a BM25 must reach; recency is above 0 where there is anything to reach. */
-static double least_bm25(const hot_search *s, double recency) { return threshold(s) / recency * (1.0 - 1e-12); }
+static double least_bm25(const hot_search *s, double recency) { return s->threshold / recency * (1.0 - 1e-12); }
 
 /* Keeps of the memories touched those whose sum, and what the other lists can add, reaches the threshold. */
 static int sift_window(hot_search *s, int n_touched, double least)
@@ -223,7 +233,7 @@ static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, 
         int is_inside = (place >= REACH || base == 0) && document + REACH < s->end;
         int is_exact = is_whole && window->marks[place] != MIXED;
         bm25 = is_exact ? bm25 : bm25_of(s, (uint32_t)document);
-        status = hot_wait(s, (uint32_t)document, bm25, sums + place, is_inside ? s->n_free : s->n);
+        status = hot_add_candidate(s, (uint32_t)document, bm25, sums + place, is_inside ? s->n_free : s->n);
     }
     for (int i = 0; i < n_touched; i++)
         sums[window->touched[i]] = 0.0;
@@ -247,9 +257,8 @@ static shp_hot_status search_window(hot_search *s, int64_t newest, double recenc
 {
     uint32_t base = window_base(s, newest, recency);
     int n_touched = sum_window(s, base, (uint32_t)newest);
-    shp_hot_status status = hot_offer_waiting(s);
-    if (status == SHP_HOT_OK)
-        status = offer_window(s, base, n_touched, recency);
+    hot_rate_candidates(s);
+    shp_hot_status status = offer_window(s, base, n_touched, recency);
     s->end = base;
     return status;
 }
@@ -261,7 +270,9 @@ static shp_hot_status find_candidates(hot_search *s)
     int64_t newest = (int64_t)s->index->n_documents - 1;
     s->end = (int64_t)s->index->n_documents + REACH;
     s->window = &window;
+    fetch_first_window(s);
     hot_bound_keywords(s);
+    hot_begin_candidates(s);
     while (status == SHP_HOT_OK && newest >= 0) {
         double recency = recency_at(s, s->index->newest[newest / HOT_BLOCK]);
         if (!choose_lists(s, recency))
@@ -273,8 +284,8 @@ static shp_hot_status find_candidates(hot_search *s)
         newest = s->end - 1;
     }
     if (status == SHP_HOT_OK)
-        status = hot_offer_waiting(s);
-    if (status != SHP_HOT_OK)
+        hot_choose_candidates(s);
+    else
         memset(&window, 0, sizeof window);
     return status;
 }
@@ -289,13 +300,12 @@ static void begin(hot_search *s, const shp_hot *index, shp_hot_query *query)
     s->idf_sum = s->below[0] = 0.0;
     s->n = s->n_free = s->n_marked = 0;
     s->n_postings = 0;
-    s->heap = s->small;
+    s->pool = s->small_pool;
     s->reach = s->small_reach;
-    s->n_heap = 0;
-    s->n_waiting = 0;
+    s->n_pool = s->n_rated = s->n_slots = 0;
     s->is_ordered = 0;
-    s->capacity = SMALL_K;
-    s->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
+    s->capacity = SMALL_POOL;
+    s->n_wanted = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
     double mean_len = index->n_memories ? (double)index->total_length / s->n_docs : 0.0;
     shp_rank_bm25_set(query->k1, query->b, mean_len, &s->bm25);
 }
@@ -317,10 +327,10 @@ static shp_hot_status find_locked(const shp_hot *index, shp_hot_query *query, co
         hot_take_few(&s);
     else
         status = find_candidates(&s);
-    if (status == SHP_HOT_OK && s.n_heap)
+    if (status == SHP_HOT_OK && s.n_pool)
         status = hot_rescore(&s, found);
-    if (s.heap != s.small)
-        free(s.heap);
+    if (s.pool != s.small_pool)
+        free(s.pool);
     if (s.reach != s.small_reach)
         free(s.reach);
     return status;

@@ -15,7 +15,8 @@ enum {
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
     TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
     COUNTED_POSTINGS = 1000,          /* up to here a list's lengths are counted ... */
-    MOST_WAITING = 64,
+    SMALL_POOL = 4 * SMALL_K,         /* candidates kept on the stack before the best are chosen */
+    HOT_STEPS = 256,                  /* see hot_candidates.c */
     FEW_BITS = 5, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
     PROBE_NS = 1, HALVE_NS = 40       /* a posting probed, a memory looked up and what comes of that */
 };
@@ -46,11 +47,6 @@ typedef struct {
     double n_left_out;          /* the first so many of `rising` may be missing in the others */
 } hot_reach;
 
-typedef struct {
-    hot_reach reach;
-    uint32_t document;
-} hot_waiting;
-
 /* What a window is added up in, one for each thread: sums and marks are zero between windows, so that no search has to
    clear them first. */
 typedef struct {
@@ -67,19 +63,21 @@ typedef struct {
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
     int64_t n_postings;   /* of all words asked */
-    int64_t n_candidates; /* wanted */
-    double least_score;   /* so many memories have at least this score, whichever they are */
+    int64_t n_wanted;     /* candidates */
+    double threshold;     /* so many memories have at least this score */
     int n;
     int n_free; /* so many of rising are not walked in this window */
     hot_keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* as they were asked */
     hot_keyword *rising[SHP_HOT_MAX_KEYWORDS];  /* by most */
     double below[SHP_HOT_MAX_KEYWORDS + 1];     /* sum of most of the keywords before, by most */
-    shp_candidate small[SMALL_K], *heap;
-    hot_reach small_reach[SMALL_K], *reach; /* by slot of the candidates */
-    int64_t n_heap, capacity;
+    shp_candidate small_pool[SMALL_POOL], *pool;
+    hot_reach small_reach[SMALL_POOL], *reach; /* by slot of the candidates */
+    int64_t n_pool, n_slots, capacity;
+    int64_t n_rated; /* the first so many of the pool have their scores */
+    int64_t first_step;
+    uint32_t n_on_step[HOT_STEPS]; /* from the first one on */
+    int64_t n_above, step;         /* scores on this step or above it */
     int is_ordered; /* candidates rise, and nothing is missing around them */
-    hot_waiting waiting[MOST_WAITING]; /* for the cache line with their times, while the next window is added up */
-    int n_waiting;
     int64_t end;           /* memories from here on were in windows before */
     hot_window *window;
     int n_marked;
@@ -129,13 +127,6 @@ static inline int64_t gallop_down(const uint32_t *documents, int64_t at, uint32_
     return at >= 0 ? seek_down(documents, at - 1, high, document) : seek_down(documents, -1, high, document);
 }
 
-/* The score that a memory must reach. */
-static inline double threshold(const hot_search *s)
-{
-    double least = s->n_heap == s->n_candidates ? s->heap[0].score : 0.0;
-    return least > s->least_score ? least : s->least_score;
-}
-
 /* Looks the words up; s->n of them are known, with s->n_postings in all. */
 void hot_find_keywords(hot_search *s);
 /* What the windows need to know of them besides: bounds, tables. */
@@ -149,11 +140,15 @@ static inline int hot_are_few(const hot_search *s)
 /* Then: all of them, rising, with the sums around them. */
 void hot_take_few(hot_search *s);
 
-/* A memory that may become a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
+/* Before the first one, when the keywords are bounded. */
+void hot_begin_candidates(hot_search *s);
+/* A memory that may be a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
    `n_left_out` of the rising lists may be missing. */
-shp_hot_status hot_wait(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out);
-/* Offers those that wait. */
-shp_hot_status hot_offer_waiting(hot_search *s);
+shp_hot_status hot_add_candidate(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out);
+/* Gives those that were added their scores. */
+void hot_rate_candidates(hot_search *s);
+/* Leaves the best of them, at most as many as are wanted. */
+void hot_choose_candidates(hot_search *s);
 
 /* Rescores the candidates and finds the best k. */
 shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found);
