@@ -179,7 +179,7 @@ def history(random: Random, split: Split) -> list[Message]:
     """A chat of 2 to 16 turns whose last question is answered from an earlier one (or in vain)."""
     turns = system_message(random, split)
     most = max(2, round(16 * split.level))
-    length = random.randint(2, most) if split.plain else 2 + int((most - 1) * random.random() ** 0.7)
+    length = random.randint(2, most) if split.plain else 2 + int((most - 1) * random.random() ** 0.6)
     known: list[Item] = []
     for number in range(length - 1):
         kind = random.random()

@@ -1,4 +1,4 @@
-"""A short check of the whole chain, `python smoke.py`: a tiny network trained, widened, averaged, exported.
+"""A short check of the whole chain, `python smoke.py`: a tiny network trained, widened, exported, read back.
 
 Fails when the loss does not fall, when llama.cpp does not load the file, when it splits a text into other
 tokens, or when its logits differ from the network's.
@@ -17,7 +17,9 @@ import torch
 from evaluate import parity
 from export import export
 from model import CausalAttention
+from restore import restored
 from torch.nn import functional
+from train import load
 
 HERE = Path(__file__).parent
 TINY = (
@@ -89,6 +91,9 @@ def main() -> None:
             assert difference["texts_with_other_tokens"] == 0
             assert difference["largest_logit_difference"] < most
             assert difference["same_best_token_percent"] > 95
+        network, _ = load(out / "mean.pt")
+        for name, weight in restored(out / "f32.gguf").state_dict().items():
+            torch.testing.assert_close(weight, network.state_dict()[name], rtol=0, atol=0)
     print("the chain works")
 
 
