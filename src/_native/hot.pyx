@@ -230,6 +230,7 @@ cdef class HotIndex:
         first.  None when it is not of that version, or just being changed.
         """
         cdef shp_hot_query query
+        shp_hot_fetch(self.index)
         _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
         return self._find(version, tuple(keywords), &query)
 
@@ -239,7 +240,6 @@ cdef class HotIndex:
         cdef int n
         cdef shp_hot_status status
         cdef list kept      # keeps the words alive, as `keywords` does, without the GIL as well
-        shp_hot_fetch(self.index)
         kept = _fill_words(keywords, words, &n)
         if not n or query.k < 1:
             return []
@@ -339,10 +339,13 @@ cdef class HotIndexes:
         `version`: of the tenant in this transaction, where the caller has read it.
         """
         cdef shp_hot_query query
-        cdef tuple words = tuple(keywords)
         cdef HotSlot slot = self._slots.get(tenant)
         cdef HotIndex index = None if slot is None else slot.index
+        cdef tuple words
         cdef list found
+        if index is not None:
+            shp_hot_fetch(index.index)
+        words = tuple(keywords)
         if index is not None:
             self.clock += 1
             slot.used = self.clock
