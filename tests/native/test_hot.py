@@ -131,7 +131,7 @@ def test_words_of_few_memories_and_of_some_rank_as_the_twin_says(k: int) -> None
 @pytest.mark.parametrize("k", [3, 40, 200])
 @pytest.mark.parametrize("worse", [0, 1, -1])
 def test_any_order_in_which_candidates_come_ranks_as_the_twin_says(k: int, worse: int) -> None:
-    """More memories with the words than the pool has room for: all as good, or the newer the worse, or the better."""
+    """More memories than the pool has room for: all as good, or the newer the worse, or the better."""
     n = 2_000
     padding = [(n - i if worse < 0 else worse * i) // 10 for i in range(n)]
     rows = numbered([(["alpha", "beta"], ["x"] * padding[i], NOW) for i in range(n)])
