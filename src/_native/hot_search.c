@@ -8,7 +8,7 @@
    table by length where a list is long.  MaxScore: with P the sum of the most that some keywords can add, memories that
    have no other keyword cannot be among the best once
 
-       P * recency(newest time in the window or before it) < 32nd score,
+       P * recency(newest time in the window or before it) < a score that 32 memories reach,
 
    and the search ends when that holds for all keywords.  The lists of those keywords are not added up ("walked"):
 
@@ -20,7 +20,7 @@
    needed 3 times as long: with many candidates to find, few lists can be left out.)
 
    Exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only what is
-   strictly below the least candidate's score is dropped: equal scores are decided by the larger sequence.  What
+   strictly below that score is dropped: equal scores are decided by the larger sequence.  What
    becomes a candidate has its sum in the order of the keywords, each product rounded by itself, as in recall.c: a probe
    adds its score last, which two scores do not mind; a memory of more is added up again if it becomes a candidate.  A
    memory beside a candidate that only probed or halved lists have gets its sum when rescoring asks (hot_rescore.c). */
