@@ -317,8 +317,19 @@ cdef class HotIndex:
 cdef class HotSlot:
     """One tenant's index, as questions find it."""
 
-    cdef public HotIndex index     # None: the tables answer
+    cdef HotIndex held
+    cdef shp_hot* inside           # of the same, so that both can be asked for at once; NULL without one
     cdef public int64_t used       # by which question, of all that were asked
+
+    @property
+    def index(self):
+        """None: the tables answer."""
+        return self.held
+
+    @index.setter
+    def index(self, HotIndex index):
+        self.held = index
+        self.inside = NULL if index is None else index.index
 
 
 cdef class HotIndexes:
@@ -340,11 +351,12 @@ cdef class HotIndexes:
         """
         cdef shp_hot_query query
         cdef HotSlot slot = self._slots.get(tenant)
-        cdef HotIndex index = None if slot is None else slot.index
+        cdef HotIndex index = None
         cdef tuple words
         cdef list found
-        if index is not None:
-            shp_hot_fetch(index.index)
+        if slot is not None and slot.inside != NULL:
+            shp_hot_fetch(slot.inside)
+            index = slot.held
         words = tuple(keywords)
         if index is not None:
             self.clock += 1

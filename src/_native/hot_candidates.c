@@ -6,14 +6,19 @@
 
    The pool has no order, as a heap would: keeping that up is five guesses for each memory that is better than the worst
    so far. The threshold comes from counting how many scores lie on each step of a scale instead: once as many as are
-   wanted stand on a step or above it, what is below has become useless. Only at the end are the best chosen. */
+   wanted stand on a step or above it, what is below has become useless. Only at the end are the best chosen, and exact
+   scores asked: of those on the step of the threshold, since all above it are among the best. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hot_search.h"
 
 /* The scale: steps of a 64th to a 128th of the score, which are the first bits of a double. */
-enum { STEP_BITS = 46, OCTAVES = HOT_STEPS >> (52 - STEP_BITS) };
+enum { STEP_BITS = 46, OCTAVES = HOT_STEPS >> (52 - STEP_BITS), HALVINGS = 7 };
+
+/* More than a float rounds by. */
+static const double FLOAT_SLACK = 1.0 + 1e-6;
 
 static int64_t step_of(double score)
 {
@@ -22,12 +27,29 @@ static int64_t step_of(double score)
     return bits >> STEP_BITS;
 }
 
+/* The step of this search's scale; what lies below or above it stands at its ends. */
+static int64_t place_of(const hot_search *s, double score)
+{
+    int64_t step = step_of(score) - s->first_step;
+    step = step > 0 ? step : 0;
+    return step < HOT_STEPS ? step : HOT_STEPS - 1;
+}
+
 static double least_on(int64_t step)
 {
     int64_t bits = step << STEP_BITS;
     double score;
     memcpy(&score, &bits, sizeof score);
     return score;
+}
+
+/* A score to a few units in the last place: with one division, where recency takes three. */
+static double score_about(const hot_search *s, const shp_candidate *candidate)
+{
+    static const double month = 30.0 * 86400.0;
+    double floor = s->query->rescore.recency_floor;
+    double age = s->query->rescore.now - (double)s->index->near[candidate->document].timestamp;
+    return candidate->bm25 * (floor + (1.0 - floor) * month / (month + (age > 0.0 ? age : 0.0)));
 }
 
 /* The scale ends where no score can be, or begins with the threshold. */
@@ -67,8 +89,37 @@ static void raise_threshold(hot_search *s)
 {
     while (s->n_above - s->n_on_step[s->step] >= s->n_wanted)
         s->n_above -= s->n_on_step[s->step++];
-    if (s->step && least_on(s->first_step + s->step) > s->threshold)
-        s->threshold = least_on(s->first_step + s->step);
+    double reached = least_on(s->first_step + s->step) / SLACK;
+    if (s->step && reached > s->threshold)
+        s->threshold = reached;
+}
+
+static int n_that_reach(const float *sums, int n, float least)
+{
+    int n_reaching = 0;
+    for (int i = 0; i < n; i++)
+        n_reaching += sums[i] >= least;
+    return n_reaching;
+}
+
+/* Halves between a sum that is low enough and one that none can have: in floats, four of which are compared at once. */
+void hot_count_sums(hot_search *s, int n_touched, double oldest)
+{
+    const double *sums = s->window->sums + REACH;
+    const uint16_t *touched = s->window->touched;
+    float *about = s->window->about;
+    float low = (float)(s->threshold / oldest / FLOAT_SLACK), high = (float)s->below[s->n];
+    for (int i = 0; i < n_touched; i++)
+        about[i] = (float)sums[touched[i]];
+    for (int i = 0; i < HALVINGS; i++) {
+        float middle = 0.5f * (low + high);
+        int is_reached = n_that_reach(about, n_touched, middle) >= s->n_wanted;
+        low = is_reached ? middle : low;
+        high = is_reached ? high : middle;
+    }
+    double reached = low * oldest / FLOAT_SLACK;
+    if (reached > s->threshold)
+        s->threshold = reached;
 }
 
 /* What is left out stands behind the others then, where it gives its slot to the next that is added. */
@@ -86,10 +137,8 @@ static void count_scores(hot_search *s, int64_t i)
     const double threshold = s->threshold;
     int64_t n_left = i, n_above = 0;
     for (; i < s->n_pool; i++) {
-        int64_t step = step_of(s->pool[i].score) - s->first_step;
+        int64_t step = place_of(s, s->pool[i].score);
         int is_left = s->pool[i].score >= threshold;
-        step = step > 0 ? step : 0;
-        step = step < HOT_STEPS ? step : HOT_STEPS - 1;
         s->n_on_step[step] += (uint32_t)is_left;
         n_above += is_left & (step >= s->step);
         keep_if(s->pool, &n_left, i, is_left);
@@ -104,7 +153,7 @@ void hot_rate_candidates(hot_search *s)
     if (s->n_postings > s->n_wanted) { /* otherwise all are candidates */
         /* All divisions first: between them nothing has to be guessed, so they overlap. */
         for (int64_t i = begin; i < s->n_pool; i++)
-            s->pool[i].score = s->pool[i].bm25 * recency_at(s, s->index->near[s->pool[i].document].timestamp);
+            s->pool[i].score = score_about(s, &s->pool[i]);
         count_scores(s, begin);
         raise_threshold(s);
     }
@@ -120,18 +169,33 @@ static void drop_useless(hot_search *s)
     s->n_pool = s->n_rated = n_left;
 }
 
-static void choose_best(hot_search *s)
+/* Puts those in front that stand above the step of the threshold; how many. */
+static int64_t part_sure(hot_search *s)
 {
-    shp_heap_order(s->pool, s->n_wanted);
-    for (int64_t i = s->n_wanted; i < s->n_pool; i++) {
-        shp_candidate offered = s->pool[i];
-        if (!shp_candidate_is_less(&s->pool[0], &offered))
+    int64_t above = s->step + 1, n_sure = 0;
+    double least = above < HOT_STEPS ? least_on(s->first_step + above) * SLACK : INFINITY;
+    for (int64_t i = 0; i < s->n_pool; i++)
+        keep_if(s->pool, &n_sure, i, s->pool[i].score >= least);
+    return n_sure;
+}
+
+/* Leaves the first `n_sure` of the pool and the best of the others, as many as are wanted; the worst of these. */
+static shp_candidate choose_best(hot_search *s, int64_t n_sure)
+{
+    shp_candidate *heap = s->pool + n_sure;
+    int64_t n = s->n_pool - n_sure, n_wanted = s->n_wanted - n_sure;
+    for (int64_t i = 0; i < n; i++)
+        heap[i].score = heap[i].bm25 * recency_at(s, s->index->near[heap[i].document].timestamp);
+    shp_heap_order(heap, n_wanted);
+    for (int64_t i = n_wanted; i < n; i++) {
+        shp_candidate offered = heap[i];
+        if (!shp_candidate_is_less(&heap[0], &offered))
             continue;
-        s->pool[i] = s->pool[0];
-        shp_heap_sift(s->pool, s->n_wanted, 0, offered);
+        heap[i] = heap[0];
+        shp_heap_sift(heap, n_wanted, 0, offered);
     }
     s->n_pool = s->n_rated = s->n_wanted;
-    s->threshold = s->pool[0].score;
+    return heap[0];
 }
 
 void hot_choose_candidates(hot_search *s)
@@ -139,7 +203,7 @@ void hot_choose_candidates(hot_search *s)
     hot_rate_candidates(s);
     drop_useless(s);
     if (s->n_pool > s->n_wanted)
-        choose_best(s);
+        choose_best(s, part_sure(s));
     for (int64_t i = 0; i < s->n_pool; i++) {
         uint32_t document = s->pool[i].document;
         FETCH(&s->index->near[document ? document - 1 : 0]); /* perhaps in another cache line */
@@ -147,8 +211,7 @@ void hot_choose_candidates(hot_search *s)
     }
 }
 
-/* Makes room in a pool that is full. */
-static shp_hot_status make_room(hot_search *s)
+shp_hot_status hot_make_room(hot_search *s)
 {
     int64_t most = s->n_wanted + s->n_wanted / 2;
     hot_rate_candidates(s);
@@ -157,22 +220,6 @@ static shp_hot_status make_room(hot_search *s)
         return SHP_HOT_OK;
     if (s->capacity < most)
         return grow(s, 2 * s->capacity < most ? 2 * s->capacity : most);
-    choose_best(s);
-    return SHP_HOT_OK;
-}
-
-shp_hot_status hot_add_candidate(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out)
-{
-    if (s->n_pool == s->capacity && make_room(s) != SHP_HOT_OK)
-        return SHP_HOT_NO_MEMORY;
-    if (s->n_pool == s->n_slots)
-        s->pool[s->n_pool].slot = (uint32_t)s->n_slots++;
-    shp_candidate *added = &s->pool[s->n_pool++];
-    hot_reach *reach = &s->reach[added->slot];
-    FETCH(&s->index->near[document]);
-    *added = (shp_candidate){0.0, bm25, document, added->slot};
-    memcpy(reach->sums, sum - REACH, sizeof reach->sums);
-    reach->sums[REACH] = bm25;
-    reach->n_left_out = n_left_out;
+    s->threshold = choose_best(s, 0).score / SLACK;
     return SHP_HOT_OK;
 }

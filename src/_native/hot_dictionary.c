@@ -11,22 +11,47 @@
 
 enum { FIRST_TERMS = 64, FIRST_NAME_BYTES = 512, LONGEST_NAME = UINT16_MAX };
 
+/* Whole numbers of a word's bytes, the same on every machine; compilers make one load of each. */
+static uint32_t four_bytes(const uint8_t *from)
+{
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+static uint64_t eight_bytes(const uint8_t *from) { return four_bytes(from) | (uint64_t)four_bytes(from + 4) << 32; }
+
+typedef struct {
+    uint64_t first;
+    uint32_t last;
+} letters;
+
+/* Up to 12 bytes, zeros behind them: loads that overlap, since copying or comparing as many as a word has is a call
+   and a wrong guess for each. */
+static letters letters_of(const uint8_t *word, size_t n)
+{
+    if (n >= 8)
+        return (letters){eight_bytes(word), n > 8 ? four_bytes(word + n - 4) >> 8 * (12 - n) : 0};
+    if (n >= 4)
+        return (letters){four_bytes(word) | (uint64_t)four_bytes(word + n - 4) << 8 * (n - 4), 0};
+    if (n)
+        return (letters){word[0] | (uint64_t)word[n / 2] << 8 * (n / 2) | (uint64_t)word[n - 1] << 8 * (n - 1), 0};
+    return (letters){0, 0};
+}
+
 /* Eight bytes at a time, multiplied and folded.  Words come from the user's own texts: nobody else can choose them,
    so the hash need not keep a secret. */
+static uint64_t mixed(uint64_t h, uint64_t part)
+{
+    h = (h ^ part) * 0x9FB21C651E98DF25u;
+    return h ^ h >> 32;
+}
+
 uint32_t hot_dictionary_hash(const uint8_t *word, size_t n)
 {
-    uint64_t h = 1469598103934665603u ^ (uint64_t)n * 0x9E3779B97F4A7C15u, part;
-    for (; n >= 8; word += 8, n -= 8) {
-        memcpy(&part, word, 8);
-        h = (h ^ part) * 0x9FB21C651E98DF25u;
-        h ^= h >> 32;
-    }
-    part = 0;
-    memcpy(&part, word, n);
-    h = (h ^ part) * 0x9FB21C651E98DF25u;
-    h ^= h >> 29;
-    h *= 0xD6E8FEB86659FD93u;
-    return (uint32_t)(h >> 32);
+    uint64_t h = 1469598103934665603u ^ (uint64_t)n * 0x9E3779B97F4A7C15u;
+    for (; n > HOT_LETTERS; word += 8, n -= 8)
+        h = mixed(h, eight_bytes(word));
+    letters rest = letters_of(word, n);
+    return (uint32_t)(mixed(mixed(h, rest.first), rest.last) * 0xD6E8FEB86659FD93u >> 32);
 }
 
 const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n)
@@ -42,8 +67,14 @@ const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_t
 
 int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const uint8_t *word, size_t n)
 {
+    const hot_term *term = &dictionary->terms[number];
+    if (n <= HOT_LETTERS) {
+        letters asked = letters_of(word, n);
+        return (term->n_letters == n) & (eight_bytes(term->word.letters) == asked.first) &
+               (four_bytes(term->word.letters + 8) == asked.last);
+    }
     size_t n_own;
-    const uint8_t *own = hot_dictionary_word(dictionary, &dictionary->terms[number], &n_own);
+    const uint8_t *own = hot_dictionary_word(dictionary, term, &n_own);
     return n_own == n && !memcmp(own, word, n);
 }
 

@@ -145,6 +145,7 @@ shp_hot_status hot_document_add(shp_hot *index, const shp_hot_row *row)
         return status;
     index->n_memories++;
     hot_document_set(index, index->n_documents++, row);
+    hot_note_sequence(index, index->n_documents - 1);
     return SHP_HOT_OK;
 }
 

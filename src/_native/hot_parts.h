@@ -31,7 +31,7 @@ typedef struct {
     uint8_t size_class;
     uint8_t n_letters; /* bytes, or HOT_LONG: the word stands among the names */
     union {
-        uint8_t letters[HOT_LETTERS]; /* UTF-8 */
+        uint8_t letters[HOT_LETTERS]; /* UTF-8, zeros behind it */
         uint32_t name;                /* offset into names */
     } word;
 } hot_term;
@@ -141,6 +141,7 @@ struct shp_hot {
     hot_document *documents; /* rising by sequence */
     hot_near *near;          /* of the same */
     uint32_t n_documents, capacity;
+    int64_t ahead;   /* a sequence less its place, if that is the same for all; else -1 */
     int64_t *newest; /* per block: newest timestamp in it and in all before it */
     int64_t n_memories, total_length, n_postings;
     int64_t oldest;  /* timestamp, as the next of any memory so far */
@@ -149,6 +150,19 @@ struct shp_hot {
     hot_dictionary dictionary;
     hot_heap heap;
 };
+
+/* Of most users nothing needs to be read for it: who never deleted has no gaps. */
+static inline int64_t hot_sequence_of(const shp_hot *index, uint32_t document)
+{
+    return index->ahead >= 0 ? index->ahead + document : index->documents[document].sequence;
+}
+
+/* To be told of each memory in turn. */
+static inline void hot_note_sequence(shp_hot *index, uint32_t document)
+{
+    int64_t ahead = (int64_t)index->documents[document].sequence - document;
+    index->ahead = !document || index->ahead == ahead ? ahead : -1;
+}
 
 int hot_row_is_sound(const shp_hot_row *row);
 /* Takes a memory in behind all others; SHP_HOT_BAD_ROW when its sequence is not above theirs. */

@@ -21,10 +21,10 @@ enum { POSTING_BYTES = 6, FIRST_UNITS = 1 << 10 };
 /* 3 to 8 units of 8 bytes one by one, then four steps from one power of two to the next. */
 uint32_t hot_class_units(int size_class)
 {
-    if (size_class <= 6)
-        return (uint32_t)size_class + 2;
-    int step = size_class - 7;
-    return (uint32_t)(5 + step % 4) << (1 + step / 4);
+    /* Both at once: which it is, nobody can guess. */
+    uint32_t step = size_class > 7 ? (uint32_t)size_class - 7 : 0;
+    uint32_t small = (uint32_t)size_class + 2, large = (5 + step % 4) << (1 + step / 4);
+    return size_class <= 6 ? small : large;
 }
 
 uint32_t hot_class_capacity(int size_class)

@@ -276,7 +276,8 @@ static void keep(rescoring *r, int64_t number)
     uint32_t document = r->documents[number];
     double score = r->evidence[number] * recency_at(s, s->index->near[document].timestamp);
     shp_candidate found = {score, r->bm25[number], document, (uint32_t)number};
-    FETCH(&s->index->documents[document]); /* whose number it gets if it stays */
+    if (s->index->ahead < 0)
+        FETCH(&s->index->documents[document]); /* whose sequence it gets if it stays */
     if (r->n_best < r->most) {
         r->best[r->n_best++] = found;
         if (r->n_best == r->most)
@@ -312,7 +313,7 @@ static int fill_hits(const rescoring *r, shp_hot_hit *hits)
         double relevance = shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
         if (relevance < s->query->min_relevance)
             return 0;
-        hits[i] = (shp_hot_hit){s->index->documents[best->document].sequence, best->bm25, best->score, relevance};
+        hits[i] = (shp_hot_hit){hot_sequence_of(s->index, best->document), best->bm25, best->score, relevance};
     }
     return 1;
 }

@@ -225,7 +225,7 @@ static int are_free_chunks_sound(const hot_heap *heap)
     return n_units == heap->n_free_units;
 }
 
-/* Finds the longest and the oldest on the way. */
+/* Finds the longest and the oldest on the way, and whether there are gaps. */
 static int are_documents_sound(shp_hot *index)
 {
     int64_t n_memories = 0, total_length = 0;
@@ -236,6 +236,7 @@ static int are_documents_sound(shp_hot *index)
         const hot_document *document = &index->documents[i];
         if ((i && document->sequence <= document[-1].sequence) || document->doc_len < -1)
             return 0;
+        hot_note_sequence(index, i);
         if (document->doc_len > index->longest)
             index->longest = document->doc_len;
         if (index->near[i].timestamp < index->oldest)

@@ -253,11 +253,23 @@ static uint32_t window_base(const hot_search *s, int64_t newest, double recency)
     return (uint32_t)base;
 }
 
+/* In an only window all are candidates before the first of them raises the threshold: there the sums do, if recency
+   says little. */
+static void count_only_window(hot_search *s, uint32_t base, int n_touched)
+{
+    if (base || s->n_above || n_touched <= COUNTED_SUMS * s->n_wanted)
+        return;
+    double oldest = recency_at(s, s->index->oldest);
+    if (oldest >= COUNTED_RECENCY)
+        hot_count_sums(s, n_touched, oldest);
+}
+
 static shp_hot_status search_window(hot_search *s, int64_t newest, double recency)
 {
     uint32_t base = window_base(s, newest, recency);
     int n_touched = sum_window(s, base, (uint32_t)newest);
     hot_rate_candidates(s);
+    count_only_window(s, base, n_touched);
     shp_hot_status status = offer_window(s, base, n_touched, recency);
     s->end = base;
     return status;

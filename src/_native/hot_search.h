@@ -3,6 +3,8 @@
 #ifndef SHP_HOT_SEARCH_H
 #define SHP_HOT_SEARCH_H
 
+#include <string.h>
+
 #include "heap.h"
 #include "hot_parts.h"
 #include "rank.h"
@@ -15,6 +17,7 @@ enum {
     SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
     TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
     COUNTED_POSTINGS = 1000,          /* up to here a list's lengths are counted ... */
+    COUNTED_SUMS = 3,                 /* from here on, in memories for each candidate, an only window's sums are counted */
     SMALL_POOL = 4 * SMALL_K,         /* candidates kept on the stack before the best are chosen */
     HOT_STEPS = 256,                  /* see hot_candidates.c */
     FEW_BITS = 5, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
@@ -53,6 +56,7 @@ typedef struct {
     double sums[WINDOW + 2 * REACH]; /* of its memories, from REACH on */
     uint8_t marks[WINDOW];           /* TWICE, ... */
     uint16_t touched[WINDOW], marked[WINDOW], kept[WINDOW];
+    float about[WINDOW]; /* the sums of those touched, where they are counted */
 } hot_window;
 
 typedef struct {
@@ -142,13 +146,33 @@ void hot_take_few(hot_search *s);
 
 /* Before the first one, when the keywords are bounded. */
 void hot_begin_candidates(hot_search *s);
-/* A memory that may be a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
-   `n_left_out` of the rising lists may be missing. */
-shp_hot_status hot_add_candidate(hot_search *s, uint32_t document, double bm25, const double *sum, int n_left_out);
+/* Raises the threshold by the sums of the first window, as if each memory had the recency of the oldest. */
+void hot_count_sums(hot_search *s, int n_touched, double oldest);
+/* Makes room in a pool that is full. */
+shp_hot_status hot_make_room(hot_search *s);
 /* Gives those that were added their scores. */
 void hot_rate_candidates(hot_search *s);
 /* Leaves the best of them, at most as many as are wanted. */
 void hot_choose_candidates(hot_search *s);
+
+/* A memory that may be a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
+   `n_left_out` of the rising lists may be missing. */
+static inline shp_hot_status hot_add_candidate(hot_search *s, uint32_t document, double bm25, const double *sum,
+                                               int n_left_out)
+{
+    if (s->n_pool == s->capacity && hot_make_room(s) != SHP_HOT_OK)
+        return SHP_HOT_NO_MEMORY;
+    if (s->n_pool == s->n_slots)
+        s->pool[s->n_pool].slot = (uint32_t)s->n_slots++;
+    shp_candidate *added = &s->pool[s->n_pool++];
+    hot_reach *reach = &s->reach[added->slot];
+    FETCH(&s->index->near[document]);
+    *added = (shp_candidate){0.0, bm25, document, added->slot};
+    memcpy(reach->sums, sum - REACH, sizeof reach->sums);
+    reach->sums[REACH] = bm25;
+    reach->n_left_out = n_left_out;
+    return SHP_HOT_OK;
+}
 
 /* Rescores the candidates and finds the best k. */
 shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found);

@@ -143,6 +143,28 @@ def test_any_order_in_which_candidates_come_ranks_as_the_twin_says(k: int, worse
         assert index.search(1, keywords, k, NOW, recency_floor=1.0) == expected
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_few_hundred_memories_of_any_age_rank_as_the_twin_says(seed: int) -> None:
+    """Most are left out before their times are looked at. Half of the users have gaps in their ids."""
+    rng = random.Random(seed)
+    rows: list[Row] = []
+    for i in range(600):
+        words = [f"w{rng.randrange(1 + rng.randrange(8))}" for _ in range(rng.randint(1, 9))]
+        age_s = rng.choice([0, 1, 86_400, rng.randint(-9, 10**9), rng.randint(0, 10**7)])
+        memory = (words[:2], words[2:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 2))
+        last = rows[-1][0] if rows else 40
+        rows.append(row(last + (1 if seed % 2 else rng.choice([1, 1, 1, 3])), memory))
+    index = filled(rows)
+    loaded = HotIndex.load(index.save() or b"")
+    documents = [document(row) for row in rows]
+    for floor, k in ((0.5, 3), (0.9, 1), (0.9, 40), (1.0, 3)):
+        keywords = [f"w{word}" for word in rng.sample(range(8), rng.randint(1, 4))]
+        expected = twin_rank.search(documents, keywords, k, NOW, recency_floor=floor)
+
+        assert index.search(1, keywords, k, NOW, recency_floor=floor) == expected
+        assert loaded.search(1, keywords, k, NOW, recency_floor=floor) == expected
+
+
 def test_only_the_sixteen_rarest_keywords_count() -> None:
     rows = numbered(zipf_memories(2, 300, 40))
     index = filled(rows)
