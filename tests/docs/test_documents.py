@@ -1,4 +1,4 @@
-"""What the documents say is true: links lead somewhere, the reference is the code's, README's Python runs."""
+"""What the documents say is true: links lead somewhere, the reference is the code's, their Python runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from shepherd.inference.models import resolve
 from tests.hub import LoopbackHub
+from tests.serving.processes import ServerProcess
 from tools.config_reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
+RUN_ALONE = [
+    "README.md",
+    *(f"docs/{page}.md" for page in ("engine", "entities", "knowledge", "langchain", "library", "models")),
+    *(f"docs/{page}.md" for page in ("trace", "vectors")),
+]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
 
 
@@ -31,29 +38,48 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
-    "document",
-    ["README.md", *(f"docs/{page}.md" for page in ("entities", "knowledge", "langchain", "library"))]
-    + [f"docs/{page}.md" for page in ("models", "trace", "vectors")],
-)
-def test_python_of_a_page_runs_from_top_to_bottom(
-    document: str, tmp_path: Path, files: Path, hub: LoopbackHub
-) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
-    shutil.copytree(files / "notes", tmp_path / "notes")
-    shutil.copy(files / "model.gguf", tmp_path / "embedder.gguf")
-    home = {"HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf"), "HF_ENDPOINT": hub.endpoint}
+def _python_of(document: str) -> str:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
 
-    assert blocks
+
+def _run(python: str, folder: Path, **variables: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)],
-        cwd=tmp_path,
-        env={**os.environ, **home},
+        [sys.executable, "-c", python],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_python_of_every_page_is_run_here() -> None:
+    pages = (str(path.relative_to(ROOT)) for path in DOCUMENTS if "```python" in path.read_text("utf-8"))
+
+    assert sorted(pages) == sorted([*RUN_ALONE, "docs/server.md"])
+
+
+@pytest.mark.parametrize("document", RUN_ALONE)
+def test_python_of_a_page_runs_from_top_to_bottom(
+    document: str, tmp_path: Path, files: Path, hub: LoopbackHub
+) -> None:
+    shutil.copytree(files / "notes", tmp_path / "notes")
+    shutil.copy(files / "model.gguf", tmp_path / "embedder.gguf")
+    shutil.copy(resolve(""), tmp_path / "model.gguf")
+
+    _run(_python_of(document), tmp_path, HF_HOME=str(tmp_path / "hf"), HF_ENDPOINT=hub.endpoint)
+
+
+def test_python_of_the_servers_page_asks_a_server(tmp_path: Path, files: Path) -> None:
+    with ServerProcess(tmp_path / "home", "-m", str(files / "tiny.gguf")) as server:
+        python = _python_of("docs/server.md").replace("http://127.0.0.1:8000", server.url)
+
+        _run(python, tmp_path, NO_PROXY="*")
+
+        assert server.url in python
+        assert server.log.count('"tokens": ') == 2
 
 
 def test_site_is_built_without_a_warning(tmp_path: Path) -> None:
