@@ -50,10 +50,15 @@ def check_mirrors(decoder: native.Decoder, slots: int) -> None:
 
 
 def submit(
-    decoder: native.Decoder, tokens: Sequence[int], boundaries: Sequence[int], *, background: bool = False
+    decoder: native.Decoder,
+    tokens: Sequence[int],
+    boundaries: Sequence[int],
+    *,
+    head: int = 0,
+    background: bool = False,
 ) -> native.Stream:
     stream = native.Stream()
-    more = {"boundaries": boundaries, "background": background}
+    more = {"boundaries": boundaries, "head": head, "background": background}
     assert decoder.submit(array("i", tokens), stream, may_wait=True, **more)  # type: ignore[arg-type]
     return stream
 

@@ -78,8 +78,9 @@ def test_shared_head_gives_the_logits_of_a_fresh_context(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_head_that_eight_begin_with_at_once_is_read_once(
-    kind: str, model_file: Callable[[str], Path]
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+def test_head_that_eight_begin_with_is_read_once_and_none_loses_its_own(
+    kind: str, at_once: int, model_file: Callable[[str], Path]
 ) -> None:
     head = conversation(0, 300)
     talks = [head + conversation(i, 10 + i) for i in range(1, 9)]
@@ -87,8 +88,13 @@ def test_head_that_eight_begin_with_at_once_is_read_once(
         Engine(model_file(kind), settings=slot_settings(8, n_ctx=4096)) as engine,
         Engine(model_file(kind), settings=exact_settings(n_ctx=2048)) as fresh,
     ):
-        streams = [submit(engine.decoder, talk, [len(head)]) for talk in talks]
-        assert [read_out(stream) for stream in streams] == [native.LENGTH] * 8
+        streams = []
+        for i in range(0, 8, at_once):
+            begun = [
+                submit(engine.decoder, talk, [len(head)], head=len(head)) for talk in talks[i : i + at_once]
+            ]
+            assert [read_out(stream) for stream in begun] == [native.LENGTH] * len(begun)
+            streams += begun
 
         n_read = sum(stream.counters()["decoded_tokens"] for stream in streams)
         assert n_read == len(head) + sum(len(talk) - len(head) for talk in talks)
