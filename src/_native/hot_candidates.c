@@ -43,13 +43,10 @@ static double least_on(int64_t step)
     return score;
 }
 
-/* A score to a few units in the last place: with one division, where recency takes three. */
 static double score_about(const hot_search *s, const shp_candidate *candidate)
 {
-    static const double month = 30.0 * 86400.0;
-    double floor = s->query->rescore.recency_floor;
-    double age = s->query->rescore.now - (double)s->index->near[candidate->document].timestamp;
-    return candidate->bm25 * (floor + (1.0 - floor) * month / (month + (age > 0.0 ? age : 0.0)));
+    double age_s = s->query->rescore.now - (double)s->index->near[candidate->document].timestamp;
+    return candidate->bm25 * shp_rank_recency_about(age_s, s->query->rescore.recency_floor);
 }
 
 /* The scale ends where no score can be, or begins with the threshold. */
