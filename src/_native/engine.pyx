@@ -298,7 +298,7 @@ cdef class Decoder:
         shp_scheduler_free(self.scheduler)
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
-               uintptr_t grammar=0, int max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
+               uintptr_t grammar=0, max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
                bint background=False, bint may_wait=False, logprobs=None):
         """Hand a run to the engine thread: read `tokens`, then sample up to `max_tokens` into `stream`.
 
@@ -340,7 +340,8 @@ cdef class Decoder:
             for token in shown:
                 job.sampling.shown[job.sampling.n_shown] = token
                 job.sampling.n_shown += 1
-            job.max_tokens, job.n_penalty, job.is_background = max_tokens, penalty_last_n, background
+            job.max_tokens = min(max_tokens, self.context.n_window)
+            job.n_penalty, job.is_background = penalty_last_n, background
             job.sampling.sampler, job.sampling.grammar = <void *>sampler, <void *>grammar
             if logprobs is not None:
                 job.sampling.asks_likely, job.sampling.n_likely = 1, logprobs
@@ -398,11 +399,13 @@ cdef class Decoder:
             )
 
     def adopt(self, const int32_t[::1] ids not None, const uint8_t[::1] state not None, bint is_checkpoint):
-        """Keep what `snapshots` gave, of the same model and settings; False when there is no room."""
+        """Keep what `snapshots` gave, of the same model and settings; False when there is no room, or none behind it."""
         self._check_idle()
         cdef Py_ssize_t n = ids.shape[0], i
-        if not 1 <= n < self.context.n_window or state.shape[0] == 0:
-            raise ValueError(f"{n} ids and {state.shape[0]} bytes; the window holds {self.context.n_window}")
+        if n == 0 or state.shape[0] == 0:
+            raise ValueError(f"{n} ids and {state.shape[0]} bytes")
+        if n >= self.context.n_window:
+            return False
         for i in range(n):
             if not 0 <= ids[i] < self.context.n_vocab:
                 raise ValueError(f"token {ids[i]} at {i}; the vocabulary has {self.context.n_vocab}")

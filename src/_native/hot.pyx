@@ -65,10 +65,14 @@ cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
 
 
 cdef int _fill_row(tuple values, int64_t first_id, shp_hot_row* row, list kept) except -1:
-    row.sequence, row.timestamp, row.doc_len = <int64_t>values[0] - first_id, values[1], values[2]
-    row.thread, row.label, row.asks = values[3], values[4], values[5]
-    _fill_text(values[6], row, 0, kept)
-    _fill_text(values[7], row, 1, kept)
+    try:
+        row.sequence, row.timestamp, row.doc_len = <int64_t>values[0] - first_id, values[1], values[2]
+        row.thread, row.label, row.asks = values[3], values[4], values[5]
+        _fill_text(values[6], row, 0, kept)
+        _fill_text(values[7], row, 1, kept)
+    except TypeError as error:
+        # SQLite keeps any type in any column: another program, or a damaged page, may leave bytes for a text.
+        raise ValueError("a row with values of other types than a memory has") from error
     return 0
 
 

@@ -172,13 +172,26 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
 
-static int is_list_sound(const shp_hot *index, const hot_term *term)
+/* Marks the units of a chunk in `taken`, a bit for each of the heap; 0 when it is not inside, or meets another's. */
+static int take_chunk(const hot_heap *heap, uint32_t place, int size_class, uint8_t *taken)
+{
+    uint64_t end = (uint64_t)place + hot_class_units(size_class);
+    if (!place || end > heap->n_units)
+        return 0;
+    int is_free = 1;
+    for (uint64_t i = place; i < end; i++) {
+        is_free &= !(taken[i / 8] >> i % 8 & 1);
+        taken[i / 8] |= (uint8_t)(1 << i % 8);
+    }
+    return is_free;
+}
+
+static int is_list_sound(const shp_hot *index, const hot_term *term, uint8_t *taken)
 {
     hot_list list;
     if (term->size_class) {
-        if (term->size_class >= HOT_CLASSES || !term->place ||
-            (uint64_t)term->place + hot_class_units(term->size_class) > index->heap.n_units ||
-            term->n > hot_class_capacity(term->size_class))
+        if (term->size_class >= HOT_CLASSES || term->n > hot_class_capacity(term->size_class) ||
+            !take_chunk(&index->heap, term->place, term->size_class, taken))
             return 0;
     } else if (term->n > 1)
         return 0;
@@ -201,24 +214,24 @@ static int is_word_sound(const hot_dictionary *dictionary, const hot_term *term)
            name + 2 + (dictionary->names[name] | (uint64_t)dictionary->names[name + 1] << 8) <= dictionary->n_name_bytes;
 }
 
-static int are_terms_sound(const shp_hot *index)
+static int are_terms_sound(const shp_hot *index, uint8_t *taken)
 {
     const hot_dictionary *dictionary = &index->dictionary;
     for (uint32_t i = 0; i < dictionary->n; i++)
-        if (!is_word_sound(dictionary, &dictionary->terms[i]) || !is_list_sound(index, &dictionary->terms[i]))
+        if (!is_word_sound(dictionary, &dictionary->terms[i]) || !is_list_sound(index, &dictionary->terms[i], taken))
             return 0;
     return 1;
 }
 
-/* Each list of free chunks stays inside the heap and ends. */
-static int are_free_chunks_sound(const hot_heap *heap)
+/* Each list of free chunks stays inside the heap and ends: no chunk comes twice. */
+static int are_free_chunks_sound(const hot_heap *heap, uint8_t *taken)
 {
     uint64_t n_units = 0;
     for (int size_class = 1; size_class < HOT_CLASSES; size_class++) {
         for (uint32_t place = heap->free_chunks[size_class]; place;) {
-            n_units += hot_class_units(size_class);
-            if ((uint64_t)place + hot_class_units(size_class) > heap->n_units || n_units > heap->n_units)
+            if (!take_chunk(heap, place, size_class, taken))
                 return 0;
+            n_units += hot_class_units(size_class);
             memcpy(&place, &heap->units[place], sizeof place);
         }
     }
@@ -254,6 +267,17 @@ static int are_documents_sound(shp_hot *index)
     return n_memories == index->n_memories && total_length == index->total_length;
 }
 
+static shp_hot_status check_arrays(shp_hot *index)
+{
+    uint8_t *taken = calloc((size_t)index->heap.n_units / 8 + 1, 1);
+    if (!taken)
+        return SHP_HOT_NO_MEMORY;
+    int is_sound =
+        are_documents_sound(index) && are_terms_sound(index, taken) && are_free_chunks_sound(&index->heap, taken);
+    free(taken);
+    return is_sound ? SHP_HOT_OK : SHP_HOT_DAMAGED;
+}
+
 shp_hot_status shp_hot_load(const uint8_t *bytes, size_t n_bytes, shp_hot **out)
 {
     header head;
@@ -266,9 +290,8 @@ shp_hot_status shp_hot_load(const uint8_t *bytes, size_t n_bytes, shp_hot **out)
         return SHP_HOT_DAMAGED;
     shp_hot *index = shp_hot_new();
     shp_hot_status status = index ? copy_arrays(index, &head, bytes + sizeof head) : SHP_HOT_NO_MEMORY;
-    if (status == SHP_HOT_OK &&
-        !(are_documents_sound(index) && are_terms_sound(index) && are_free_chunks_sound(&index->heap)))
-        status = SHP_HOT_DAMAGED;
+    if (status == SHP_HOT_OK)
+        status = check_arrays(index);
     uint32_t n_slots = 64;
     while (status == SHP_HOT_OK && 4 * (uint64_t)(index->dictionary.n + 1) > 3 * (uint64_t)n_slots)
         n_slots *= 2;

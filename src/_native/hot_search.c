@@ -317,7 +317,10 @@ static void begin(hot_search *s, const shp_hot *index, shp_hot_query *query)
     s->n_pool = s->n_rated = s->n_slots = 0;
     s->is_ordered = 0;
     s->capacity = SMALL_POOL;
-    s->n_wanted = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
+    /* No more than there are: whoever wants all asks for the largest number there is. */
+    s->n_wanted = query->k < index->n_memories ? query->k : index->n_memories;
+    if (s->n_wanted < SHP_RESCORE_CANDIDATES)
+        s->n_wanted = SHP_RESCORE_CANDIDATES;
     double mean_len = index->n_memories ? (double)index->total_length / s->n_docs : 0.0;
     shp_rank_bm25_set(query->k1, query->b, mean_len, &s->bm25);
 }

@@ -286,12 +286,13 @@ static int rescore(shp_recall_reader *reader)
 
 /* ---- hits */
 
-static int is_there(shp_recall_reader *reader, int64_t id)
+/* SQLITE_ROW where it is, SQLITE_DONE where it is not, or an error. */
+static int look_up(shp_recall_reader *reader, int64_t id)
 {
     sqlite3_bind_int64(reader->is_there, 1, id);
-    int found = sqlite3_step(reader->is_there) == SQLITE_ROW;
+    int code = sqlite3_step(reader->is_there);
     sqlite3_reset(reader->is_there);
-    return found;
+    return code;
 }
 
 static int append_hit(shp_recall_reader *reader, const shp_rescore_hit *best, int64_t id, double relevance)
@@ -322,9 +323,13 @@ static int take_best(shp_recall_reader *reader)
             continue;
         double relevance = shp_rank_relevance(mean, reader->idf_sum, reader->n_docs);
         int64_t id = query->tenant << SHP_SEQUENCE_BITS | best.sequence;
-        if (relevance < query->min_relevance || (best.bm25 == 0.0 && !is_there(reader, id)))
+        if (relevance < query->min_relevance)
             continue;
-        code = append_hit(reader, &best, id, relevance);
+        int found = best.bm25 == 0.0 ? look_up(reader, id) : SQLITE_ROW;
+        if (found == SQLITE_ROW)
+            code = append_hit(reader, &best, id, relevance);
+        else if (found != SQLITE_DONE)
+            code = found;
     }
     return code;
 }

@@ -139,9 +139,16 @@ static void keep_near_boundary(shp_scheduler *s, shp_slot *slot) {
         shp_snapshots_save(&s->snapshots, &slot->sequence, SHP_STATE_PARTIAL);
 }
 
+/* While a job was being placed, shp_scheduler_close found it neither in the queue nor in a slot. */
+static void cancel_if_closed(shp_scheduler *s, shp_job *job) {
+    if (shp_flag_get(&s->is_closed))
+        shp_stream_cancel(job->out);
+}
+
 static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     shp_mutex_lock(&s->mutex);
     slot->job = job;
+    cancel_if_closed(s, job);
     shp_mutex_unlock(&s->mutex);
     slot->is_generating = 0;
     slot->leader = -1;
@@ -187,6 +194,7 @@ static void admit(shp_scheduler *s) {
             s->is_blocked = has_idle_slot(s);
             shp_mutex_lock(&s->mutex);
             shp_job_queue(s, job, 1);
+            cancel_if_closed(s, job);
             shp_mutex_unlock(&s->mutex);
             return;
         }

@@ -127,8 +127,9 @@ static void drop_older(shp_snapshots *store, const shp_sequence *s, uint32_t fla
 }
 
 int shp_snapshots_save(shp_snapshots *store, const shp_sequence *s, uint32_t flags) {
-    /* Behind a hole a state would be put back at other positions than its ids say. */
-    if (store->budget == 0 || s->n == 0 || s->positions[s->n - 1] != s->n - 1)
+    /* Behind a hole a state would be put back at other positions than its ids say; a full window has no room for what
+       would follow. */
+    if (store->budget == 0 || s->n == 0 || s->n >= s->context->n_window || s->positions[s->n - 1] != s->n - 1)
         return 0;
     drop_older(store, s, flags);
     size_t size = shp_api.state_size(s->context->ctx, s->id, flags);

@@ -128,6 +128,18 @@ cdef object _closed():
     return SQLiteError(SQLITE_MISUSE, "the connection is closed")
 
 
+cdef int n_forks = 0    # between this process and the first of its kind
+
+
+def _count_fork():
+    global n_forks
+    n_forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
 include "store_values.pxi"
 include "store_statements.pxi"
 include "store_together.pxi"

@@ -33,6 +33,7 @@ cdef class _Statements:
     cdef unsigned long owner      # that thread, while depth > 0
     cdef int depth                # nested calls of the owner (a progress callback, a finaliser run by the GC)
     cdef bint close_on_leave
+    cdef int forks                # n_forks when it was opened
     cdef dict statements          # SQL -> _Statement
     cdef uint64_t clock           # ticks once per use of a statement
     cdef shp_recall_reader* readers[SHP_RECALL_CORPORA]  # owned; by corpus, NULL until the first recall
@@ -42,17 +43,23 @@ cdef class _Statements:
         if self.lock == NULL:
             raise MemoryError
         self.statements = {}
+        self.forks = n_forks
 
     def __dealloc__(self):
-        self._close_readers()
-        # close_v2 waits for the other statements, which go with the dictionary.
-        sqlite3_close_v2(self.db)
+        if self.forks == n_forks:
+            self._close_readers()
+            # close_v2 waits for the other statements, which go with the dictionary.
+            sqlite3_close_v2(self.db)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
     cdef int _enter(self) except -1:
         """Takes the lock.  The GIL goes while it waits: its holder may need the GIL to finish."""
         cdef unsigned long me = PyThread_get_thread_ident()
+        # The locks on the file belong to the parent, and a thread that is not here may hold ours
+        # (sqlite.org/howtocorrupt.html, 2.6).
+        if self.forks != n_forks:
+            raise SQLiteError(SQLITE_MISUSE, "this process was forked after the connection was opened")
         if self.depth and self.owner == me:
             self.depth += 1
         else:

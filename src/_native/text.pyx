@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8, PyUnicode_FromObject
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -268,21 +268,28 @@ cdef list as_list(const shp_terms* found):
     return result
 
 
-def terms(str text not None):
+cdef str exact(text):
+    """The text itself; of a subclass, which `str` in a signature refuses, a copy that is one."""
+    return PyUnicode_FromObject(text)
+
+
+def terms(text):
     """Every term of `text` in order, with repeats."""
+    cdef str whole = exact(text)
     cdef shp_terms found
     try:
-        read(&found, text, <size_t>-1, False)
+        read(&found, whole, <size_t>-1, False)
         return as_list(&found)
     finally:
         shp_terms_free(&found)
 
 
-def keywords(str text not None, Py_ssize_t cap=64):
+def keywords(text, Py_ssize_t cap=64):
     """The distinct terms of `text`, at most `cap` of them, in order of first appearance."""
+    cdef str whole = exact(text)
     cdef shp_terms found
     try:
-        read(&found, text, max(cap, 0), True)
+        read(&found, whole, max(cap, 0), True)
         return as_list(&found)
     finally:
         shp_terms_free(&found)
@@ -304,15 +311,15 @@ def stem(str word not None):
     return copy[:n].decode()
 
 
-def folded(str text not None):
+def folded(text):
     """The text as `shp_terms_read` takes it: UTF-8, lower case, without marks; for other indexes over the same terms."""
     cdef list pieces = []
     cdef Py_ssize_t start = 0, end, n
-    cdef str piece
+    cdef str whole = exact(text), piece
     cdef bytes room
-    while start < len(text):
-        end = piece_end(text, start)
-        piece = normalised(text[start:end])
+    while start < len(whole):
+        end = piece_end(whole, start)
+        piece = normalised(whole[start:end])
         start = end
         room = PyBytes_FromStringAndSize(NULL, 6 * len(piece))
         n = fold(piece, <uint8_t*>PyBytes_AS_STRING(room))
@@ -328,13 +335,14 @@ cdef bytes tenant_prefix(tenant):
     return b"t%d_" % tenant
 
 
-def scoped(str text not None, tenant):
+def scoped(text, tenant):
     """(UTF-8 text for an FTS5 column, number of terms): each term as `t<tenant>_<term>`."""
     cdef bytes prefix = tenant_prefix(tenant), column
     cdef const char* prefix_text = prefix
+    cdef str whole = exact(text)
     cdef shp_terms found
     try:
-        read(&found, text, <size_t>-1, False)
+        read(&found, whole, <size_t>-1, False)
         column = PyBytes_FromStringAndSize(NULL, shp_terms_scoped(&found, prefix_text, NULL))
         shp_terms_scoped(&found, prefix_text, <uint8_t*>PyBytes_AS_STRING(column))
         return column, found.n
@@ -352,7 +360,7 @@ cdef bytes encoded_term(str term):
 def match_expression(keywords, tenant):
     """The FTS5 query that finds rows of `tenant` with any of the keywords; empty for no keywords."""
     cdef bytes prefix = tenant_prefix(tenant)
-    return b" OR ".join([b'"%b%b"' % (prefix, encoded_term(keyword)) for keyword in keywords])
+    return b" OR ".join([b'"%b%b"' % (prefix, encoded_term(exact(keyword))) for keyword in keywords])
 
 
 # ------------------------------------------------------------------------------------------ the lists
@@ -393,10 +401,10 @@ _COMPAT_STOP_WORDS = frozenset(
 _NOT_ALPHANUMERIC = bytes(c for c in range(256) if not (c < 128 and chr(c).isalnum()))
 
 
-def keywords_compat(str text not None):
+def keywords_compat(text):
     """The words that the original's rule keeps: ASCII letters and digits, longer than two, no stop words."""
     words = [
         word.translate(None, _NOT_ALPHANUMERIC).lower()
-        for word in text.encode("utf-8", "surrogatepass").split()
+        for word in exact(text).encode("utf-8", "surrogatepass").split()
     ]
     return [word.decode() for word in words if len(word) > 2 and word not in _COMPAT_STOP_WORDS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -157,3 +158,24 @@ def test_what_does_not_fit_is_left_out(plain_model: Path, tmp_path: Path) -> Non
         assert engine.save_session(tmp_path / "session") == 0
     with open_engine(plain_model) as engine:
         assert engine.load_session(tmp_path / "session") == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_window_is_left_out(kind: str, model_file: Callable[[str], Path], tmp_path: Path) -> None:
+    """Nothing could follow it; and the file of an earlier version that has one is read all the same."""
+    with open_engine(model_file(kind), n_ctx=256) as engine:
+        read(engine.decoder, [1 + i % 200 for i in range(engine.window_tokens)])
+        assert len(engine.decoder.mirror_ids) == engine.window_tokens
+        assert engine.save_session(tmp_path / "session") == 0
+        full = array("i", [1] * engine.window_tokens)
+        assert not engine.decoder.adopt(full, b"state", False)
+    with open_engine(model_file(kind), n_ctx=256) as engine:
+        assert engine.load_session(tmp_path / "session") == 0
+
+
+def test_no_number_of_tokens_is_too_large_to_ask_for(plain_model: Path) -> None:
+    with open_engine(plain_model, n_ctx=256) as engine:
+        generation = engine.generate(TALK, sampling=Sampling(seed=1), max_tokens=1 << 40)
+        run_to_end(generation)
+
+    assert 0 < generation.stats.generated_tokens <= 256

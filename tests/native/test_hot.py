@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import sys
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -163,6 +164,15 @@ def test_a_few_hundred_memories_of_any_age_rank_as_the_twin_says(seed: int) -> N
 
         assert index.search(1, keywords, k, NOW, recency_floor=floor) == expected
         assert loaded.search(1, keywords, k, NOW, recency_floor=floor) == expected
+
+
+def test_whoever_wants_all_gets_all() -> None:
+    index = filled(numbered(zipf_memories(5, 3_000, 40)))
+    found = index.search(1, ["w0", "w1"], 10_000, NOW)
+    assert found is not None
+    assert len(found) > 2_000
+    for k in (sys.maxsize, sys.maxsize // 3 * 2 + 2, 1 << 62):
+        assert index.search(1, ["w0", "w1"], k, NOW) == found
 
 
 def test_only_the_sixteen_rarest_keywords_count() -> None:
@@ -333,6 +343,16 @@ def test_rows_that_cannot_be_right_are_refused(bad: Row) -> None:
         index.add([bad])
 
 
+@pytest.mark.parametrize("values", [{6: b"echo"}, {7: 3}, {1: "now"}, {2: None}])
+def test_values_of_other_types_are_refused_as_rows_that_cannot_be_right(values: dict[int, Any]) -> None:
+    bad: list[Any] = [1, NOW, 1, 0, 0, 0, "echo", ""]
+    for at, value in values.items():
+        bad[at] = value
+
+    with pytest.raises(ValueError, match="other types"):
+        HotIndex().add([tuple(bad)])  # type: ignore[list-item]
+
+
 def test_an_edit_of_what_is_not_there_is_refused() -> None:
     index = filled([(1, NOW, 1, 0, 0, 0, "fox", "")])
 
@@ -442,3 +462,20 @@ def test_forged_bytes_never_reach_outside_of_the_index() -> None:
         index.search(counts["version"], [f"w{i}" for i in range(20)] + LONG, 9, NOW)
         index.add([(1000, NOW, 1, 7, 0, 0, "w3", "")])
         index.remove(range(20))
+
+
+def test_a_forged_list_of_free_chunks_may_not_meet_what_is_used() -> None:
+    saved = filled(numbered(zipf_memories(4, 300, 60))).save()
+    assert saved is not None
+    # The header of hot_save.c: the number of units, of the free ones, and the lists of free chunks.
+    n_units, n_free = (struct.unpack_from("=Q", saved, at)[0] for at in (48, 96))
+    size_class = next(i for i in range(7, 40) if struct.unpack_from("=I", saved, 104 + 4 * i) == (0,))
+    step = size_class - 7
+    n_own = (5 + step % 4) << (1 + step // 4)
+    for place in range(1, n_units - n_own, 3):
+        forged = bytearray(saved[:-8])
+        struct.pack_into("=Q", forged, 96, n_free + n_own)
+        struct.pack_into("=I", forged, 104 + 4 * size_class, place)
+        forged += checksum(bytes(forged)).to_bytes(8, "little")
+        with pytest.raises(ValueError, match="no saved index"):
+            HotIndex.load(forged)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +78,33 @@ def test_closing_waits_for_the_statement_of_another_thread(connection: Connectio
 
     assert results[-1] == MISUSE
     assert set(map(str, results[:-1])) == {str([(999 * 500 * 50,)])}
+
+
+FORKED = """
+import os, sys
+from shepherd._native.store import Connection, SQLiteError
+
+connection = Connection(sys.argv[1])
+connection.script("CREATE TABLE t (x); INSERT INTO t VALUES (1)")
+if os.fork() == 0:
+    try:
+        connection.execute("INSERT INTO t VALUES (2)")
+    except SQLiteError as error:
+        print(error, flush=True)
+        connection.close()
+        del connection
+        with Connection(sys.argv[1]) as own:
+            own.execute("INSERT INTO t VALUES (3)")
+    os._exit(0)
+os.wait()
+print(connection.execute("SELECT x FROM t"))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_opens_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKED, str(tmp_path / "forked.db")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert "forked after the connection was opened" in said[0]
+    assert said[1] == "[(1,), (3,)]"

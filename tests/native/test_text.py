@@ -2,6 +2,7 @@
 # ruff: noqa: RUF001
 
 import threading
+from enum import Enum
 
 import pytest
 
@@ -155,7 +156,7 @@ def test_several_threads_read_at_once():
     assert found == [expected] * 4
 
 
-@pytest.mark.parametrize("function", [terms, keywords, keywords_compat, text.stem])
+@pytest.mark.parametrize("function", [terms, keywords, keywords_compat, text.folded, text.stem])
 @pytest.mark.parametrize("wrong", [None, b"bytes", 7])
 def test_only_text_is_taken(function, wrong):
     with pytest.raises(TypeError):
@@ -197,3 +198,27 @@ def test_stop_words_are_plain_words():
 def test_all_names_are_there():
     assert sorted(text.__all__) == text.__all__
     assert all(hasattr(text, name) for name in text.__all__)
+
+
+class Said(str):
+    """A text of somebody's own kind, whose slices and str() are none of ours."""
+
+    def __getitem__(self, key):
+        raise AssertionError
+
+    def __str__(self):
+        raise AssertionError
+
+
+class Word(str, Enum):
+    CATS = "cats dogs über"
+
+
+@pytest.mark.parametrize("said", [Said("cats dogs über"), Word.CATS])
+def test_a_subclass_of_str_is_read_as_the_text_that_it_is(said):
+    plain = "cats dogs über"
+    assert terms(said) == terms(plain) == keywords(said)
+    assert text.scoped(said, 1) == text.scoped(plain, 1)
+    assert text.folded(said) == text.folded(plain)
+    assert keywords_compat(said) == keywords_compat(plain)
+    assert text.match_expression([said], 1) == text.match_expression([plain], 1)
