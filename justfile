@@ -10,6 +10,7 @@ test *arguments:
 lint:
     tools/lint
 
-# Run the benches; arguments are pytest's.
-bench *arguments: build
-    .venv/bin/python -m pytest bench --benchmark-only {{arguments}}
+# Run the benches with all their peers; arguments are pytest's.
+bench *arguments:
+    tools/environment.py --extras test bench
+    .venv/bin/python -m pytest bench --benchmark-only -s {{arguments}}

@@ -1,8 +1,7 @@
 """How much faster are keywords in C than the same rules in Python?
 
 The peer is the tests' twin with its stems remembered, as a program in Python would do it, so that the
-pure-Python stemmer does not decide the contest. The bar is a tenth of its time for 1 KB; the price of scoped
-terms stands beside.
+pure-Python stemmer does not decide the contest. The bar is a tenth of its time for 1 KB, with scopes too.
 """
 
 import functools
@@ -50,14 +49,18 @@ def test_keywords(contest, name):
 
 
 def test_scoped_terms(contest):
-    contest(
+    ratio = contest(
         "scoped terms of 1 KB of prose",
         PARAGRAPH[:1024],
         lambda t: text.scoped(t, 17),
         lambda t: twin.scoped(t, 17),
     )
 
+    assert ratio >= 10 or not JUDGED
+
 
 def test_keywords_stop_at_the_cap(contest):
     """What is 10 MB long costs as much as its beginning."""
-    contest("keywords of 10 MB", PARAGRAPH * 10_000, text.keywords, lambda t: text.keywords(t[:2000]))
+    ratio = contest("keywords of 10 MB", PARAGRAPH * 10_000, text.keywords, lambda t: text.keywords(t[:2000]))
+
+    assert ratio >= 0.5 or not JUDGED  # both read as much: it is 1 where nothing disturbs

@@ -17,6 +17,8 @@ function(shepherd_native_module name)
   python_add_library(${name} MODULE WITH_SOABI "${generated}" ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${_native}")
   set_target_properties(${name} PROPERTIES C_STANDARD 11 C_VISIBILITY_PRESET hidden)
+  # Scores must be the same on every machine: GCC on ARM would fuse multiply and add.
+  target_compile_options(${name} PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-ffp-contract=off>)
   if(UNIX AND NOT APPLE)
     target_link_libraries(${name} PRIVATE m)
     # A static SQLite must not lend its symbols to CPython's own sqlite3.

@@ -8,10 +8,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import hypothesis
 import pytest
 
-from tests import models
 from tests.postgres import NoServerError, Server
+
+# How long an example takes says how busy the machine is, not what is right.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")
 LEARNER_SCRIPT = (
@@ -26,20 +32,26 @@ LEARNER_SCRIPT = (
     '"}]}',
 )
 
-BUILDERS: dict[str, Callable[[Path], None]] = {
-    "plain": models.llama,
-    "spm": partial(models.llama, spm=True),
-    "sliding": models.gemma3,
-    "windowed": models.olmo2,
-    "recurrent": models.mamba,
-    "hybrid": models.qwen35,
-    # Says printable ASCII and never ends by itself.
-    "endless": partial(models.llama, ascii_only=True),
-    # Says SCRIPT to everything.
-    "scripted": partial(models.scripted, script=SCRIPT),
-    # Says as JSON, to everything, that the user is Steve and uses Helix.
-    "learner": partial(models.scripted, script=LEARNER_SCRIPT),
-}
+
+def builders() -> dict[str, Callable[[Path], None]]:
+    """What writes each tiny model, by its name."""
+    # Imported here: where a wheel is tested there is nothing that writes model files, see pyproject.toml.
+    from tests import models
+
+    return {
+        "plain": models.llama,
+        "spm": partial(models.llama, spm=True),
+        "sliding": models.gemma3,
+        "windowed": models.olmo2,
+        "recurrent": models.mamba,
+        "hybrid": models.qwen35,
+        # Says printable ASCII and never ends by itself.
+        "endless": partial(models.llama, ascii_only=True),
+        # Says SCRIPT to everything.
+        "scripted": partial(models.scripted, script=SCRIPT),
+        # Says as JSON, to everything, that the user is Steve and uses Helix.
+        "learner": partial(models.scripted, script=LEARNER_SCRIPT),
+    }
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,13 +64,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def model_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The path of a tiny model by name, see BUILDERS."""
+    """The path of a tiny model by name, see `builders`."""
     folder = tmp_path_factory.mktemp("models")
 
     def build(name: str) -> Path:
         path = folder / f"{name}.gguf"
         if not path.exists():
-            BUILDERS[name](path)
+            builders()[name](path)
         return path
 
     return build

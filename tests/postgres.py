@@ -11,7 +11,6 @@ import contextlib
 import importlib.util
 import itertools
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -176,6 +175,8 @@ def _unprivileged() -> dict[str, Any]:
     """What makes a child of root run as somebody else; nothing for other users."""
     if os.geteuid() != 0:
         return {}
+    import pwd  # there is none on Windows, where the tests of a wheel load this file
+
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:

@@ -26,9 +26,19 @@ import tarfile
 import tempfile
 import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python built without lzma opens no .tar.xz either
+
+    class LZMAError(Exception):  # type: ignore[no-redef]
+        """Never raised."""
+
 
 __all__ = [
     "RELEASES",
@@ -227,7 +237,8 @@ def download(url: str) -> bytes:
                     raise SourceError(f"{url} is larger than {ARCHIVE_LIMIT_BYTES >> 20} MB")
                 if time.monotonic() > deadline:
                     raise SourceError(f"{url} took longer than {DOWNLOAD_TIMEOUT_S:.0f} s")
-    except OSError as error:  # URLError and HTTPError are OSErrors
+    # URLError and HTTPError are OSErrors; ValueError: apt names a mirror whose URL is none.
+    except (OSError, HTTPException, ValueError) as error:
         raise SourceError(f"{url}: {getattr(error, 'reason', None) or error}") from error
     return chunks.getvalue()
 
@@ -259,6 +270,8 @@ def _extract(archive: bytes, scratch: Path) -> Path:
                     (folder / name).write_bytes(content.read())
     except tarfile.TarError as error:
         raise SourceError(f"not a tar archive: {error}") from error
+    except (EOFError, zlib.error, LZMAError) as error:
+        raise SourceError(f"the archive is cut or damaged: {error}") from error
     return folder
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Secret", "SecretKind", "find_secrets", "redact"]
+__all__ = ["Secret", "SecretKind", "find_secrets"]
 
 SecretKind = Literal["private-key", "api-key", "token", "password", "recovery-phrase", "card-number"]
 
@@ -34,19 +34,9 @@ def find_secrets(text: str) -> list[Secret]:
         if not kept or secret.start >= kept[-1].end:
             kept.append(secret)
         elif secret.end > kept[-1].end:
-            # Two rules that see parts of one thing: all of it is hidden.
+            # Two rules that see parts of one thing: all of it is the secret.
             kept[-1] = Secret(kept[-1].kind, kept[-1].start, secret.end)
     return kept
-
-
-def redact(text: str) -> str:
-    """The text with each secret replaced by its kind in brackets: `my key is [api-key]`."""
-    parts = []
-    end = 0
-    for secret in find_secrets(text):
-        parts += [text[end : secret.start], f"[{secret.kind}]"]
-        end = secret.end
-    return "".join([*parts, text[end:]])
 
 
 # ---- shapes that speak for themselves

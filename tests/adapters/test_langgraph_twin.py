@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import (
     GetOp,
@@ -59,7 +59,6 @@ def users(tmp_path_factory):
         yield memory, count()
 
 
-@settings(deadline=None)
 @given(batches=st.lists(st.lists(OPS, max_size=4), max_size=6))
 def test_does_what_the_store_of_langgraph_does(users, batches):
     memory, numbers = users
@@ -70,7 +69,6 @@ def test_does_what_the_store_of_langgraph_does(users, batches):
         assert list(map(plain, got)) == list(map(plain, expected))
 
 
-@settings(deadline=None)
 @given(paths=st.sets(PATHS, max_size=8), op=LISTS)
 def test_lists_the_namespaces_that_the_store_of_langgraph_lists(users, paths, op):
     memory, numbers = users

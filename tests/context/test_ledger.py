@@ -167,7 +167,7 @@ TEXTS = st.sampled_from(["", "a", "b", "hi", "é", "\ud800", "line\nbreak", "x" 
 TAILS = st.sampled_from(["", "\n\n[facts: a=b]", " t\x00", "\udcff", "\n\n[context: User: q\nAssistant: a]"])
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     requests=st.lists(
         st.tuples(

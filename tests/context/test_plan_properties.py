@@ -25,7 +25,7 @@ from shepherd.context.summary import Summary
 from shepherd.errors import ContextOverflowError
 from shepherd.escaping import escape_lines
 
-many = settings(max_examples=1200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=1200, suppress_health_check=[HealthCheck.too_slow])
 
 COUNTS = {
     "quarters": lambda text: -(-len(text) // 4),
@@ -253,7 +253,7 @@ def test_a_summary_has_its_label_once_and_fits(random):
     summary = Summary()
 
     for piece, n_turns in pieces:
-        summary = summary.with_piece(piece, n_turns, fits=lambda text: len(text) <= most)
+        summary = summary.with_pieces([piece], n_turns, fits=lambda text: len(text) <= most)
 
     assert summary.text.count("Conversation summary") <= 1
     assert len(summary.text) <= most or len(summary.pieces) <= 1

@@ -38,6 +38,12 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
+def test_every_bench_has_its_question_and_its_bar() -> None:
+    rows = re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "bench/README.md").read_text("utf-8"), re.MULTILINE)
+
+    assert sorted(rows) == sorted(path.name for path in ROOT.glob("bench/test_*.py"))
+
+
 def _python_of(document: str) -> str:
     text = (ROOT / document).read_text(encoding="utf-8")
     return "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))

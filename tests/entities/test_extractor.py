@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.entities import USER, EntityRegistry, Extracted, extract_entities
@@ -86,7 +86,6 @@ def test_what_was_found_is_learned():
     assert len(registry) == 0
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=8),

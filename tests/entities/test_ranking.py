@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.entities import (
@@ -161,7 +161,6 @@ def test_what_does_not_fit_is_skipped_and_the_next_one_may_fit():
     assert fitted
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(NAMES), max_size=3), max_size=12),
     st.lists(st.tuples(st.integers(0, 8), st.floats(0, 1)), max_size=6),
@@ -196,7 +195,6 @@ def _salience_score(registry: EntityRegistry, entity_id: int) -> float:
     return 0.7 * salience if salience >= 0.1 else 0.0
 
 
-@settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_no_value_can_be_taken_for_another_entry_or_for_structure(name, key, value, label):
     registry = EntityRegistry(known=[Known("Quux", description=value)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.entities import USER, EntityRegistry, Known, known_from_facts, known_from_nodes
@@ -69,7 +69,6 @@ def test_a_mention_adds_half_and_never_more_than_one():
     assert registry.salience(1) == 1.0
 
 
-@settings(deadline=None)
 @given(TURNS)
 def test_salience_follows_the_rules_for_every_conversation(turns):
     registry = EntityRegistry()
@@ -90,7 +89,6 @@ def test_salience_follows_the_rules_for_every_conversation(turns):
             assert in_focus == (registry.salience(found.id) >= 0.1)
 
 
-@settings(deadline=None)
 @given(TURNS, SAID)
 def test_a_turn_that_is_taken_back_leaves_no_trace(turns, last):
     registry = EntityRegistry()

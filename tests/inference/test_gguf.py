@@ -123,7 +123,7 @@ def test_truncated_file_is_refused_at_every_length(plain_model: Path, tmp_path: 
             Engine(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 400), value=st.integers(0, 255))
 def test_flipped_byte_in_the_head_is_refused_or_harmless(
     plain_model: Path, tmp_path: Path, at: int, value: int

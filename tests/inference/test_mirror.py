@@ -197,7 +197,6 @@ def test_any_sequence_of_operations_leaves_the_logits_of_a_fresh_context(
         settings=settings(
             max_examples=12,
             stateful_step_count=12,
-            deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),

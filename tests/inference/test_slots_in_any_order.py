@@ -148,7 +148,6 @@ def test_any_sequence_of_operations_leaves_every_slot_right(
         settings=settings(
             max_examples=8,
             stateful_step_count=12,
-            deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),

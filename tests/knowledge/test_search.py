@@ -82,7 +82,7 @@ def test_another_user_sees_nothing_and_changes_no_score(knowledge, memory):
 _examples = count()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["anna", "bob"]), sentences), min_size=1, max_size=6))
 def test_nobody_finds_what_others_keep(memory: Memory, kept):
     number = next(_examples)
@@ -157,7 +157,7 @@ changes = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(changes, min_size=1, max_size=10), st.randoms(use_true_random=False))
 def test_the_index_in_memory_finds_what_the_database_finds(path: Path, history, chance: random.Random):
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import gguf
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.errors import ModelError
@@ -219,7 +219,6 @@ hits = st.lists(
 cosines = st.dictionaries(st.integers(1, 30), st.floats(-1, 1), max_size=12)
 
 
-@settings(deadline=None)
 @given(hits, cosines, st.floats(-1, 1), st.floats(0, 1), st.integers(0, 8), st.floats(0, 1))
 def test_whatever_both_say_the_ranking_keeps_its_rules(words, near, mean, weight, limit, least):
     found = fused(words, near, mean, weight=weight, limit=limit, min_relevance=least)

@@ -141,7 +141,7 @@ def assert_mended(database: str, damage: Callable[[str], object], harms: list[st
         assert memory.check().problems == ()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(HARMS)
 def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactory, harms: list[str]) -> None:
     path = tmp_path_factory.mktemp("check") / "memory.db"
@@ -153,7 +153,7 @@ def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactor
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(HARMS)
 def test_any_mixture_of_damage_is_mended_on_a_server(postgres_server: Server, harms: list[str]) -> None:
     schema = postgres_server.new_schema()

@@ -140,13 +140,12 @@ def can_mount(folder: Path) -> bool:
 def test_full_disk_is_said_and_loses_nothing(tmp_path: Path, run_python: RunPython) -> None:
     path = tmp_path / "disk" / "memory.db"
     path.parent.mkdir()
-    if can_mount(path.parent):
-        mount = f'mount -t tmpfs -o size=2m none "{path.parent}" && exec "$@"'
-        behind = ("unshare", "-rm", "sh", "-c", mount, "sh")
-        check_filled(run_python(FILL, path, path.with_name("ballast"), 0, behind=behind), path)
-    else:
-        # Kernels that allow no mounts: a file that may not grow fails in the same places.
-        check_filled(run_python(FILL, path, "-", 700 * 1024), path)
+    if not can_mount(path.parent):
+        pytest.skip("no mounts here: a full disk was NOT tested")
+    mount = f'mount -t tmpfs -o size=2m none "{path.parent}" && exec "$@"'
+    behind = ("unshare", "-rm", "sh", "-c", mount, "sh")
+
+    check_filled(run_python(FILL, path, path.with_name("ballast"), 0, behind=behind), path)
 
 
 def test_file_size_limit_is_said_and_loses_nothing(path: Path, run_python: RunPython) -> None:

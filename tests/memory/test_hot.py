@@ -225,9 +225,7 @@ def save_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestHistory(History.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(
-        deadline=None, max_examples=25, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
-    )
+    settings = settings(max_examples=25, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow])
 
 
 # ---- who writes

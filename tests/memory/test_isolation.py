@@ -37,7 +37,6 @@ def wait_for_hot_indexes(memory: Memory) -> None:
 
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(of_anna, of_others, st.lists(sentences, min_size=1, max_size=3))

@@ -111,7 +111,7 @@ def found(memory: Memory, user_id: str, queries: list[str]) -> list[list[SearchR
 _numbers = itertools.count()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(sentences, sentences, st.integers(0, 400)), min_size=1, max_size=8),
     st.lists(

@@ -185,7 +185,7 @@ def test_old_conversations_go_before_memories_but_never_the_latest(database: str
 USERS = ("anna", "bob", "carl")
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.lists(st.tuples(st.sampled_from(USERS), st.integers(1, 60)), min_size=1, max_size=6),
     st.integers(40, 400),

@@ -116,7 +116,7 @@ def test_unusual_message_is_passed_on_unchanged(known: Memory, message: str) -> 
 _numbers = itertools.count()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5),
     st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=5),

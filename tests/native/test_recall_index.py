@@ -56,7 +56,7 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 # ---- the same as the twin
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(memories, max_size=30), st.lists(st.tuples(queries, options), min_size=1, max_size=8))
 def test_results_are_the_twins_bit_for_bit(stored: list[Any], asked: list[Any]) -> None:
     with database.create(":memory:") as connection:
@@ -136,7 +136,7 @@ class History(RuleBasedStateMachine):
 
 TestHistory = History.TestCase
 TestHistory.settings = settings(
-    deadline=None, max_examples=25, stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=25, stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -290,7 +290,7 @@ def test_keyword_is_never_read_as_query_syntax(connection: Connection, keyword: 
 # ---- users
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(memories, max_size=10), st.lists(memories, min_size=1, max_size=30), queries, options)
 def test_results_do_not_depend_on_other_users(
     mine: list[Any], others: list[Any], query: Any, option: Any

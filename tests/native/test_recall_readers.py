@@ -212,9 +212,10 @@ def test_threads_search_while_one_writes(connection: Connection) -> None:
             is_done.set()
 
     def read() -> None:
-        seen = 0
+        seen, is_last = 0, False
         with Connection(connection.path, read_only=True) as reader:
-            while not is_done.is_set() or seen < 751:
+            while not is_last:
+                is_last = is_done.is_set()
                 reader.execute("BEGIN")
                 [(n,)] = reader.execute("SELECT n FROM tenants WHERE number = 1")
                 found = recall.search(reader, 1, ["alpha"], 10_000, NOW)
@@ -224,6 +225,8 @@ def test_threads_search_while_one_writes(connection: Connection) -> None:
                 seen = n
 
     run_threads(write, read, read, read)
+
+    assert len(recall.search(connection, 1, ["alpha"], 10_000, NOW)) == 751
 
 
 def test_threads_may_share_one_connection(connection: Connection) -> None:

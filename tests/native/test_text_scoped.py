@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd._native.store import Connection
@@ -35,7 +35,6 @@ def found(index, expression):
 
 
 @given(st.one_of(st.text(), st.text("abC.+#'-_@&\" é日")), st.integers(0, 10**6))
-@settings(deadline=None)
 def test_every_term_is_exactly_one_token(index, text, tenant):
     column, n_terms = scoped(text, tenant)
 
@@ -46,7 +45,6 @@ def test_every_term_is_exactly_one_token(index, text, tenant):
 
 
 @given(TERM, TERM, st.sampled_from([1, 17, 7, 171]), st.sampled_from([1, 17, 7, 171]))
-@settings(deadline=None)
 def test_a_query_finds_its_own_term_and_tenant_alone(index, stored, asked, owner, asker):
     column = match_expression([stored], owner)[1:-1]
     tokens_of(index, column)
@@ -57,13 +55,11 @@ def test_a_query_finds_its_own_term_and_tenant_alone(index, stored, asked, owner
 
 
 @given(TERM, TERM)
-@settings(deadline=None)
 def test_different_terms_have_different_codes(one, other):
     assert (match_expression([one], 1) == match_expression([other], 1)) == (one == other)
 
 
 @given(TERM, st.integers(0, 10**9))
-@settings(deadline=None)
 def test_a_term_cannot_forge_a_prefix(term, tenant):
     token = match_expression([term], tenant)[1:-1].decode()
 

@@ -62,13 +62,12 @@ def test_every_pair_of_suffixes_stems_as_in_snowball():
 
 
 @given(st.text("aeioyybdlnstxw'", max_size=10))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_any_letters_stem_as_in_snowball(word):
     assert stem(word) == reference(word)
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_other_words_come_back_as_they_are(word):
     if not re.fullmatch("[a-z']*", word):
         assert stem(word) == word

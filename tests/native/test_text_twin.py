@@ -42,37 +42,33 @@ ASCII = st.text(st.sampled_from([chr(c) for c in range(128)] + list("aeiounst  '
 
 @given(st.one_of(ASCII, glued(), ANYTHING))
 @example("".join(map(chr, range(128))))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_terms_are_those_of_the_twin(text):
     assert native.terms(text) == twin.terms(text)
 
 
 @given(st.one_of(ASCII, glued()), st.integers(-1, 8))
-@settings(deadline=None)
 def test_keywords_are_those_of_the_twin(text, cap):
     assert native.keywords(text, cap) == twin.keywords(text, cap)
 
 
 @given(st.one_of(ASCII, glued()), st.integers(0, 2**63))
-@settings(deadline=None)
 def test_scoped_column_is_that_of_the_twin(text, tenant):
     assert native.scoped(text, tenant) == twin.scoped(text, tenant)
 
 
 @given(st.lists(st.one_of(ASCII, glued(), ANYTHING)), st.integers(0, 2**40))
-@settings(deadline=None)
 def test_match_expression_is_that_of_the_twin(keywords, tenant):
     assert native.match_expression(keywords, tenant) == twin.match_expression(keywords, tenant)
 
 
 @given(st.one_of(ASCII, glued(), ANYTHING))
-@settings(deadline=None)
 def test_compat_keywords_are_those_of_the_twin(text):
     assert native.keywords_compat(text) == twin.keywords_compat(text)
 
 
 @given(st.lists(glued(min_size=1), min_size=1, max_size=8), st.integers(1, 60), st.sampled_from(["", "é "]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_text_longer_than_a_piece_is_read_without_a_seam(blocks, repeats, prefix):
     text = prefix + " ".join(blocks) * repeats * 8
 
@@ -91,7 +87,6 @@ MARKS = "\u0301\u0323\u093c\u064b\uff9e\uff9f\u200d\u0f73\u0344"
 
 
 @given(st.integers(25, 70), st.text(MARKS, min_size=1, max_size=4))
-@settings(deadline=None)
 def test_towers_of_marks_are_cut_as_in_the_twin(height, marks):
     text = "é क" + marks * height + "ب x"
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd._native.tokens import CharsPerToken, stripped_tokens
@@ -12,7 +12,6 @@ NUMBERS = st.one_of(st.floats(), st.integers(-10, 10**9).map(float))
 
 
 @given(NUMBERS, st.lists(st.tuples(NUMBERS, NUMBERS)))
-@settings(deadline=None)
 def test_the_average_is_always_within_two_to_five(start, samples):
     average = CharsPerToken(start)
 
@@ -81,7 +80,6 @@ def test_a_stripped_message_keeps_its_own_ratio():
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 10**12))
-@settings(deadline=None)
 def test_stripping_never_adds_tokens(chars_before, tokens_before, chars_after):
     remaining = stripped_tokens(chars_before, tokens_before, min(chars_after, chars_before))
 

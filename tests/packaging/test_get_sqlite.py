@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import random
 import subprocess
 import sys
 import tarfile
 import threading
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,7 +46,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
         page = self.server.pages.get(self.path)
+        if self.path == "/gibberish":
+            self.wfile.write(b"this is not HTTP\r\n\r\n")
+            return
         self.send_response(404 if page is None else 200)
+        if self.path == "/broken":  # the connection ends before the first piece does
+            self.send_header("Transfer-Encoding", "chunked")
+            page = b"ffff\r\n"
         self.end_headers()
         self.wfile.write(page or b"")
 
@@ -127,20 +135,35 @@ def test_sources_are_asked_in_order_until_one_delivers(
 ) -> None:
     server.pages["/forged"] = archive({**SOURCE, "sqlite3.c": b"int forged;\n"})
     server.pages["/text"] = b"<html>please log in</html>"
+    large = {**SOURCE, "sqlite3.c": random.Random(1).randbytes(50_000)}
+    for kind in ("gz", "xz"):
+        server.pages[f"/cut.{kind}"] = archive(large, mode=f"w:{kind}")[:30_000]
+    half = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)  # 16: as gzip writes it
+    start = half.compress(archive(large, mode="w")[:30_000]) + half.flush(zlib.Z_FULL_FLUSH)
+    server.pages["/damaged"] = start + b"\xff" * 100  # a block of a kind that there is not
+    server.pages["/broken"] = b""
     server.pages["/right"] = archive(SOURCE)
-    pages = ["missing", "forged", "text", "right", "never"]
+    refused = ["missing", "forged", "text", "cut.gz", "cut.xz", "damaged", "broken", "gibberish"]
+    pages = [*refused, "right", "never"]
     sources = [(page, get_sqlite.from_archive(f"{server.url}/{page}")) for page in pages]
     sources.insert(0, ("nowhere", get_sqlite.from_archive(NOWHERE)))
+    sources.insert(1, ("no URL", get_sqlite.from_archive("http://[mirror/sqlite.tar.gz")))
 
     folder = get_sqlite.obtain([tmp_path / "_sqlite"], sources, RELEASES)
 
     assert contents(folder) == SOURCE
-    assert server.asked == ["/missing", "/forged", "/text", "/right"]
+    assert server.asked == [f"/{page}" for page in [*refused, "right"]]
     said = capsys.readouterr().err
     assert "Connection refused" in said
+    assert "no URL: http://[mirror/sqlite.tar.gz: " in said
     assert "missing: " in said
     assert "are not SQLite 1.2.3" in said
-    assert "not a tar archive" in said
+    assert "text: not a tar archive" in said
+    assert "cut.gz: the archive is cut or damaged" in said
+    assert "cut.xz: the archive is cut or damaged" in said
+    assert "damaged: the archive is cut or damaged" in said
+    assert "broken: " in said
+    assert "gibberish: " in said
     assert "SQLite 1.2.3 from right" in said
 
 

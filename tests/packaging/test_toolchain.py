@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -77,6 +78,16 @@ def test_systems_sqlite_with_the_wal_defect_is_warned_about(tmp_path: Path) -> N
 
     assert done.returncode == 0, done.stderr
     assert "can corrupt a memory database" in " ".join(done.stderr.split())
+
+
+def test_no_file_is_compiled_with_fused_arithmetic(tmp_path: Path) -> None:
+    done = configure(tmp_path, "CMAKE_EXPORT_COMPILE_COMMANDS=ON", *systems_sqlite(tmp_path, "3053000"))
+
+    assert done.returncode == 0, done.stderr
+    compiled = json.loads((tmp_path / "build" / "compile_commands.json").read_text())
+    fused = [one["file"] for one in compiled if "-ffp-contract=off" not in one["command"]]
+    assert {"rank.c", "rank.pyx.c", "hot_search.c"} <= {Path(one["file"]).name for one in compiled}
+    assert fused == []
 
 
 def test_folder_without_sqlite_is_refused(tmp_path: Path) -> None:

@@ -451,7 +451,7 @@ FRAGMENTS = [
 ]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     family=st.sampled_from(sorted(TEMPLATES)),
     parts=st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=14),

@@ -20,7 +20,7 @@ def test_line_break_in_a_name_is_encoded():
     assert encode_segment("a\nb\x7f") == "a%0Ab%7F"
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(names)
 def test_any_name_comes_back_from_its_segment_unless_it_was_cut(name):
     segment = encode_segment(name)

@@ -80,7 +80,7 @@ def test_empty_turn_says_only_its_schema():
     assert list(paths_of(TurnTrace())) == [("schema", 1)]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(turns)
 def test_same_turn_gives_the_same_paths_each_once(turn):
     pairs = list(paths_of(turn))

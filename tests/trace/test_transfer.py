@@ -33,7 +33,7 @@ def imported(traces: Traces, data: bytes) -> int:
     return import_file(traces, io.BufferedReader(io.BytesIO(data)))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(names, turns), max_size=3),
     st.lists(st.tuples(st.lists(names, min_size=1, max_size=3), values), max_size=4),

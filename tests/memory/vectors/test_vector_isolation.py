@@ -19,7 +19,6 @@ _examples = iter(range(1 << 30))
 
 @settings(
     max_examples=10,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
