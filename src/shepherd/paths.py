@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from shepherd.errors import UsageError
+
 __all__ = [
     "cache_dir",
     "config_file",
     "data_dir",
     "default_database",
+    "from_home",
     "history_file",
     "mcp_file",
     "state_dir",
@@ -54,6 +57,16 @@ def cache_dir() -> Path:
 def default_database() -> Path:
     """The memory database when no other is configured."""
     return data_dir() / "memory.db"
+
+
+def from_home(text: str, setting: str) -> Path:
+    """The path that a person wrote for a setting, ~ being a home; UsageError where there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise UsageError(
+            f"{setting} is {text[:80]!a}, and there is no such user", hint="write the whole path"
+        ) from None
 
 
 def history_file() -> Path:

@@ -114,11 +114,15 @@ class ReplySchema:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to call a tool. `arguments` is JSON as the model wrote it, which may be none."""
+    """A model's wish to call a tool. `arguments` is JSON as the model wrote it, which may be none.
+
+    `extra` is what else a server wants back with the call, as JSON: its transport's alone to read.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,16 @@ def test_test_asks_for_one_word(shepherd, work):
     assert work.asked[-1].body["max_tokens"] == 16
 
 
+def test_an_answer_is_no_longer_than_was_asked_for(shepherd, work):
+    shepherd("provider", "set", "work", "max_tokens", "4096")
+
+    shepherd("-p", "work", "-e", "hello")
+    shepherd("-p", "work", "--max-tokens", "16", "-e", "hello")
+    shepherd("provider", "test", "work")
+
+    assert [asked.body["max_tokens"] for asked in work.asked[-3:]] == [4096, 16, 16]
+
+
 def test_remove_forgets_the_key_too(shepherd, work, home):
     shepherd("provider", "use", "work")
 

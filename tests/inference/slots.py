@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from shepherd._native import engine as native
-from shepherd.inference import EngineSettings
+from shepherd.inference import EngineSettings, Generation
 from shepherd.types import Sampling
 from tests.inference.engines import exact_settings, read
 
@@ -61,6 +61,13 @@ def submit(
     more = {"boundaries": boundaries, "head": head, "background": background}
     assert decoder.submit(array("i", tokens), stream, may_wait=True, **more)  # type: ignore[arg-type]
     return stream
+
+
+def said(generation: Generation) -> int:
+    """Characters that have come so far, without waiting for more."""
+    while generation.poll():
+        pass
+    return len("".join(generation._pieces))
 
 
 def read_out(stream: native.Stream) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from shepherd._native import engine as native
 from shepherd.inference import Answer, Engine
 from shepherd.types import Message, Sampling
 from tests.inference.engines import exact_settings, logits_after, read, run_to_end
+from tests.inference.slots import difference
 
 STATES = ("recurrent", "hybrid")
 _CHOOSE = random.Random(2)
@@ -29,11 +29,6 @@ def transcripts(model_file: Callable[[str], Path]) -> Iterator[Engine]:
     """An engine whose template and vocabulary make prompts."""
     with Engine(model_file("plain"), settings=exact_settings()) as engine:
         yield engine
-
-
-def difference(one: bytes, other: bytes) -> float:
-    a, b = np.frombuffer(one, np.float32), np.frombuffer(other, np.float32)
-    return float(np.abs(a - b).max())
 
 
 def _said(generation: Answer) -> Message:

@@ -537,3 +537,28 @@ def test_failed_decoding_is_an_error_after_the_text_before_it(plain_model: Path)
 
         # The cache was brought in line, and the next answer is as good as any.
         assert run_to_end(engine.complete([1, 2, 3, 4], max_tokens=3)) is not None
+
+
+FORKED = """
+import os, sys
+from shepherd.errors import UsageError
+from shepherd.inference import Engine
+
+engine = Engine(sys.argv[1])
+if os.fork() == 0:
+    try:
+        engine.count_tokens("a")
+        engine.generate([])
+    except UsageError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+engine.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_is_told_that_nobody_would_answer(plain_model: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED, str(plain_model)], capture_output=True, text=True)
+
+    assert "forked after the engine was made" in done.stdout

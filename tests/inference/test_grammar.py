@@ -204,6 +204,61 @@ def test_schema_that_cannot_be_said_is_refused() -> None:
         schema_to_grammar({"$ref": "https://example.invalid/schema.json#/missing"})
 
 
+@pytest.mark.parametrize(
+    ("schema", "least", "most"),
+    [
+        ({"type": "string", "minLength": 300, "maxLength": 500}, 300, 500),
+        ({"type": "string", "pattern": "^[a-z]{250,300}$"}, 250, 300),
+        ({"type": "array", "items": {"type": "boolean"}, "minItems": 20, "maxItems": 250}, 20, 250),
+        ({"type": "array", "items": {"type": "boolean"}, "maxItems": 1990}, 0, 1990),
+        ({"type": "array", "items": {"type": "boolean"}, "minItems": 3}, 3, 10_000),
+        ({"type": "array", "items": {"type": "boolean"}, "maxItems": 0}, 0, 0),
+        ({"type": "string", "maxLength": 2000}, 0, 2000),
+        ({"type": "string", "minLength": 4, "maxLength": 4.0}, 4, 4),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_bounds_of_a_schema_hold(plain_model: Path, schema: dict, least: int, most: int) -> None:
+    grammar = schema_to_grammar(schema)
+    with Engine(plain_model, settings=exact_settings(n_ctx=8192)) as engine:
+        for seed in range(3):
+            sampling = Sampling(seed=seed, **WILD)
+            generation = engine.generate(HELLO, grammar=grammar, sampling=sampling, max_tokens=8000)
+            text = run_to_end(generation)
+            if generation.stats.finish_reason == "stop":
+                assert least <= len(json.loads(text)) <= most
+                return
+    assert generation.stats.finish_reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 10**9}, "minItems 1,000,000,000"),
+        ({"type": "array", "items": {"type": "integer"}, "maxItems": 1991}, "maxItems 1,991"),
+        ({"properties": {"a": {"type": "string", "maxLength": 2001}}, "type": "object"}, "maxLength 2,001"),
+        ({"type": "string", "minLength": -1}, "minLength -1"),
+        ({"type": "string", "maxLength": 2.5}, "maxLength 2.5"),
+        ({"type": "string", "minLength": 5, "maxLength": 3}, "maxLength 3"),
+        ({"type": "string", "pattern": "^a{1000000000}$"}, "a pattern that repeats 1,000,000,000"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_bounds_that_no_grammar_has_are_named(schema: dict, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        schema_to_grammar(schema)
+
+    assert str(caught.value) == f"the JSON schema cannot be made a grammar: {told}"
+    assert "up to 2,000" in caught.value.hint
+
+
+def test_schema_with_many_large_bounds_is_refused_as_a_schema() -> None:
+    members = {f"field{i}": {"type": "string", "maxLength": 2000} for i in range(51)}
+
+    with pytest.raises(UsageError, match=r"the JSON schema cannot be made a grammar: .* 100000 repetitions"):
+        schema_to_grammar({"type": "object", "properties": members, "required": list(members)})
+
+
 def test_completion_below_the_chat_follows_a_grammar_too(plain_model: Path) -> None:
     with Engine(plain_model, settings=EngineSettings(n_ctx=256, n_threads=1)) as engine:
         assert run_to_end(engine.complete([1, 2, 3], grammar='root ::= "abc"')) == "abc"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from shepherd.inference import Engine
 from tests.inference.engines import KINDS, exact_settings, logits_after, read
+from tests.inference.slots import difference
 
 _CHOOSE = random.Random(5)
 SYSTEM, OLD, KEPT, NEW = ([_CHOOSE.randrange(256) for _ in range(n)] for n in (30, 40, 50, 10))
@@ -22,11 +22,6 @@ AFTER = SYSTEM + KEPT + NEW
 def open_engine(path: Path, kv_edit: str, *, swa_full: bool = False) -> Engine:
     settings = exact_settings(n_ctx=1024, swa_full=swa_full)
     return Engine(path, settings=replace(settings, kv_edit=kv_edit, cache_ram_bytes=0))  # type: ignore[arg-type]
-
-
-def difference(one: bytes, other: bytes) -> float:
-    a, b = np.frombuffer(one, np.float32), np.frombuffer(other, np.float32)
-    return float(np.abs(a - b).max())
 
 
 def edited(engine: Engine) -> tuple[int, bytes]:

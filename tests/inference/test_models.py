@@ -32,10 +32,19 @@ def test_a_pulled_model_is_the_file_of_the_hub_and_an_engine_loads_it(registry, 
         assert engine.info.architecture == "llama"
 
 
-def test_a_pulled_model_was_checked_and_needs_no_trial(registry):
+def test_a_pulled_model_is_tried_as_any_other_from_outside(registry):
+    """Its checksum says that it came as it was published, not that it does no harm."""
     model = registry.pull(SPEC)
 
-    assert trial.is_known(model.path)
+    assert not trial.is_known(model.path)
+
+
+@pytest.mark.parametrize("call", ["resolve", "stored"])
+def test_a_home_of_nobody_is_named_with_the_setting(registry, call):
+    with pytest.raises(UsageError, match=r"^model is '~nosuch-user/x', and there is no such user"):
+        getattr(registry, call)("~nosuch-user/x")
+
+    assert registry.configured("~nosuch-user/x") is None
 
 
 def test_a_second_pull_downloads_nothing(registry, hub):

@@ -11,21 +11,45 @@ import pytest
 from shepherd._native import engine as native
 from shepherd.inference import Engine
 from tests.inference.engines import KINDS, run_to_end
-from tests.inference.slots import GREEDY, check_mirrors, conversation, read_out, slot_settings, submit
+from tests.inference.slots import (
+    GREEDY,
+    check_mirrors,
+    conversation,
+    read_out,
+    said,
+    slot_settings,
+    submit,
+)
+
+# A window that no answer of these tests comes to the end of, however late the reader is.
+LONG = 65_536
 
 
 def test_long_prompt_does_not_stop_an_answer(endless_model: Path) -> None:
-    settings = replace(slot_settings(2, n_ctx=4096), n_ubatch=16)
+    settings = replace(slot_settings(2, n_ctx=LONG), n_ubatch=16)
     with Engine(endless_model, settings=settings) as engine:
         answer = engine.complete([5, 6, 7], sampling=GREEDY, max_tokens=200)
         next(answer)
-        prompt = engine.complete(conversation(1, 3000), sampling=GREEDY, max_tokens=1)
+        prompt = engine.complete(conversation(1, LONG - 500), sampling=GREEDY, max_tokens=1)
         run_to_end(answer)
 
-        # 200 tokens of 16 beside each of them: it has read 3,000 not long before.
-        assert prompt.is_running or answer.stats.generated_tokens == 200
+        # Beside each of its 200 tokens 16 of the prompt were read, which is a small part of that.
+        assert answer.stats.generated_tokens == 200
+        assert prompt.is_running
+        prompt.close()
+
+
+def test_long_prompt_is_read_beside_an_answer(endless_model: Path) -> None:
+    settings = replace(slot_settings(2, n_ctx=LONG), n_ubatch=16)
+    with Engine(endless_model, settings=settings) as engine:
+        answer = engine.complete([5, 6, 7], sampling=GREEDY, max_tokens=LONG - 500)
+        next(answer)
+        prompt = engine.complete(conversation(1, 3000), sampling=GREEDY, max_tokens=1)
         run_to_end(prompt)
+
         assert prompt.stats.prompt_tokens == 3000
+        assert answer.is_running
+        answer.close()
 
 
 @pytest.mark.parametrize("length", [100, 180, 220])
@@ -44,15 +68,25 @@ def test_prompt_without_room_is_read_when_an_answer_has_ended(endless_model: Pat
 
 
 def test_background_answer_pauses_while_a_user_has_one(endless_model: Path) -> None:
-    with Engine(endless_model, settings=slot_settings(2, n_ctx=4096)) as engine:
-        background = engine.complete([5, 6, 7], sampling=GREEDY, max_tokens=3000, background=True)
+    with Engine(endless_model, settings=slot_settings(2, n_ctx=LONG)) as engine:
+        background = engine.complete([5, 6, 7], sampling=GREEDY, max_tokens=LONG - 500, background=True)
         next(background)
         user = engine.complete([8, 9], sampling=GREEDY, max_tokens=800)
+        next(user)
+        began = at_rest = said(background)
+        while True:
+            length = said(background)
+            next(user, None)
+            if not user.is_running:
+                break
+            at_rest = length
         run_to_end(user)
 
-        assert background.is_running
-        run_to_end(background)
-        assert background.stats.generated_tokens == 3000
+        assert user.stats.generated_tokens == 800
+        # What was under way when the user came, and no more.
+        assert at_rest - began <= 2 * engine.model.vocabulary.longest_bytes
+        assert next(background)
+        background.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,17 +28,24 @@ def engine(endless_model: Path) -> Iterator[Engine]:
         yield engine
 
 
+@pytest.fixture
+def patient(endless_model: Path) -> Iterator[Engine]:
+    """An engine whose answers go on for longer than any test waits."""
+    with Engine(endless_model, settings=exact_settings(n_ctx=65_536)) as engine:
+        yield engine
+
+
 def test_both_answer_and_neither_knows_the_others_conversation(engine: Engine) -> None:
     with engine.sibling(n_ctx=512) as sibling:
         alone = run_to_end(engine.generate(HELLO, sampling=GREEDY, max_tokens=30))
+        ids = list(engine.decoder.mirror_ids)
         run_to_end(sibling.generate(OTHER, sampling=GREEDY, max_tokens=30))
+        assert engine.decoder.mirror_ids == ids
+        assert sibling.decoder.mirror_ids != ids
         same = sibling.generate(HELLO, sampling=GREEDY, max_tokens=30)
 
         assert run_to_end(same) == alone
         assert sibling.window_tokens == 512
-        assert len(engine.decoder.mirror_ids) != len(sibling.decoder.mirror_ids) or (
-            engine.decoder.mirror_ids == sibling.decoder.mirror_ids
-        )
         assert engine.generate(HELLO, max_tokens=0).close() is None
 
 
@@ -141,9 +148,9 @@ def test_every_kind_of_cache_survives_being_interrupted(kind: str, model_file: C
             assert said.decode("utf-8", "replace") == undisturbed
 
 
-def test_a_paused_answer_can_be_cancelled(engine: Engine) -> None:
-    with engine.sibling() as sibling:
-        foreground = engine.generate(OTHER, max_tokens=4000)
+def test_a_paused_answer_can_be_cancelled(patient: Engine) -> None:
+    with patient.sibling(n_ctx=512) as sibling:
+        foreground = patient.generate(OTHER, max_tokens=60_000)
         next(foreground)
         background = sibling.generate(HELLO, max_tokens=100)
         background.cancel()
@@ -154,9 +161,9 @@ def test_a_paused_answer_can_be_cancelled(engine: Engine) -> None:
         foreground.close()
 
 
-def test_a_sibling_closes_while_it_waits(engine: Engine) -> None:
-    sibling = engine.sibling()
-    foreground = engine.generate(OTHER, max_tokens=4000)
+def test_a_sibling_closes_while_it_waits(patient: Engine) -> None:
+    sibling = patient.sibling(n_ctx=512)
+    foreground = patient.generate(OTHER, max_tokens=60_000)
     background = sibling.generate(HELLO, max_tokens=100)
 
     sibling.close()

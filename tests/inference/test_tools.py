@@ -152,8 +152,11 @@ def test_same_tools_are_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "1st", "x" * 65, "é", 3])
 def test_tool_without_a_usable_name_is_refused(name) -> None:
-    with pytest.raises(UsageError, match="tool 0 has no usable name"):
-        check_tools([Tool(name, "", {})])
+    with pytest.raises(UsageError) as caught:
+        check_tools([Tool("fine", "", {}), Tool(name, "", {})])
+
+    assert str(caught.value) == f"tool 1 cannot be called {str(name)!a}"
+    assert "64 letters" in caught.value.hint
 
 
 @pytest.mark.parametrize("arguments", ["", "[1]", "no json", '"text"', "{" * 100_000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -327,10 +328,40 @@ def test_short_ways_of_the_sandbox_lead_where_its_own_do(source: str) -> None:
     assert re.sub("0x[0-9a-f]+", "", text) == re.sub("0x[0-9a-f]+", "", expected)
 
 
-def test_templates_clock_stands_still() -> None:
-    template = ChatTemplate("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}", now=86400.0 * 365)
+DAY = 86400.0
+NOON = time.mktime((2026, 3, 1, 12, 0, 0, 0, 0, -1))
 
-    assert template.render([], add_generation_prompt=True).startswith("1971-01-01")
+
+def test_templates_clock_stands_still_until_the_next_day() -> None:
+    times = [NOON]
+    template = ChatTemplate("{{ strftime_now('%Y-%m-%d %H:%M') }}", clock=lambda: times[-1])
+    shown = [template.render([], add_generation_prompt=True)]
+
+    for now in (NOON + 3600, NOON + DAY + 7200, NOON + DAY + 3600):
+        times.append(now)
+        template.turn_day()
+        shown.append(template.render([], add_generation_prompt=True))
+
+    assert shown == ["2026-03-01 12:00", "2026-03-01 12:00", "2026-03-02 14:00", "2026-03-02 14:00"]
+
+
+def test_prompts_of_the_next_day_say_its_date_and_are_made_as_before(vocabulary: Vocabulary) -> None:
+    now = NOON
+    source = "{{ '<|im_start|>system\nToday is ' + strftime_now('%d %b %Y') + '<|im_end|>\n' }}" + CHATML
+    conversation = [Message("user", "what day is it? <|im_end|>")]
+    dated = Transcript(vocabulary, ChatTemplate(source, clock=lambda: now))
+    before = dated.prompt(conversation)
+
+    now += DAY
+    after = dated.prompt(conversation)
+    more = [*conversation, Message("assistant", "Monday."), Message("user", "thanks")]
+    later = dated.prompt(more)
+
+    fresh = Transcript(vocabulary, ChatTemplate(source, clock=lambda: now))
+    assert ("01 Mar 2026" in before.text, "02 Mar 2026" in after.text) == (True, True)
+    assert "02 Mar 2026" in later.text
+    assert after == fresh.prompt(conversation)
+    assert later == fresh.prompt(more)
 
 
 def test_generation_marks_and_json_are_understood() -> None:

@@ -72,7 +72,7 @@ def test_trusted_file_needs_no_process(model: Path) -> None:
     assert processes_started(model, is_trusted=True) == 0
 
 
-def test_verified_download_needs_no_process(model: Path) -> None:
+def test_file_that_went_well_needs_no_process(model: Path) -> None:
     trial.vouch(model)
 
     assert processes_started(model) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from shepherd.types import Message, ReplySchema, Sampling, Thought, Tool, ToolCall
 from tests.providers.test_chat_completions import QUESTION, answer
-from tests.providers.upstream import claude_says
+from tests.providers.upstream import claude_says, refuses
 
 WEATHER = Tool("weather", "tells the weather", {"type": "object"})
 MARK = {"type": "ephemeral"}
@@ -164,3 +164,95 @@ def test_a_call_is_demanded_without_a_thought_before_it(new_model):
     answer(model, tools=[WEATHER], must_call=True)
 
     assert "thinking" not in model.upstream.asked[0].body
+
+
+def test_results_of_calls_that_were_made_together_go_into_one_message(new_model):
+    model = new_model("anthropic", claude_says({"text": ["Sunny."]}))
+    calls = tuple(ToolCall(f"toolu_{i}", "weather", "{}") for i in range(2))
+    results = [Message("tool", f"sunny {i}", tool_call_id=f"toolu_{i}") for i in range(2)]
+    once = [*QUESTION, Message("assistant", "", tool_calls=calls), *results]
+
+    answer(model, [*once, Message("assistant", "Sunny."), Message("user", "sure?")])
+    answer(model, [*once, Message("user", "well?")])
+
+    whole, unanswered = (asked.body["messages"] for asked in model.upstream.asked)
+    assert [message["role"] for message in whole] == ["user", "assistant", "user", "assistant", "user"]
+    assert [(block["tool_use_id"], block["content"]) for block in whole[2]["content"]] == [
+        ("toolu_0", "sunny 0"),
+        ("toolu_1", "sunny 1"),
+    ]
+    assert [block["type"] for block in unanswered[2]["content"]] == ["tool_result", "tool_result"]
+    assert [block.get("cache_control") for block in unanswered[2]["content"]] == [None, MARK]
+    assert unanswered[3]["content"] == [{"type": "text", "text": "well?"}]
+
+
+# ---- what a model does not take
+
+ENABLED = (
+    '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+    '"output_config.effort" to control thinking behavior.'
+)
+ADAPTIVE = "adaptive thinking is not supported on this model"
+
+
+def refusing(message, status=400):
+    return refuses(status, {"type": "invalid_request_error", "message": message})
+
+
+def test_a_model_that_chooses_how_long_it_thinks_is_asked_to_and_that_is_kept(new_model):
+    model = new_model("anthropic", refusing(ENABLED), claude_says({"text": ["ok"]}), thinking=2000, retries=0)
+
+    answer(model, max_tokens=100)
+    answer(model, max_tokens=100)
+
+    bodies = [asked.body for asked in model.upstream.asked]
+    assert [body["thinking"]["type"] for body in bodies] == ["enabled", "adaptive", "adaptive"]
+    assert bodies[1]["thinking"] == {"type": "adaptive"}
+    assert [body["max_tokens"] for body in bodies] == [2100, 2100, 2100]
+
+
+def test_a_model_that_does_not_think_at_all_answers_without(new_model):
+    script = [refusing(ENABLED), refusing(ADAPTIVE), claude_says({"text": ["ok"]})]
+    model = new_model("anthropic", *script, thinking=2000, retries=0)
+
+    pieces, _ = answer(model, max_tokens=100)
+
+    assert pieces == ["ok"]
+    assert "thinking" not in model.upstream.asked[-1].body
+    assert model.upstream.asked[-1].body["max_tokens"] == 100
+
+
+@pytest.mark.parametrize(
+    ("message", "left"),
+    [
+        ("`temperature` is deprecated for this model.", {"top_p", "top_k"}),
+        ("top_k: Extra inputs are not permitted", {"temperature", "top_p"}),
+        ("`temperature` and `top_p` cannot both be specified for this model.", {"temperature", "top_k"}),
+        ("temperature, top_p and top_k are not supported by this model", set()),
+    ],
+)
+def test_sampling_that_a_model_does_not_take_is_left_out_from_then_on(new_model, message, left):
+    names = ("temperature", "top_p", "top_k")
+    model = new_model("anthropic", refusing(message), claude_says({"text": ["ok"]}), sends=names, retries=0)
+    sampling = Sampling(temperature=0.5, top_p=0.9, top_k=5)
+
+    answer(model, sampling=sampling)
+    answer(model, sampling=sampling)
+
+    first, *others = (asked.body.keys() & set(names) for asked in model.upstream.asked)
+    assert first == set(names)
+    assert others == [left, left]
+
+
+@pytest.mark.parametrize(
+    "message", ["temperature: must be a number", "max_tokens must be greater than thinking.budget_tokens"]
+)
+def test_what_is_wrong_with_a_value_is_told(new_model, message):
+    from shepherd.errors import ProviderError
+
+    model = new_model("anthropic", refusing(message), sends=("temperature",), retries=0)
+
+    with pytest.raises(ProviderError, match="does not understand"):
+        answer(model, sampling=Sampling(temperature=0.5))
+
+    assert len(model.upstream.asked) == 1

@@ -206,3 +206,93 @@ def test_what_the_answer_has_to_be_goes_along_and_is_left_out_where_nothing_is_a
         "json_schema": {"name": "answer", "schema": dict(schema.schema), "strict": True},
     }
     assert not {"stop", "tool_choice", "response_format"} & bare.keys()
+
+
+# ---- calls as servers really send them
+
+
+def called(*parts):
+    return says(*[{"tool_calls": [part]} for part in parts], reason="tool_calls")
+
+
+def part(arguments, name=None, **more):
+    return {"function": {"arguments": arguments} | ({"name": name} if name else {}), **more}
+
+
+ROME, OSLO = ToolCall("a", "weather", '{"place": "Rome"}'), ToolCall("b", "weather", '{"place": "Oslo"}')
+
+
+@pytest.mark.parametrize(
+    ("parts", "calls"),
+    [
+        (
+            [
+                part(ROME.arguments, "weather", index=0, id="a"),
+                part(OSLO.arguments, "weather", index=0, id="b"),
+            ],
+            [ROME, OSLO],
+        ),
+        (
+            [
+                part('{"place": ', "weather", index=0, id="a"),
+                part('"Rome"}', index=0),
+                part('{"place": ', "weather", index=0, id="b"),
+                part('"Oslo"}', index=0),
+            ],
+            [ROME, OSLO],
+        ),
+        ([part('{"place": ', "weather", id="a"), part('"Rome"}')], [ROME]),
+        ([part(ROME.arguments, "weather", id="a"), part(OSLO.arguments, "weather", id="b")], [ROME, OSLO]),
+        (
+            [part('{"place": ', "weather", index=0, id="a"), part('"Rome"}', "weather", index=0, id="a")],
+            [ROME],
+        ),
+        (
+            [
+                part('{"place": ', "weather", index=0, id="a"),
+                part('{"place": ', "weather", index=1, id="b"),
+                part('"Rome"}', index=0),
+                part('"Oslo"}', index=1),
+            ],
+            [ROME, OSLO],
+        ),
+        (
+            [part("{}", "weather"), part("{}", "weather")],
+            [ToolCall("", "weather", "{}"), ToolCall("", "weather", "{}")],
+        ),
+    ],
+    ids=[
+        "one index for all",
+        "one index for all, in parts",
+        "parts without an index",
+        "no index",
+        "the id again",
+        "by turns",
+        "neither index nor id",
+    ],
+)
+def test_calls_are_told_apart_however_they_are_numbered(new_model, parts, calls):
+    pieces, _ = answer(new_model("openai", called(*parts)), tools=[WEATHER])
+
+    assert pieces == calls
+
+
+SIGNED = {"google": {"thought_signature": "c2lnbmF0dXJl", "more": [1, None]}}
+
+
+def test_what_a_server_signs_a_call_with_comes_back_to_it_and_to_no_other(new_model):
+    signed = part("{}", "weather", index=0, id="a", extra_content=SIGNED)
+    ours = new_model("gemini", called(signed), says("ok"))
+    other = new_model("openai", says("ok"))
+
+    [call], _ = answer(ours, tools=[WEATHER])
+    told = Message("assistant", "", tool_calls=(call,))
+    messages = [*QUESTION, told, Message("tool", "sunny", tool_call_id="a")]
+    answer(ours, messages)
+    answer(other, messages)
+
+    sent, elsewhere = (
+        model.upstream.asked[-1].body["messages"][2]["tool_calls"][0] for model in (ours, other)
+    )
+    assert sent["extra_content"] == SIGNED
+    assert "extra_content" not in elsewhere

@@ -27,10 +27,12 @@ from tests.providers.upstream import (
     claude_says,
     drops,
     hangs,
+    keeps_open,
     never_ends,
     raw,
     refuses,
     says,
+    says_nothing,
 )
 
 OK = says("ok")
@@ -267,6 +269,41 @@ def test_cancel_ends_the_answer_and_tells_the_server(new_model, after):
     assert model.upstream.left.wait(30), "the connection stayed open"
 
 
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize("is_connected", [False, True], ids=["new connection", "the last one's"])
+def test_cancel_before_the_headers_ends_the_connection_and_the_thread(new_model, kind, is_connected):
+    before = [keeps_open(GOOD[kind])] if is_connected else []
+    model = new_model(kind, *before, says_nothing(), timeout=600.0, retries=0)
+    for _ in before:
+        answer(model)
+    others = set(threading.enumerate())
+
+    with model.generate(QUESTION) as reply:
+        while len(model.upstream.asked) <= len(before):
+            time.sleep(0.01)
+        [thread] = [t for t in set(threading.enumerate()) - others if t.name == "shepherd-provider"]
+        reply.cancel()
+        assert list(reply) == []
+
+    assert model.upstream.left.wait(30), "the connection stayed open"
+    thread.join(30)
+    assert not thread.is_alive()
+    ports = {asked.port for asked in model.upstream.asked}
+    assert len(ports) == 1 or kind == "openai"  # whose client closes it after each answer
+
+
+def test_a_model_answers_after_a_request_was_cancelled(new_model):
+    model = new_model("openai", keeps_open(OK), says_nothing(), OK)
+    answer(model)
+
+    with model.generate(QUESTION) as reply:
+        while len(model.upstream.asked) < 2:
+            time.sleep(0.01)
+
+    assert reply.stats.finish_reason == "cancelled"
+    assert answer(model)[0] == ["ok"]
+
+
 def test_leaving_the_block_cancels(new_model):
     model = new_model("openai", never_ends(pause_s=0.01))
 
@@ -351,6 +388,38 @@ def test_neither_key_nor_text_are_in_an_error_that_repeats_them(new_model, kind,
     assert KEY not in everything + caplog.text
     assert "my secret text" not in f"{caught.value} {caught.value.hint}"
     assert caught.value.__cause__ is None
+
+
+OTHERS = {
+    "OPENAI_CUSTOM_HEADERS": "X-Gateway: secret-1",
+    "OPENAI_ORG_ID": "secret-2",
+    "OPENAI_PROJECT_ID": "secret-3",
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Gateway: secret-4",
+    "ANTHROPIC_AUTH_TOKEN": "secret-5",
+}
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "ollama", "shepherd"])
+def test_what_a_client_finds_in_the_environment_does_not_go_to_another_server(new_model, kind, monkeypatch):
+    for name, value in OTHERS.items():
+        monkeypatch.setenv(name, value)
+    model = new_model(kind, GOOD.get(kind, OK))
+
+    answer(model)
+
+    assert "secret" not in str(model.upstream.asked[0].headers)
+
+
+@pytest.mark.parametrize(("kind", "header"), [("openai", "openai-organization"), ("anthropic", "x-gateway")])
+def test_the_maker_of_a_client_gets_what_is_meant_for_it(new_model, kind, header, monkeypatch):
+    for name, value in OTHERS.items():
+        monkeypatch.setenv(name, value)
+    model = new_model(kind, GOOD[kind])
+    monkeypatch.setattr(type(model.provider), "is_at_home", True)
+
+    answer(model)
+
+    assert model.upstream.asked[0].headers[header].startswith("secret")
 
 
 def test_a_key_that_no_header_can_carry_is_refused_without_being_shown():

@@ -101,3 +101,12 @@ def test_window_leaves_the_answer_only_what_the_prompt_does_not_take(new_model):
     answer(model, [Message("user", "u" * 350)], max_tokens=1000)
 
     assert model.upstream.asked[0].body["max_tokens"] == 200 - (100 + 4)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(16, 16), (5000, 5000), (None, 4096)])
+def test_providers_longest_answer_stands_only_where_nobody_asked_for_one(new_model, asked, sent):
+    model = new_model("openai", says("ok"), max_tokens=4096)
+
+    answer(model, max_tokens=asked)
+
+    assert model.upstream.asked[0].body["max_tokens"] == sent

@@ -25,6 +25,7 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    port: int = 0  # of the client: which connection it was
 
     @property
     def key(self) -> str:
@@ -57,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.upstream.asked.append(Asked(self.path, headers, json.loads(body)))
+        self.upstream.asked.append(Asked(self.path, headers, json.loads(body), self.client_address[1]))
         script = self.upstream.script
         step = script.pop(0) if len(script) > 1 else script[0]
         try:
@@ -178,6 +179,39 @@ def hangs(after: Sequence[str] = (), *, keeps_alive: bool = False) -> Step:
                 return
 
     return step
+
+
+def says_nothing() -> Step:
+    """Reads the request and sends not even headers, until the client leaves or the test ends."""
+
+    def step(handler: Handler) -> None:
+        handler.close_connection = True
+        while not handler.upstream.ended.wait(0.02):
+            if _has_left(handler):
+                handler.upstream.left.set()
+                return
+
+    return step
+
+
+def keeps_open(step: Step) -> Step:
+    """The same answer on a connection that stays open for the next request."""
+
+    def kept(handler: Handler) -> None:
+        begin, raw, whole = handler.begin, handler.raw, bytearray()
+        handler.begin = lambda content_type="": None  # type: ignore[method-assign]
+        handler.raw = whole.extend  # type: ignore[method-assign]
+        try:
+            step(handler)
+        finally:
+            handler.begin, handler.raw = begin, raw  # type: ignore[method-assign]
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.send_header("Content-Length", str(len(whole)))
+        handler.end_headers()
+        handler.raw(bytes(whole))
+
+    return kept
 
 
 def _has_left(handler: Handler) -> bool:

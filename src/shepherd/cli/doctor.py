@@ -9,7 +9,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from shepherd.cli.parsing import (
@@ -136,12 +135,13 @@ def _sqlite(config: Config) -> Finding:
 
 def _database(config: Config) -> Finding:
     from shepherd.opening import open_memory
-    from shepherd.paths import default_database
+    from shepherd.paths import default_database, from_home
 
     user = config.effective_user_id
     if "://" in config.memory_database:
         return _server(config)
-    path = Path(config.memory_database).expanduser() if config.memory_database else default_database()
+    named = config.memory_database
+    path = from_home(named, "memory_database") if named else default_database()
     if not path.exists():
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         if not os.access(folder, os.W_OK):

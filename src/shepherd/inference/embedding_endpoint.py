@@ -10,13 +10,15 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from shepherd.errors import ModelError, UsageError
+from shepherd.errors import ModelError, ProviderUnavailableError, UsageError
 
 __all__ = ["EndpointEmbedder", "embeddings_url"]
 
 Floats = npt.NDArray[np.float32]
 
 _MOST_BYTES = 64 << 20
+# Too busy, or what is behind it is: nothing that the text could help.
+_BUSY = frozenset((408, 425, 429, 502, 503, 504))
 _HINTS = {
     401: "set memory_vectors_api_key",
     403: "set memory_vectors_api_key",
@@ -26,8 +28,12 @@ _HINTS = {
 
 def embeddings_url(endpoint: str) -> str:
     """Where to post for an endpoint written with or without /v1; UsageError for what is no address."""
-    parts = urlsplit(endpoint.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(endpoint.strip())
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or parts.query or parts.fragment:
         raise UsageError("memory_vectors is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
     path = parts.path.rstrip("/").removesuffix("/embeddings")
     if not path.endswith("/v1"):
@@ -38,6 +44,7 @@ def embeddings_url(endpoint: str) -> str:
 class EndpointEmbedder:
     """Posts texts and gets vectors, which are brought to length 1. ModelError when the server does not.
 
+    UsageError for an address or a key that cannot be sent.
     A question has `query_timeout_s`, since somebody waits for it; a batch of memories a minute.
     """
 
@@ -51,6 +58,9 @@ class EndpointEmbedder:
         batch_timeout_s: float = 60.0,
     ) -> None:
         self.url = embeddings_url(endpoint)
+        # What a header cannot carry: clients say so with the key in their message.
+        if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
+            raise UsageError("memory_vectors_api_key holds characters that no key has", hint="copy it again")
         self._model = model or "default"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._query_timeout_s = query_timeout_s
@@ -87,12 +97,13 @@ class EndpointEmbedder:
                     data += piece
                     if len(data) > _MOST_BYTES:
                         raise ModelError(f"{self.url}: the answer is longer than {_MOST_BYTES} bytes")
-        except httpx.TransportError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ModelError(
                 f"{self.url}: {type(error).__name__}", hint="is the server of memory_vectors up?"
             ) from error
         if response.status_code != 200:
-            raise ModelError(
+            kind = ProviderUnavailableError if response.status_code in _BUSY else ModelError
+            raise kind(
                 f"{self.url} answers {response.status_code}", hint=_HINTS.get(response.status_code, "")
             )
         return self._vectors(bytes(data), len(texts))

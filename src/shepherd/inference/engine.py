@@ -88,6 +88,7 @@ class Engine:
             raise
         # Any thread may ask; one prompt is made at a time.
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._thread = threading.Thread(target=self.decoder.serve, name="shepherd-engine", daemon=True)
         self._thread.start()
         # Also at interpreter exit: the thread must be out of llama.cpp before its globals are destroyed.
@@ -355,6 +356,11 @@ class Engine:
     def _check_open(self) -> None:
         if self.is_closed:
             raise UsageError("the engine is closed", hint="make a new one")
+        if os.getpid() != self._pid:  # the thread that answers is in the parent
+            raise UsageError(
+                "this process was forked after the engine was made",
+                hint='make a new one here; with multiprocessing, start processes by "spawn"',
+            )
 
     def _check_length(self, n_bytes: int) -> None:
         # Tokenising 10 MB takes seconds; that it cannot fit is known without.

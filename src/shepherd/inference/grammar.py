@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import module_from_spec
 from typing import Any
 
 from shepherd.errors import UsageError
@@ -27,6 +29,11 @@ _TOKEN = re.compile(
 # llama.cpp's parser and its check for left recursion call themselves once per level; some thousands of levels
 # end the process. Its own limit for repetitions is 2,000.
 _DEEPEST, _MOST_RULES, _MOST_BYTES, _MOST_REPEATED = 200, 2000, 1 << 18, 2000
+# Of items in an array: they stand in brackets, which count as repeated as well.
+_MOST_ITEMS = 1990
+# All together: each becomes a rule in memory, of some 500 bytes.
+_MOST_IN_ALL = 100_000
+_BOUNDS = ("minItems", "maxItems", "minLength", "maxLength")
 # The converter lets raw control characters into strings, which JSON forbids.
 _LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F\\x7F] |'
 
@@ -38,15 +45,87 @@ def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     Raises UsageError for a schema that it cannot be said in.
     """
     llama()
-    converter = llama_module("llama_grammar")
     try:
-        grammar = str(converter.json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
-        return grammar.replace(_LAX_CHARACTER, _CHARACTER)
+        text = str(_converter().json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
+        grammar = text.replace(_LAX_CHARACTER, _CHARACTER)
+    except _BoundsError as error:
+        raise UsageError(
+            f"the JSON schema cannot be made a grammar: {_keyword(schema, error.number)} {error.number:,}",
+            hint=f"bounds go from small to large, of items up to {_MOST_ITEMS:,}, of characters and in "
+            f"patterns up to {_MOST_REPEATED:,}",
+        ) from None
     except Exception as error:  # it has no error of its own: KeyError, AssertionError …
         raise UsageError(
             f"the JSON schema cannot be made a grammar: {type(error).__name__}",
             hint="leave out what is unusual in it, such as $ref to other files",
         ) from error
+    try:
+        check_grammar(grammar)
+    except UsageError as error:
+        raise UsageError(
+            f"the JSON schema cannot be made a grammar: {str(error).rpartition(': ')[2]}",
+            hint="a smaller one, with fewer members and smaller bounds",
+        ) from None
+    return grammar
+
+
+@lru_cache(maxsize=1)
+def _converter() -> Any:
+    """llama-cpp-python's converter, a copy of our own, with llama.cpp's notation for what is repeated.
+
+    It writes a repetition out: up to 500 characters are 500 brackets in each other, and a billion is
+    gigabytes of text.
+    """
+    spec = llama_module("llama_grammar").__spec__
+    module: Any = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module._build_repetition = _repetition
+    return module
+
+
+class _BoundsError(Exception):
+    """Bounds of a repetition that no grammar has; `number` is the one."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _repetition(
+    item: str, least: int, most: int | None, separator_rule: str = "", item_rule_is_literal: bool = False
+) -> str:
+    """`item` from `least` to `most` times, None being without end, with separators between."""
+    for bound in (least, 0 if most is None else most):
+        if bound != int(bound):
+            raise _BoundsError(bound)
+    least, most = int(least), None if most is None else int(most)
+    limit = _MOST_ITEMS if separator_rule else _MOST_REPEATED
+    if not 0 <= least <= limit:
+        raise _BoundsError(least)
+    if most is not None and not least <= most <= limit:
+        raise _BoundsError(most)
+    if most == 0:
+        return ""
+    if not separator_rule:
+        return f"{item}{{{least},{'' if most is None else most}}}"
+    more = f"{max(least - 1, 0)},{'' if most is None else most - 1}"
+    items = f"{item} ({separator_rule} {item}){{{more}}}"
+    return items if least else f"({items})?"
+
+
+def _keyword(schema: object, number: float) -> str:
+    """Which keyword of a schema has this number; what is in none of the bounds is in a pattern."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            for bound in _BOUNDS:
+                if part.get(bound) == number and not isinstance(part[bound], bool):
+                    return bound
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return "a pattern that repeats"
 
 
 def rename_rules(grammar: str, prefix: str) -> str:
@@ -76,7 +155,7 @@ def check_grammar(grammar: str) -> None:
     """UsageError, with the line, for what llama.cpp's parser prints, hangs or ends the process on."""
     if len(grammar.encode("utf-8", "replace")) > _MOST_BYTES or "\0" in grammar:
         raise _problem(1, f"a grammar has at most {_MOST_BYTES} bytes, none of them 0")
-    position = depth = 0
+    position = depth = repeated = 0
     defined: set[str] = set()
     named: dict[str, int] = {}
     while position < len(grammar):
@@ -93,21 +172,22 @@ def check_grammar(grammar: str) -> None:
         elif token["name"]:
             named.setdefault(token["name"], line)
         elif token["least"]:
-            _check_repetition(line, int(token["least"]), token["most"])
+            repeated += _repeated(line, int(token["least"]), token["most"])
         position = token.end()
     if depth:
         raise _problem(line, "a ( without )")
     for name, line in [*named.items(), ("root", 1)]:
         if name not in defined:
             raise _problem(line, f"there is no rule {name[:40]!a}")
-    if len(defined) > _MOST_RULES:
-        raise _problem(1, f"a grammar has at most {_MOST_RULES} rules")
+    if len(defined) > _MOST_RULES or repeated > _MOST_IN_ALL:
+        raise _problem(1, f"a grammar has at most {_MOST_RULES} rules, and {_MOST_IN_ALL} repetitions in all")
 
 
-def _check_repetition(line: int, least: int, most: str | None) -> None:
+def _repeated(line: int, least: int, most: str | None) -> int:
     top = int(most) if most else least
     if top < least or top > _MOST_REPEATED:
         raise _problem(line, f"a repetition goes from small to large, up to {_MOST_REPEATED}")
+    return top
 
 
 def _problem(line: int, what: str) -> UsageError:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import shepherd
 from shepherd.errors import ModelError, ModelFormatError, UsageError
-from shepherd.inference import trial
 from shepherd.inference.cache import Repository, repositories
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.hub import Hub, HubFile, Listing, Report
@@ -31,6 +30,7 @@ from shepherd.inference.names import (
     stem_of,
     variants,
 )
+from shepherd.paths import from_home
 
 __all__ = [
     "BUILT_IN",
@@ -158,7 +158,7 @@ class ModelRegistry:
 
     def stored(self, name: str) -> StoredModel:
         """Like `find`; the path of a file and the name of an incomplete model fit, too. Else UsageError."""
-        if (path := Path(name).expanduser()).is_file():
+        if (path := from_home(name, "model")).is_file():
             return self.at(path)
         exact = next((model for model in self.models() if model.name == name), None)
         model = exact or self.find(name)
@@ -203,7 +203,6 @@ class ModelRegistry:
         repository.set_newest(listing.commit)
         model = self._find_from_hub(HubName(name.repo, file=chosen.files[0]))
         assert model is not None
-        trial.vouch(model.path)
         return model
 
     def require_removable(self, model: StoredModel) -> None:
@@ -249,7 +248,7 @@ class ModelRegistry:
         """`resolve` without asking a hub."""
         if not spec and self._built_in.is_file():  # without a look at what else there is
             return self._built_in
-        path = Path(spec).expanduser()
+        path = from_home(spec, "model")
         is_path = path.is_file() or path.name != spec or path.suffix.lower() == ".gguf"
         if spec and is_path and not spec.startswith(HUB_PREFIX):
             return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jinja2 import TemplateError as JinjaError
@@ -80,8 +80,9 @@ class ChatTemplate:
     """Renders messages as the model was trained to see them. Thread-safe.
 
     `source` is the template of the GGUF; without one, ChatML if `has_chatml_tokens`, else a plain dialogue
-    with the stop string that it needs. The clock that templates may ask for stands still at `now` (unix
-    seconds): a prompt that says another minute each turn would be read anew each turn.
+    with the stop string that it needs. The clock that templates may ask for stands still until `turn_day`
+    finds another day: a prompt that says another minute each turn would be read anew each turn. `clock` gives
+    unix seconds.
     """
 
     def __init__(
@@ -91,11 +92,12 @@ class ChatTemplate:
         bos: str = "",
         eos: str = "",
         has_chatml_tokens: bool = False,
-        now: float | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.source = source or (CHATML if has_chatml_tokens else GENERIC)
         self.stops: tuple[str, ...] = GENERIC_STOPS if self.source == GENERIC else ()
-        self._now = time.localtime(now)
+        self._clock = clock
+        self._now = time.localtime(clock())
         self._variables = {"bos_token": bos, "eos_token": eos}
         environment = _Environment(
             trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
@@ -110,6 +112,14 @@ class ChatTemplate:
                 f"the model's chat template is no Jinja: {error}",
                 hint="use a GGUF with a working tokenizer.chat_template",
             ) from error
+
+    def turn_day(self) -> bool:
+        """Set the clock if another day has begun; whether it has."""
+        now = time.localtime(self._clock())
+        if (now.tm_year, now.tm_yday) == (self._now.tm_year, self._now.tm_yday):
+            return False
+        self._now = now
+        return True
 
     def render(
         self,

@@ -58,8 +58,8 @@ def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
     for i, tool in enumerate(tools):
         if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
             raise UsageError(
-                f"tool {i} has no usable name",
-                hint="a name is letters, digits, _ and -, begins with a letter and has at most 64 of them",
+                f"tool {i} cannot be called {str(tool.name)[:80]!a}",
+                hint="a name has up to 64 letters, digits, _, - and dots, and begins with a letter or _",
             )
         if tool.name in names:
             raise UsageError(f"tool {tool.name!r} is there twice", hint="give each tool a name of its own")

@@ -110,6 +110,8 @@ class Transcript:
         """
         if not messages:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
+        if self._template.turn_day():  # skeletons may hold the date
+            self._skeleton.cache_clear()
         keys = keys_of(messages)
         builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages))
         text = self._continue(builder, messages, tools, keys)

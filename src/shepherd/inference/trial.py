@@ -88,7 +88,7 @@ def is_known(path: str | os.PathLike[str]) -> bool:
 
 
 def vouch(path: str | os.PathLike[str]) -> None:
-    """Remember that this file is good: it was tried, or its checksum is the publisher's."""
+    """Remember that this file went well."""
     # Without a cache it is tried again next time.
     with contextlib.suppress(OSError):
         record = _record(os.fspath(path))

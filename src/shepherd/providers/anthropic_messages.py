@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from shepherd.errors import ShepherdError
@@ -26,6 +27,13 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "filtered",
 }
 _SAMPLING = ("temperature", "top_p", "top_k")
+# How thinking is asked for, in the order in which it is tried: newer models choose the budget themselves.
+_THINKING = ("enabled", "adaptive")
+_NOT_TAKEN = re.compile(
+    r"not (support|permit|allow)|unsupported|deprecated|extra input|may only be|cannot both"
+    r"|not match any|should be 'enabled'",
+    re.I,
+)
 _LEAST_THINKING = 1024
 _MARK = {"type": "ephemeral"}
 # An empty text is refused; an answer that was only thought, or cut before its first word, has one.
@@ -33,17 +41,25 @@ _NOTHING_SAID = "(no answer)"
 
 
 class AnthropicMessages:
-    """One server that speaks the protocol."""
+    """One server that speaks the protocol. What its model was found not to take is not sent again."""
 
     def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
         self._provider, self._key = provider, key
         self._client = Client(provider, key, "Anthropic")
+        self._refused: set[str] = set()
 
     def send(self, request: Request, link: Link) -> Iterator[Event]:
-        """One attempt."""
-        stream = self._client.open().messages.create(**request_body(self._provider, request))
+        """One attempt; what the model does not take is said otherwise or left out, and all sent again."""
+        client = self._client.open(link)
+        while True:
+            body = request_body(self._provider, request, self._refused)
+            try:
+                stream = client.messages.create(**body)
+                break
+            except Exception as error:
+                if not self._gives_way(error, body):
+                    raise
         with stream:
-            link.attach(stream.response)
             yield from _events(stream)
 
     def translate(self, error: Exception) -> ShepherdError:
@@ -54,9 +70,24 @@ class AnthropicMessages:
         """Let go of connections."""
         self._client.close()
 
+    def _gives_way(self, error: Exception, body: dict[str, Any]) -> bool:
+        """Whether the model does not take what there is another way without; it is remembered."""
+        told = str(getattr(error, "message", ""))
+        if getattr(error, "status_code", 0) not in (400, 422) or not _NOT_TAKEN.search(told):
+            return False
+        named = [name for name in _SAMPLING if name in body.get("extra_body", ()) and _names(told, name)]
+        if len(named) > 1 and _names(told, "both"):
+            del named[0]  # one of them may stay
+        if not named and "thinking" in body and _names(told, "thinking"):
+            named = [body["thinking"]["type"]]
+        self._refused |= set(named)
+        return bool(named)
 
-def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]:
-    """The fields of a request.
+
+def request_body(
+    provider: ProviderSettings, request: Request, refused: Collection[str] = ()
+) -> dict[str, Any]:
+    """The fields of a request, without the sampling settings and the ways of thinking that were refused.
 
     Cache marks stand at the end of the tools, of the system prompt, and of the last message before the newest
     one of the user: what is before each is the same in the next turn. The newest message is not marked, since
@@ -65,7 +96,9 @@ def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]
     system = "\n\n".join(message.sent for message in request.messages if message.role == "system")
     others = [message for message in request.messages if message.role != "system"]
     newest = max((i for i, message in enumerate(others) if message.role == "user"), default=0)
-    messages = [_message(message, is_marked=i == newest - 1) for i, message in enumerate(others)]
+    messages: list[dict[str, Any]] = []
+    for i, message in enumerate(others):
+        _append(messages, message, is_marked=i == newest - 1)
     body: dict[str, Any] = {
         "model": provider.model,
         "max_tokens": request.max_tokens,
@@ -85,25 +118,34 @@ def request_body(provider: ProviderSettings, request: Request) -> dict[str, Any]
         body["output_config"] = {"format": {"type": "json_schema", "schema": dict(request.schema.schema)}}
     # A thought can only go on after a tool's result with its signature, which is not kept; and a call can
     # only be demanded without one.
-    if provider.thinking and not request.must_call and not (others and others[-1].role == "tool"):
+    may_think = not request.must_call and not (others and others[-1].role == "tool")
+    way = next((way for way in _THINKING if way not in refused), "")
+    if provider.thinking and may_think and way:
         # Its budget is a part of max_tokens; temperature and the like are not allowed beside it.
         budget = max(provider.thinking, _LEAST_THINKING)
-        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        body["thinking"] = {"type": way} | ({"budget_tokens": budget} if way == "enabled" else {})
         body["max_tokens"] = request.max_tokens + budget
-    elif sampling := _sampling(request):
+    elif sampling := _sampling(request, refused):
         # Beside the client's own fields: newer clients have none for these, the API of older models has.
         body["extra_body"] = sampling
     return body
 
 
-def _sampling(request: Request) -> dict[str, float]:
-    sampling = {name: request.sampling[name] for name in _SAMPLING if name in request.sampling}
+def _names(told: str, word: str) -> bool:
+    return re.search(rf"(?<![A-Za-z_]){word}(?![A-Za-z_])", told) is not None
+
+
+def _sampling(request: Request, refused: Collection[str]) -> dict[str, float]:
+    sampling = {
+        name: request.sampling[name] for name in _SAMPLING if name in request.sampling and name not in refused
+    }
     if "temperature" in sampling:
         sampling["temperature"] = min(sampling["temperature"], 1.0)
     return sampling
 
 
-def _message(message: Message, *, is_marked: bool) -> dict[str, Any]:
+def _append(messages: list[dict[str, Any]], message: Message, *, is_marked: bool) -> None:
+    """Add a message; the results of calls that were made together belong into one."""
     blocks: list[dict[str, Any]] = []
     if message.role == "tool":
         blocks = [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.sent}]
@@ -116,7 +158,10 @@ def _message(message: Message, *, is_marked: bool) -> dict[str, Any]:
     blocks = blocks or [{"type": "text", "text": _NOTHING_SAID}]
     if is_marked:
         blocks[-1] = blocks[-1] | {"cache_control": _MARK}
-    return {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+    if message.role == "tool" and messages and messages[-1]["content"][-1]["type"] == "tool_result":
+        messages[-1]["content"] += blocks
+    else:
+        messages.append({"role": "assistant" if message.role == "assistant" else "user", "content": blocks})
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

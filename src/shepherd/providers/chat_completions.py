@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from shepherd.errors import ShepherdError
 from shepherd.providers.clients import Client
 from shepherd.providers.exchange import End, Event, Link, Usage
+from shepherd.providers.extras import extra_content, sealed_extra
 from shepherd.providers.failures import failure_of
 from shepherd.providers.keys import ApiKey
 from shepherd.providers.remote import Request
@@ -54,7 +57,7 @@ class ChatCompletions:
 
     def send(self, request: Request, link: Link) -> Iterator[Event]:
         """One attempt; a field that the server does not know is left out, and the request sent again."""
-        client = self._client.open()
+        client = self._client.open(link)
         while True:
             body = self._body(request)
             try:
@@ -64,8 +67,7 @@ class ChatCompletions:
                 if not self._gives_way(error, body):
                     raise
         with stream:
-            link.attach(stream.response)
-            yield from _events(stream)
+            yield from _events(stream, self._provider.address)
 
     def translate(self, error: Exception) -> ShepherdError:
         """The error that a client's exception means for the user."""
@@ -78,7 +80,7 @@ class ChatCompletions:
     def _body(self, request: Request) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "model": self._provider.model or "default",
-            "messages": [_message(message) for message in request.messages],
+            "messages": [_message(message, self._provider.address) for message in request.messages],
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": request.max_tokens,
@@ -115,16 +117,19 @@ class ChatCompletions:
         return bool(refused)
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message, address: str) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.sent}
     body: dict[str, Any] = {"role": message.role, "content": message.sent}
     if message.tool_calls:
-        body["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
+        body["tool_calls"] = [_asked(call, address) for call in message.tool_calls]
     return body
+
+
+def _asked(call: ToolCall, address: str) -> dict[str, Any]:
+    body = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    extra = extra_content(call, address)
+    return body if extra is None else body | {"extra_content": extra}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
@@ -152,10 +157,10 @@ def _demands(request: Request) -> dict[str, Any]:
     return demands
 
 
-def _events(chunks: Any) -> Iterator[Event]:
+def _events(chunks: Any, address: str) -> Iterator[Event]:
     """The events of a stream; fields that should be there may be missing or null, as servers do."""
     parser = ReplyParser("")  # servers may leave thoughts in the answer
-    calls: dict[int, list[str]] = {}
+    calls: list[_Call] = []
     for chunk in chunks:
         for choice in getattr(chunk, "choices", None) or ():
             delta = getattr(choice, "delta", None)
@@ -164,7 +169,7 @@ def _events(chunks: Any) -> Iterator[Event]:
                 _collect(calls, delta)
             if reason := getattr(choice, "finish_reason", None):
                 yield from (event.piece for event in parser.end())
-                yield from (ToolCall(*parts) for _, parts in sorted(calls.items()))
+                yield from (call.whole(address) for call in sorted(calls, key=attrgetter("index")))
                 calls.clear()
                 yield End(_REASONS.get(reason, "stop"))
         if usage := _usage(getattr(chunk, "usage", None)):
@@ -180,15 +185,40 @@ def _pieces(delta: Any, parser: ReplyParser) -> Iterator[Event]:
             yield from (event.piece for event in parser.feed(text))
 
 
-def _collect(calls: dict[int, list[str]], delta: Any) -> None:
-    """A call comes in parts: its id and name first, its arguments letter by letter."""
-    for position, part in enumerate(getattr(delta, "tool_calls", None) or ()):
-        index = part.index if isinstance(getattr(part, "index", None), int) else len(calls) + position
-        call = calls.setdefault(index, ["", "", ""])
+@dataclass(slots=True)
+class _Call:
+    """A call while it comes: its id and name first, its arguments letter by letter."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    extra: object = None
+
+    def goes_on(self, index: object, call_id: str, name: str) -> bool:
+        """Whether a part with these is one of this call; a new id or, without an index, a name begins one."""
+        if isinstance(index, int):
+            return index == self.index and (not call_id or self.id in ("", call_id))
+        return call_id == self.id if call_id else not name
+
+    def whole(self, address: str) -> ToolCall:
+        return ToolCall(self.id, self.name, self.arguments, sealed_extra(self.extra, address))
+
+
+def _collect(calls: list[_Call], delta: Any) -> None:
+    """Add what one chunk says of calls: their parts may come without an index, or all with the same."""
+    for part in getattr(delta, "tool_calls", None) or ():
+        index, call_id = getattr(part, "index", None), getattr(part, "id", None) or ""
         function = getattr(part, "function", None)
-        call[0] = call[0] or getattr(part, "id", None) or ""
-        call[1] = call[1] or getattr(function, "name", None) or ""
-        call[2] += getattr(function, "arguments", None) or ""
+        name = getattr(function, "name", None) or ""
+        call = next((call for call in reversed(calls) if call.goes_on(index, call_id, name)), None)
+        if call is None:
+            call = _Call(index if isinstance(index, int) else len(calls))
+            calls.append(call)
+        call.id, call.name = call.id or call_id, call.name or name
+        call.arguments += getattr(function, "arguments", None) or ""
+        extra = getattr(part, "extra_content", None)
+        call.extra = call.extra if extra is None else extra
 
 
 def _usage(usage: Any) -> Usage | None:

@@ -79,12 +79,12 @@ class Link:
     def __init__(self) -> None:
         self.cut = threading.Event()
         self._lock = threading.Lock()
-        self._response: Any = None
+        self._stream: Any = None
 
-    def attach(self, response: Any) -> None:
-        """The HTTP response that is being read; closed at once if it comes too late."""
+    def attach(self, stream: Any) -> None:
+        """The network stream that is used from here on; closed at once if it comes too late."""
         with self._lock:
-            self._response = response
+            self._stream = stream
         if self.cut.is_set():
             self._wake()
 
@@ -94,10 +94,9 @@ class Link:
         self._wake()
 
     def _wake(self) -> None:
-        # close() of the response would wait for the thread that reads from it; its socket can be shut down.
+        # close() of a response would wait for the thread that reads from it; its socket can be shut down.
         with self._lock:
-            response = self._response
-        stream = getattr(response, "extensions", {}).get("network_stream")
+            stream = self._stream
         if stream is not None:
             with contextlib.suppress(Exception):  # closed already, by either side
                 stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)

@@ -19,16 +19,12 @@ from shepherd.errors import (
     ShepherdError,
 )
 from shepherd.providers.keys import ApiKey, without_key
+from shepherd.providers.overflow import Overflow, overflow_of
 from shepherd.providers.settings import ProviderSettings
 
 __all__ = ["cut_off", "failure_of"]
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}", re.ASCII)
-_OVERFLOW_CODES = {"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"}
-_OVERFLOW_WORDS = re.compile(
-    r"(context (length|window|size)|prompt is too long|too many (input )?tokens|maximum context)", re.I
-)
-_NUMBER = re.compile(r"\d[\d,]{2,}")
 # What a stream says after it began with status 200.
 _STATUS_OF_TYPE = {
     "invalid_request_error": 400,
@@ -108,10 +104,8 @@ def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> Sheph
     said = [without_key(code, key.value) for code in codes if _CODE.fullmatch(code)]
     what = f"{_place(provider)} answers {status or 'with an error'}{f' ({said[0]})' if said else ''}"
     message = details.get("message")
-    if (
-        overflow := _overflow(provider, status, codes, message if isinstance(message, str) else "")
-    ) is not None:
-        return overflow
+    if (overflow := overflow_of(status, codes, details)) is not None:
+        return _overflow(provider, overflow)
     if status == 429 and not _SPENT & set(codes):
         return ProviderUnavailableError(
             f"{what}: too many requests",
@@ -180,20 +174,16 @@ def _details(body: object) -> Mapping[str, Any]:
     return {**body, "code": str(code)} if isinstance(code, int) else body
 
 
-def _overflow(
-    provider: ProviderSettings, status: int, codes: list[str], message: str
-) -> ContextOverflowError | None:
-    if not _OVERFLOW_CODES & set(codes) and not (
-        status in (0, 400, 413, 422) and _OVERFLOW_WORDS.search(message)
-    ):
-        return None
-    numbers = sorted(int(number.replace(",", "")) for number in _NUMBER.findall(message))
-    window, prompt = (numbers[0], numbers[-1]) if len(numbers) > 1 else (0, 0)
-    told = f": {prompt:,} tokens, its window has {window:,}" if window else ""
+def _overflow(provider: ProviderSettings, said: Overflow) -> ContextOverflowError:
+    told = ""
+    if said.window and said.prompt:
+        # The prompt alone may fit; it is the answer that was asked for beside it that does not.
+        beside = "" if said.prompt > said.window else " and the answer's"
+        told = f": {said.prompt:,} tokens{beside}, its window has {said.window:,}"
     return ContextOverflowError(
         f"the conversation is too long for provider {provider.name}{told}",
-        prompt_tokens=prompt,
-        window_tokens=window,
+        prompt_tokens=said.prompt,
+        window_tokens=said.window,
         hint="send it again: the window is known better now; /clear starts afresh; for good: "
         f"shepherd provider set {provider.name} window TOKENS",
     )

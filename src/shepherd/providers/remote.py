@@ -35,6 +35,10 @@ _MOST_CHARS_PER_TOKEN = 64
 _LEAST_MOST_CHARS = 1 << 16
 # Texts shorter than this say more about the template than about the language.
 _LEAST_OBSERVED_CHARS = 100
+# Of what a server refused as too long without saying what would fit.
+_LESS = 0.9
+# Of an answer, where neither the caller nor the provider says.
+_DEFAULT_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class RemoteModel:
         self._ratio_key = f"{provider.kind}:{provider.model}"
         self._ratio = self._ratios.load(self._ratio_key)
         self._account = Account()
+        self._fitted = 0  # tokens of the longest prompt and answer that the server has counted
 
     @property
     def chars_per_token(self) -> float:
@@ -123,7 +128,7 @@ class RemoteModel:
         messages: Sequence[Message],
         *,
         sampling: Sampling | None = None,
-        max_tokens: int = 1024,
+        max_tokens: int | None = None,
         tools: Sequence[Tool] = (),
         stop: Sequence[str] = (),
         schema: ReplySchema | None = None,
@@ -131,20 +136,22 @@ class RemoteModel:
     ) -> RemoteReply:
         """Begin the answer to a conversation.
 
-        The last three are the server's to follow; see Kind.options for who can.
+        `max_tokens` None is the provider's own, else 1024. The last three are the server's to follow; see
+        Kind.options for who can.
 
         Raises ContextOverflowError before anything is sent when the prompt is too long by what is known; the
         server may know better, and then the first piece raises it.
         """
+        if max_tokens is None:
+            max_tokens = self.provider.max_tokens or _DEFAULT_TOKENS
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more")
         account = update(self._account, _entries(messages, tools), self._ratio)
         if account.total >= self.window_tokens:
             raise self._overflow(account.total)
-        longest = self.provider.max_tokens or max_tokens
         request = Request(
             tuple(messages),
-            min(longest, self.window_tokens - account.total),
+            min(max_tokens, self.window_tokens - account.total),
             {name: value for name in self._sends if (value := getattr(sampling, name, None)) is not None},
             tuple(tools),
             self._asks_memory(),
@@ -173,16 +180,21 @@ class RemoteModel:
             f"shepherd provider set {self.provider.name} window TOKENS",
         )
 
-    def learn_window(self, error: ContextOverflowError, account: Account) -> Account:
+    def learn_window(self, error: ContextOverflowError, account: Account, asked_tokens: int) -> Account:
         """After the server has refused a prompt as too long: the next one is measured by what that showed.
 
-        Gives the account of the prompt as it is known now.
+        `asked_tokens` is what the answer was allowed. Gives the account of the prompt as it is known now.
+        What was refused is not taken for something that fits, unless as much has fitted before.
         """
-        shown = error.window_tokens or int(0.9 * account.total)
-        self.window_tokens = max(min(self.window_tokens, shown), 1)
         if error.prompt_tokens:
             self._observe(account.uncounted_chars, error.prompt_tokens - _counted(account))
-        return settle(account, error.prompt_tokens)
+            account = settle(account, error.prompt_tokens)
+        window = min(self.window_tokens, error.window_tokens or self.window_tokens)
+        refused = account.total + asked_tokens
+        if refused <= window:  # no number was told, or its tokens are others than ours
+            window = int(_LESS * refused)
+        self.window_tokens = min(self.window_tokens, max(window, self._fitted, 1))
+        return account
 
     def learn(self, account: Account, answer: str, usage: Usage | None, *, is_text: bool) -> Account:
         """Keep what an answer showed; gives the account of its prompt as it is known now."""
@@ -190,6 +202,7 @@ class RemoteModel:
         if usage is not None:
             self._observe(account.uncounted_chars, usage.prompt - _counted(account))
             account = settle(account, usage.prompt)
+            self._fitted = max(self._fitted, usage.prompt + usage.answer)
             if is_text:
                 self._observe(len(answer), told)
             self._ratios.save(self._ratio_key, self._ratio)
@@ -209,6 +222,7 @@ class RemoteReply:
 
     def __init__(self, model: RemoteModel, request: Request, account: Account, exchange: Exchange) -> None:
         self._model, self._account, self._exchange = model, account, exchange
+        self._max_tokens = request.max_tokens
         self._most_chars = max(_MOST_CHARS_PER_TOKEN * request.max_tokens, _LEAST_MOST_CHARS)
         self._started = time.perf_counter()
         self._first_s: float | None = None
@@ -235,7 +249,7 @@ class RemoteReply:
                 elif piece := self._taken(event):
                     return piece
         except ContextOverflowError as error:
-            self._account = self._model.learn_window(error, self._account)
+            self._account = self._model.learn_window(error, self._account, self._max_tokens)
             self._finish()
             raise
         except ShepherdError:
