@@ -130,6 +130,24 @@ def test_a_toolbox_carries_them_out_for_one_user(knowledge):
     assert (wrong.failed, json.loads(wrong.text)["error"]) == (True, "there is no node 9")
 
 
+def test_long_notes_are_read_in_parts_beside_a_text(knowledge):
+    box = Toolbox(knowledge_tools(knowledge, refusal=lambda: "", writes=True))
+    notes = " ".join(f"thought {i}" for i in range(1_500))
+    node = knowledge.add_node("Emma", notes=notes, source_text="walrus " * 1_000)
+
+    read, asked = "", {"ids": [node.id], "includeText": True}
+    while True:
+        told = box.call(ToolCall("1", "get_nodes_by_id", json.dumps(asked)))
+        [part] = json.loads(told.text)["nodes"]
+        read += part["notes"]
+        if "notes_next_offset" not in part:
+            break
+        asked["notesOffset"] = part["notes_next_offset"]
+
+    assert read == notes
+    assert asked["notesOffset"] > 15_000
+
+
 def test_knowledge_that_is_off_or_only_read_refuses(knowledge):
     node = {"title": "x"}
     off = Toolbox(knowledge_tools(knowledge, refusal=lambda: "it is private now", writes=True))

@@ -109,6 +109,14 @@ def test_user_cannot_be_named_by_an_argument(catalog):
     assert json.loads(found.text) == {"memories": []}
 
 
+def test_text_of_another_script_is_no_longer_than_it_is(catalog):
+    text = "海象" * 20_000
+
+    made = catalog.call("create_node", {"title": "Walrus", "source_text": text})
+
+    assert json.loads(made.text)["node"]["text_length"] == 40_000
+
+
 def test_what_went_wrong_is_told_as_a_failed_call(catalog):
     for name, arguments in (
         ("no_such_tool", {}),

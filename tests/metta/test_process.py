@@ -47,6 +47,32 @@ def test_refusal_becomes_an_atom(metta):
 
 
 @NEEDS_METTA
+def test_function_that_fails_is_an_atom_and_the_next_program_has_its_own_result():
+    def fail(value):
+        return {"known": 1}[value]
+
+    with Metta({"fail": fail, "as-integer": int}) as metta:
+        [[failed]] = metta.run('!(fail "unknown")')
+        [[endless]] = metta.run("!(as-integer (/ 1.0 0.0))")
+
+        assert failed[-1] == "fail: failed (KeyError)"
+        assert endless[-1] == "as-integer: failed (OverflowError)"
+        assert metta.run("!(+ 1 1)") == [[2]]
+
+
+@NEEDS_METTA
+def test_function_that_is_interrupted_ends_the_runtime():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with Metta({"interrupted": interrupted}) as metta:
+        with pytest.raises(KeyboardInterrupt):
+            metta.run("!(interrupted)")
+        with pytest.raises(MettaError, match="ended"):
+            metta.run("!(+ 1 1)")
+
+
+@NEEDS_METTA
 def test_traces_are_matched_by_patterns(metta):
     entries = [
         (f"/context/s1/00000{turn}/{path}", value) for turn in (3, 4) for path, value in paths_of(FULL)

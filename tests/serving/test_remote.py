@@ -101,6 +101,20 @@ def test_stream_of_thoughts_and_tool_calls_goes_through(served):
     assert model.asked[0].body["tools"][0]["function"]["name"] == "look"
 
 
+def test_what_the_model_signs_a_call_with_goes_to_the_client_and_back(served):
+    signed = {"google": {"thought_signature": "c2ln"}}
+    call = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}, "extra_content": signed}
+    step = upstream.says({"tool_calls": [call]}, reason="tool_calls")
+    client, model = served(step, upstream.says("Found."))
+
+    told = client.chat.completions.create(model="m", messages=HELLO, tools=[LOOK]).choices[0].message
+    result = {"role": "tool", "tool_call_id": "c1", "content": "it"}
+    client.chat.completions.create(model="m", messages=[*HELLO, told, result], tools=[LOOK])
+
+    assert told.tool_calls[0].extra_content == signed
+    assert model.asked[1].body["messages"][-2]["tool_calls"][0]["extra_content"] == signed
+
+
 def test_provider_without_memory_is_told_nothing(served, memory):
     client, model = served(upstream.says("Who knows?"), uses_memory=False)
 
@@ -163,6 +177,16 @@ def test_client_that_goes_away_leaves_the_model_alone(served):
     stream = client.chat.completions.create(model="m", messages=HELLO, stream=True)
     next(iter(stream))
     stream.close()
+
+    assert model.left.wait(60)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_client_that_goes_away_before_the_first_piece_leaves_the_model_alone(served, stream):
+    client, model = served(upstream.hangs(keeps_alive=True))
+
+    with pytest.raises(openai.APITimeoutError):
+        client.chat.completions.create(model="m", messages=HELLO, stream=stream, timeout=1)
 
     assert model.left.wait(60)
 
@@ -261,6 +285,22 @@ def test_calls_of_the_clients_tools_reach_it_and_those_of_memory_are_done(served
     assert (call.function.name, choice.finish_reason) == ("look", "tool_calls")
     assert memory.get_fact("name", "steve") == "Stephen"
     assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_client_that_takes_one_call_gets_the_first(served, stream):
+    client, _ = served(call_of(("look", {"at": "it"}), ("look", {"at": "that"}), text="I look."))
+    fields = {"model": "m", "messages": HELLO, "tools": [LOOK], "parallel_tool_calls": False}
+
+    if stream:
+        with client.chat.completions.stream(**fields) as streamed:
+            [choice] = streamed.get_final_completion().choices
+    else:
+        [choice] = client.chat.completions.create(**fields).choices
+
+    [call] = choice.message.tool_calls
+    assert (call.function.arguments, choice.finish_reason) == ('{"at": "it"}', "tool_calls")
+    assert choice.message.content == "I look."
 
 
 def test_model_that_calls_without_end_is_stopped(served):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,11 +13,17 @@ from pathlib import Path
 import pytest
 
 from shepherd.errors import ConfigError
+from shepherd.inference.tools import check_tools
 from shepherd.memory import Memory
 from shepherd.tools import Confirm, ServerSpec, Toolbox, opened_servers, read_servers
 from shepherd.types import ToolCall
 
-WORKSHOP = ServerSpec("workshop", sys.executable, (str(Path(__file__).with_name("mcp_workshop.py")),))
+
+def program(name: str, script: str, *arguments: str) -> ServerSpec:
+    return ServerSpec(name, sys.executable, (str(Path(__file__).with_name(script)), *arguments))
+
+
+WORKSHOP = program("workshop", "mcp_workshop.py")
 
 
 def refuse_to_warn(text: str, hint: str) -> None:
@@ -121,6 +128,31 @@ def test_program_that_does_not_exist_costs_a_warning_and_not_the_others():
 
     assert [text.split(":")[0] for text, _ in warnings] == ["the MCP server missing cannot be reached"]
     assert "workshop__count" in names
+
+
+@pytest.mark.parametrize("manner", ["refuses", "ends"])
+def test_server_that_lists_no_tools_costs_a_warning_and_not_the_others(manner):
+    warnings: list[str] = []
+    specs = [program("prompts", "mcp_without_tools.py", manner), WORKSHOP]
+
+    with opened_servers(specs, confirm=None, warn=lambda text, hint: warnings.append(text)) as tools:
+        counted = called(Toolbox(tools), "workshop__count")
+
+    assert counted == {"result": 0}
+    [warning] = warnings
+    assert warning.startswith("the MCP server prompts does not list its tools: ")
+
+
+def test_names_that_no_model_could_call_are_shown_as_others():
+    with toolbox_of(program("7zip", "mcp_odd_names.py")) as toolbox:
+        names = check_tools(toolbox.tools)
+        told = [called(toolbox, name) for name in names]
+
+    long = "a_name_that_is_longer_than_what_any_protocol_lets_a_model_write_"
+    cut = f"_7zip__{long}"[:64]
+    assert names == ("_7zip__fs_read", "_7zip__fs_read_2", cut, f"{cut[:62]}_2")
+    assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name) for name in names)
+    assert told == [{"result": name} for name in ("fs/read", "fs.read", f"{long}one", f"{long}two")]
 
 
 def test_server_is_reached_by_its_address(tmp_path):

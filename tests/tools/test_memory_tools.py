@@ -127,6 +127,32 @@ def test_long_memories_are_shown_in_part(call, memory):
     assert len(call("search_memory", query="dogs")["memories"][0]["answer"]) == 1_001
 
 
+def test_facts_that_are_too_many_for_one_result_come_in_parts(call, memory):
+    for i in range(1, 300):
+        memory.set_fact(f"fact_{i:03}", "x" * i)
+
+    found, offset = {}, 0
+    while offset is not None:
+        told = call("get_fact", offset=offset)
+        found |= told["facts"]
+        offset = told.get("next_offset")
+
+    assert found == {f"fact_{i:03}": "x" * i for i in range(1, 300)}
+
+
+def test_long_fact_is_read_in_parts(call, memory):
+    text = " ".join(map(str, range(4_000)))
+    memory.set_fact("story", text)
+
+    assert len(call("get_fact")["facts"]["story"]) == 1_001
+    read, offset = "", 0
+    while offset is not None:
+        told = call("get_fact", key="story", offset=offset)
+        read += told["value"]
+        offset = told.get("next_offset")
+    assert read == text
+
+
 def test_the_six_tools_are_described():
     names = [tool.name for tool in MEMORY_TOOLS]
 

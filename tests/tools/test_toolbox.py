@@ -5,10 +5,27 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shepherd.errors import StoreLockedError, UsageError
-from shepherd.tools import AssistantTool, Toolbox
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.tools import AssistantTool, Toolbox, knowledge_tools, memory_tools
 from shepherd.types import Tool, ToolCall
+
+# Of JSON, and of what models write instead: halves of characters, numbers that no column holds.
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([2**63, -(2**63) - 1, 10**400, -1, 0, 1, "1", "\ud800", "\x00", "", "true", "idea"])
+    | st.floats()
+    | st.text(st.characters(), max_size=8)
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 
 PARAMETERS = {
     "type": "object",
@@ -47,6 +64,7 @@ def test_arguments_reach_the_tool_and_its_result_the_model():
         ('{"text": "a", "count": 1000}', {"text": "a", "count": 9}),
         ('{"text": "a", "count": -5}', {"text": "a", "count": 1}),
         ('{"text": "a", "count": null}', {"text": "a"}),
+        (f'{{"text": "a", "count": {2**63}}}', {"text": "a", "count": 9}),
     ],
 )
 def test_what_can_be_meant_is_taken(arguments, expected):
@@ -57,6 +75,7 @@ def test_what_can_be_meant_is_taken(arguments, expected):
     "arguments",
     [
         "", "{}", "null", "[1]", "no json", '"text"', '{"text": ["a"]}', '{"text": {"a": 1}}',
+        '{"text": null}',
         '{"text": "a", "count": "many"}', '{"text": "a", "count": 1.5}', '{"text": "a", "count": true}',
         '{"text": "a", "user_id": "alice"}', "[" * 100_000, '{"text": "' + "x" * 100_000 + '"}',
     ],
@@ -96,8 +115,69 @@ def test_mistakes_are_for_the_model():
     assert (result.failed, result.error, told) == (True, None, {"error": "too long", "hint": "be brief"})
 
 
+def test_arguments_that_are_too_long_are_told_the_limit():
+    _, told = called(json.dumps({"text": "x" * 70_000}))
+
+    assert told["error"] == "the arguments have 70,012 characters, at most 65,536 are read"
+
+
+def test_endless_error_is_cut():
+    def run(arguments):
+        raise UsageError("x" * 1_000_000)
+
+    result, told = called('{"text": "a"}', run)
+
+    assert result.failed
+    assert len(result.text) < 10_000
+    assert told["hint"] == "ask for less"
+
+
 def test_endless_result_is_cut():
     result, told = called('{"text": "a"}', lambda arguments: ["x" * 100] * 1000)
 
     assert len(result.text) < 10_000
     assert told["hint"] == "ask for less"
+
+
+@pytest.fixture(scope="module")
+def whole_box(tmp_path_factory):
+    """Every tool of ours, over a memory with a node and an edge in it."""
+    with Memory(tmp_path_factory.mktemp("memory") / "memory.db", user_id="steve") as memory:
+        knowledge = Knowledge(memory.transactions, "steve")
+        first, second = knowledge.add_node("Rope"), knowledge.add_node("Knot")
+        knowledge.connect(first.id, second.id, "is made of it")
+        memory.set_fact("name", "Steve")
+        of_memory = memory_tools(memory, "steve", refusal=lambda: "", writes=True, keeps_secrets=False)
+        yield Toolbox([*of_memory, *knowledge_tools(knowledge, refusal=lambda: "", writes=True)])
+
+
+def needed(tool):
+    """Arguments that the tool takes, as few as there can be."""
+    of_kind = {"integer": 1, "number": 0.5, "boolean": True, "array": [1], "string": "Rope"}
+    return {
+        name: of_kind[tool.parameters["properties"][name]["type"]] for name in tool.parameters["required"]
+    }
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_no_call_of_any_tool_raises(whole_box, data):
+    tool = data.draw(st.sampled_from(whole_box.tools))
+    names = st.sampled_from([*tool.parameters["properties"], "filters", "no_such_argument"])
+    arguments = {**needed(tool), **data.draw(st.dictionaries(names, LEAVES | VALUES, min_size=1, max_size=3))}
+
+    result = whole_box.call(ToolCall("1", tool.name, json.dumps(arguments)))
+
+    assert isinstance(json.loads(result.text), dict)
+    assert result.error is None
+
+
+@pytest.mark.parametrize("value", [None, 2**63, -(2**63) - 1, 10**400, "\ud800", float("nan"), float("inf")])
+def test_no_tool_raises_for_a_value_wherever_it_stands(whole_box, value):
+    for tool in whole_box.tools:
+        for name in tool.parameters["properties"]:
+            arguments = {**needed(tool), name: value}
+            result = whole_box.call(ToolCall("1", tool.name, json.dumps(arguments)))
+
+            assert isinstance(json.loads(result.text), dict)
+            assert result.error is None

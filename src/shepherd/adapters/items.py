@@ -22,7 +22,6 @@ __all__ = [
     "StoredItem",
     "checked_namespace",
     "find",
-    "ids_under",
     "is_taken",
     "namespaces_under",
     "origin_of",
@@ -189,12 +188,6 @@ def page_under(
         (user_id, *_range(prefix), limit, offset),
     )
     return [_item(row) for row in rows]
-
-
-def ids_under(connection: Connection, user_id: str, prefix: tuple[str, ...]) -> list[int]:
-    """The nodes of all items under a prefix."""
-    rows = connection.execute(f"SELECT id FROM nodes WHERE {_IN_RANGE}", (user_id, *_range(prefix)))
-    return [node_id for (node_id,) in rows]
 
 
 def namespaces_under(

@@ -229,7 +229,11 @@ class ShepherdStore(BaseStore):
 
         self._knowledge(user_id).transaction(
             write,
-            sum(4 * len(node.source_text) + _ROW_BYTES for node in new.values() if node is not None),
+            sum(
+                4 * len(node.source_text) + len(str(node.metadata)) + _ROW_BYTES
+                for node in new.values()
+                if node is not None
+            ),
             texts=[text for node in new.values() if node is not None for text in nodes.texts_of(node)],
         )
 

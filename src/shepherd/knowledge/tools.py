@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from shepherd.errors import UsageError
+from shepherd.escaping import storable
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.records import EDGE_TYPES, Edge, Node
 from shepherd.knowledge.roles import role_of
@@ -20,9 +21,10 @@ from shepherd.types import Tool
 
 __all__ = ["KnowledgeTools", "camel_case", "snake_case"]
 
-# Of a whole text so much comes at a time; the next part is asked for with `offset`. The loop of tools gives a
-# model 8,000 characters of a result.
-_TEXT_CHARS = 4000
+# Of a whole text, and of notes, so much comes at a time; the next part is asked for with an offset. The loop
+# of tools gives a model 8,000 characters of a result.
+_TEXT_CHARS, _NOTES_CHARS = 4000, 3000
+_INTEGERS = range(-(1 << 63), 1 << 63)  # that a database can hold
 _MOST_RESULTS = 50
 _MOST_CHUNKS = 6
 _UPPER = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -144,7 +146,7 @@ def _typed(where: str, schema: _Schema, value: Any) -> Any:
         values = value if isinstance(value, (list, tuple)) else [value]
         return [_typed(where, schema["items"], one) for one in values]
     try:
-        if kind == "integer" and not isinstance(value, bool) and float(value) == int(value):
+        if kind == "integer" and not isinstance(value, bool) and float(value) == int(value) in _INTEGERS:
             return int(value)
         if kind == "number" and not isinstance(value, bool):
             return float(value)
@@ -157,7 +159,7 @@ def _typed(where: str, schema: _Schema, value: Any) -> Any:
     if kind == "string" and isinstance(value, str):
         if "enum" in schema and value not in schema["enum"]:
             raise UsageError(f"{where} is none of its values", hint="values: " + ", ".join(schema["enum"]))
-        return value
+        return storable(value)
     raise UsageError(f"{where} is not of type {kind}")
 
 
@@ -294,7 +296,10 @@ def _short(node: Node) -> dict[str, Any]:
 def _whole(node: Node, asked: _Arguments) -> dict[str, Any]:
     found = _short(node)
     if node.notes:
-        found["notes"] = node.notes
+        offset = max(asked.get("notes_offset", 0), 0)
+        found["notes"] = node.notes[offset : offset + _NOTES_CHARS]
+        if offset + _NOTES_CHARS < len(node.notes):
+            found["notes_next_offset"] = offset + _NOTES_CHARS
     if asked.get("include_text", False):
         offset = max(asked.get("offset", 0), 0)
         found["text"] = node.source_text[offset : offset + _TEXT_CHARS]
@@ -366,6 +371,7 @@ _TOOLS = {
                 "description": f"also the text, {_TEXT_CHARS} characters at a time",
             },
             "offset": _whole_number("where in the text to begin (0); next_offset of the last result"),
+            "notes_offset": _whole_number("the same in the notes; notes_next_offset of the last result"),
         },
         ("ids",),
         _get_nodes_by_id,

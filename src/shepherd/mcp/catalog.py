@@ -72,7 +72,7 @@ class Catalog:
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Carry a call out; never raises for what it says, or for what the tool finds."""
-        result = self._toolbox.call(ToolCall("", name, json.dumps(arguments)))
+        result = self._toolbox.call(ToolCall("", name, _dumped(arguments)))
         if result.error is not None:  # it may name files, which are nothing for a model
             _log.error("%s: %s", name, result.error)
         return result

@@ -49,8 +49,8 @@ class Metta:
     ...     metta.run("!(compression-level 0.3)")
     [[Symbol('medium')]]
 
-    One thread at a time. A function is called in this process, with values as in shepherd.metta.values; a
-    ShepherdError that it raises becomes an atom (Error …), with its message.
+    One thread at a time. A function is called in this process, with values as in shepherd.metta.values. What
+    it raises becomes an atom (Error …), with the message of a ShepherdError; Ctrl-C ends the runtime.
     """
 
     def __init__(self, functions: Mapping[str, Callable[..., Value]], *, limit_s: float = 30.0) -> None:
@@ -100,6 +100,15 @@ class Metta:
         It is a program: what it imports runs. Raises MettaError, and UsageError beyond MOST_ATOMS.
         """
         self._count(text)
+        try:
+            return self._results(text)
+        except ShepherdError:
+            raise
+        except BaseException:  # it waits for an answer, and would give this one's results to the next
+            self.close()
+            raise
+
+    def _results(self, text: str) -> list[list[Value]]:
         self._send({"run": text})
         deadline = time.monotonic() + self._limit_s
         while True:
@@ -135,6 +144,8 @@ class Metta:
         except (TypeError, ValueError, AttributeError):
             # Not of the types that the signature has. The message may repeat a value.
             return {"error": f"{name}: arguments of other types than it takes"}
+        except Exception as error:  # a host's own function may raise anything, and an answer is waited for
+            return {"error": f"{name}: failed ({type(error).__name__})"}
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None

@@ -44,7 +44,7 @@ async def messages(request: Request, body: MessagesBody) -> Response:
     caller = caller_of(request, body.user)
     if body.memory_tools:
         caller.require(MEMORY)
-    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id))
+    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id), request.receive)
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",

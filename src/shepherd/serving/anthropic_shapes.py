@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.chat_request import MOST_TOKENS, ChatRequest
 from shepherd.serving.errors import Denied
 from shepherd.types import Message, ReplySchema, Tool, ToolCall
 
@@ -53,6 +53,7 @@ class _Tool(_Lenient):
 class _Choice(_Lenient):
     type: Literal["auto", "any", "tool", "none"]
     name: str = ""
+    disable_parallel_tool_use: bool = False
 
 
 class _Thinking(_Lenient):
@@ -89,11 +90,19 @@ class CountBody(_Body):
     workspace_id: str | None = None
 
     def conversation(self) -> tuple[Message, ...]:
-        """The messages as we have them. Denied for what is no text, or is not answered."""
+        """The messages as we have them; neighbours of one role are one, as Anthropic's service takes them.
+
+        Denied for what is no text, or is not answered.
+        """
         system = _text_of(self.system, "system")
         messages = [Message("system", system)] if system else []
-        for i, message in enumerate(self.messages):
-            messages += _messages(message, f"messages.{i}")
+        for i, sent in enumerate(self.messages):
+            for message in _messages(sent, f"messages.{i}"):
+                last = messages[-1] if messages else None
+                if last is not None and last.role == message.role != "tool":
+                    messages[-1] = _joined(last, message)
+                else:
+                    messages.append(message)
         if messages[-1].role not in ("user", "tool"):
             raise Denied(
                 400, "invalid_request", "messages: the last one must be the user's", param="messages"
@@ -116,12 +125,12 @@ class CountBody(_Body):
 class MessagesBody(CountBody):
     """POST /v1/messages."""
 
-    max_tokens: int = Field(ge=1)
+    max_tokens: int = Field(ge=1, le=MOST_TOKENS)
     stream: bool | None = False
     stop_sequences: list[str] | None = Field(default=None, max_length=_MOST_STOPS)
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=0)
+    top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     metadata: _Metadata | None = None
     # For Anthropic's service alone.
     service_tier: str | None = None
@@ -148,6 +157,7 @@ class MessagesBody(CountBody):
             self._choice(),
             bool(self.memory_tools),
             "output_config.format",
+            parallel_calls=self.tool_choice is None or not self.tool_choice.disable_parallel_tool_use,
         )
 
     def _schema(self) -> ReplySchema | None:
@@ -158,6 +168,10 @@ class MessagesBody(CountBody):
         choice = self.tool_choice
         if choice is None:
             return "auto"
+        if choice.type == "any" and not (self.tools or self.memory_tools):
+            raise Denied(
+                400, "invalid_request", "tool_choice: there are no tools to call", param="tool_choice"
+            )
         if choice.type != "tool":
             return "required" if choice.type == "any" else choice.type
         if choice.name not in {tool.name for tool in self.tools or ()}:
@@ -183,6 +197,11 @@ def _messages(message: _Message, place: str) -> list[Message]:
     text = "\n".join(texts)
     own = [Message(message.role, text, tool_calls=tuple(calls))] if text or calls or not results else []
     return [*results, *own]
+
+
+def _joined(first: Message, second: Message) -> Message:
+    text = "\n".join(text for text in (first.raw, second.raw) if text)
+    return Message(first.role, text, tool_calls=(*first.tool_calls, *second.tool_calls))
 
 
 def _text_of(content: str | list[_Block] | None, place: str) -> str:

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from starlette.types import Receive
+
 from shepherd.inference import Answer
-from shepherd.serving.answering import Reading, blocking
+from shepherd.serving.answering import Reading, blocking, ended_with_its_client
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.serving.errors import problem_of
 from shepherd.serving.state import Served, ServerState
@@ -36,10 +38,11 @@ class Chat:
         state.under_way.add(self.cancel)
 
     @classmethod
-    async def begin(cls, state: ServerState, route: str, request: ChatRequest) -> Chat:
+    async def begin(cls, state: ServerState, route: str, request: ChatRequest, receive: Receive) -> Chat:
         """Start the answer; raises what Conversations.begin raises.
 
-        A remote model's first piece is waited for: only then it is known that the request was good.
+        A remote model's first piece is waited for: only then it is known that the request was good. A client
+        that goes away meanwhile, which `receive` tells, ends the answer.
         """
         try:
             begin = state.conversations.begin
@@ -53,7 +56,8 @@ class Chat:
             raise
         if state.conversations.models.engine is None:
             try:
-                await chat._reading.peek()
+                async with ended_with_its_client(receive, chat.cancel):
+                    await chat._reading.peek()
             except BaseException as error:
                 await chat._end(error)
                 raise
@@ -100,7 +104,7 @@ class Chat:
         self._turn.cancel()
 
     def __aiter__(self) -> AsyncIterator[Piece]:
-        return self._reading if self._turn.toolbox is None else self
+        return self if self._turn.looks_at_pieces else self._reading
 
     async def __anext__(self) -> Piece:
         while True:

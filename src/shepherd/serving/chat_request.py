@@ -10,7 +10,10 @@ from shepherd.inference import schema_to_grammar
 from shepherd.serving.errors import Denied
 from shepherd.types import ANONYMOUS_USERS, Message, ReplySchema, Tool
 
-__all__ = ["ChatRequest", "grammar_of"]
+__all__ = ["MOST_TOKENS", "ChatRequest", "grammar_of"]
+
+# That a client may ask for, of an answer or of its sampling: far more than any window has.
+MOST_TOKENS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class ChatRequest:
     answer must follow, `schema_field` where the client says so. `tool_choice` is "auto", "none", "required",
     or the name of a tool; it holds for the first reply. With `memory_tools` the model has the tools for the
     user's memory besides, which are called here. `logprobs`: with each token
-    its likelihood, and those of so many of the likeliest.
+    its likelihood, and those of so many of the likeliest. Without `parallel_calls` an answer ends at the
+    first call of a tool of the client's.
     """
 
     messages: tuple[Message, ...]
@@ -37,6 +41,7 @@ class ChatRequest:
     memory_tools: bool = False
     schema_field: str = "response_format"
     logprobs: int | None = None
+    parallel_calls: bool = True
 
     @property
     def remembers(self) -> bool:

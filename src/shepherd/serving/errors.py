@@ -21,6 +21,7 @@ from shepherd.errors import (
     ShepherdError,
     StoreError,
     StoreLockedError,
+    TemplateError,
     UsageError,
 )
 
@@ -83,6 +84,10 @@ def problem_of(error: Exception) -> Problem:
         return Problem(400, "context_length_exceeded", message, "messages")
     if isinstance(error, UsageError):
         return Problem(400, "invalid_request", message)
+    if isinstance(error, TemplateError):
+        # Nothing that is sent again as it was would be taken.
+        hint = error.hint or "many models want user and assistant by turns, the user first"
+        return Problem(400, "invalid_request", f"{error} ({hint})", "messages")
     if isinstance(error, ProviderUnavailableError):
         wait = (("Retry-After", str(int(error.retry_after_s + 1))),) if error.retry_after_s else ()
         return Problem(503, "upstream_unavailable", message, headers=wait)

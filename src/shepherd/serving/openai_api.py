@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
+from shepherd.providers.extras import extra_content
 from shepherd.serving.answering import ended_with_its_client
 from shepherd.serving.chat import Chat, Collected
 from shepherd.serving.errors import Denied, openai_error, problem_of
@@ -42,7 +43,7 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     caller = caller_of(request, body.user)
     if body.memory_tools:
         caller.require(MEMORY)
-    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id))
+    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id), request.receive)
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         return EventStream(_streamed(chat, state.conversations.models.name, include_usage), chat.cancel)
@@ -130,7 +131,9 @@ def _delta(piece: Piece, index: int) -> str:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+    told = {"id": call.id, "type": "function", "function": function}
+    extra = extra_content(call)
+    return told if extra is None else told | {"extra_content": extra}
 
 
 def _reason(stats: TurnStats, has_calls: bool) -> str:

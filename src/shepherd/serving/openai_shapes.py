@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shepherd.serving.chat_request import ChatRequest
+from shepherd.providers.extras import sealed_extra
+from shepherd.serving.chat_request import MOST_TOKENS, ChatRequest
 from shepherd.serving.errors import Denied
 from shepherd.serving.logprobs import MOST_LIKELY
 from shepherd.types import Message, ReplySchema, Tool, ToolCall
@@ -19,6 +20,7 @@ _MOST_STOPS = 16
 _MOST_TEXTS = 2048
 _SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "repeat_penalty", "repeat_last_n")
 _LARGEST_SEED = 0xFFFFFFFF
+_LARGEST_PENALTY = 1000
 
 
 class _Body(BaseModel):
@@ -53,6 +55,7 @@ class _Call(_Lenient):
     id: str
     type: str = "function"
     function: _Function
+    extra_content: Any = None
 
 
 class ChatMessage(_Lenient):
@@ -66,7 +69,8 @@ class ChatMessage(_Lenient):
     def message(self, place: str) -> Message:
         """The same as we have it. Denied for what is no text."""
         calls = tuple(
-            ToolCall(call.id, call.function.name, call.function.arguments) for call in self.tool_calls or ()
+            ToolCall(call.id, call.function.name, call.function.arguments, sealed_extra(call.extra_content))
+            for call in self.tool_calls or ()
         )
         role = "system" if self.role == "developer" else self.role
         text = _text_of(self.content, f"{place}.content")
@@ -113,7 +117,7 @@ class _Sampled(_Body):
     model: str
     stream: bool | None = False
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, ge=0, le=1)
     seed: int | None = None
@@ -124,10 +128,10 @@ class _Sampled(_Body):
     logit_bias: dict[str, float] | None = None
     user: str | None = None
     # llama.cpp's own.
-    top_k: int | None = Field(default=None, ge=0)
+    top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
-    repeat_penalty: float | None = Field(default=None, gt=0)
-    repeat_last_n: int | None = Field(default=None, ge=0)
+    repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
+    repeat_last_n: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -147,7 +151,7 @@ class ChatBody(_Sampled):
     """POST /v1/chat/completions."""
 
     messages: list[ChatMessage] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     tools: list[_Tool] | None = None
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
@@ -198,6 +202,7 @@ class ChatBody(_Sampled):
             self._choice(),
             bool(self.memory_tools),
             logprobs=self._logprobs(),
+            parallel_calls=self.parallel_tool_calls is not False,
         )
 
     def _schema(self) -> ReplySchema | None:
@@ -224,6 +229,10 @@ class ChatBody(_Sampled):
             known = {tool.function.name for tool in self.tools or ()}
             refuse_unless(name in known, "tool_choice", "name a tool that is among the tools")
             return name
+        if self.tool_choice == "required" and not (self.tools or self.memory_tools):
+            raise Denied(
+                400, "invalid_request", "tool_choice: there are no tools to call", param="tool_choice"
+            )
         return self.tool_choice or "auto"
 
 

@@ -23,6 +23,7 @@ from shepherd.opening import (
     open_engine,
     worked,
 )
+from shepherd.paths import from_home
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
 from shepherd.serving.conversation import Conversations
 from shepherd.serving.embedding_api import Embeddings
@@ -50,6 +51,7 @@ def opened_server(
     with ExitStack() as stack:
         provider = ProviderTable().get(config.provider)
         config = replace(config, model=provider.model or config.model) if provider.is_local else config
+        config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
         path = model_path(config, report) if provider.is_local else None
         embeddings = _embeddings(config)
         opened, is_writable = memory_in_any_weather(config, warn) if memory else (None, False)
@@ -114,7 +116,7 @@ def _engine(
             f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
         )
     if config.session_cache:
-        stack.enter_context(kept_cache(engine, Path(config.session_cache).expanduser(), warn))
+        stack.enter_context(kept_cache(engine, from_home(config.session_cache, "session_cache"), warn))
     return engine
 
 

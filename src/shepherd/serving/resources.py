@@ -31,6 +31,7 @@ _MOST_LISTED = 1000
 # An id is the user's number << 40 | sequence.
 _LARGEST_ID = (1 << 63) - 1
 LONGEST_TEXT = 1 << 20
+_LAST_SECOND = 253_402_300_799  # of the year 9999, the last that dates can be written in
 
 TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
@@ -49,7 +50,7 @@ class NewMemory(Body):
     question: str = Field(default="", max_length=LONGEST_TEXT)
     answer: str = Field(default="", max_length=LONGEST_TEXT)
     # When it was said, in unix seconds, for what is older than this request; now.
-    timestamp: int | None = Field(default=None, ge=0)
+    timestamp: int | None = Field(default=None, ge=0, le=_LAST_SECOND)
 
 
 class MemoryChange(Body):

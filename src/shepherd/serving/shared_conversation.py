@@ -300,7 +300,7 @@ def _happenings(event: Event, warnings: list[dict[str, str]]) -> Iterator[tuple[
     if isinstance(event, Delta):
         yield "delta", {"text": event.text}
     elif isinstance(event, ToolCall):
-        yield "tool_call", asdict(event)
+        yield "tool_call", {"id": event.id, "name": event.name, "arguments": event.arguments}
     elif isinstance(event, ToolResult):
         yield (
             "tool_result",

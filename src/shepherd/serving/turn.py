@@ -58,6 +58,9 @@ class Turn:
         self._spent: TurnStats | None = None
         self._rounds = 0
         self._needs_break = False
+        # What the client has of this reply up to the call that it is cut behind.
+        self._heard: list[str] = []
+        self._is_cut = False
         self._stats: TurnStats | None = None
         self._has_failed = False
         self._is_cancelled = threading.Event()
@@ -76,18 +79,33 @@ class Turn:
         return self._stats
 
     @property
+    def looks_at_pieces(self) -> bool:
+        """Whether `shown` and `go_on` have anything to do."""
+        return self.toolbox is not None or not self.request.parallel_calls
+
+    @property
     def answer(self) -> Message:
         """What the client has of it, as a message. Only what was sampled like that keeps its ids."""
         reply = self.reply
-        text, calls = _joined([*self._said, reply.text]), self._clients_calls()
+        said = "".join(self._heard) if self._is_cut else reply.text
+        text, calls = _joined([*self._said, said]), self._clients_calls()
         is_as_sampled = text == reply.text and calls == reply.tool_calls
         ids = tuple(reply.token_ids) if is_as_sampled else ()
         return Message("assistant", text, token_ids=ids, tool_calls=calls, thought=reply.thought)
 
     def shown(self, piece: Piece) -> Piece | None:
-        """What the client gets of a piece, if anything."""
+        """What the client gets of a piece, if anything. Ends a reply behind the only call that it wants."""
+        if self._is_cut:
+            return None
         if isinstance(piece, ToolCall):
-            return None if piece.name in self._own_names else piece
+            if piece.name in self._own_names:
+                return None
+            if not self.request.parallel_calls:
+                self._is_cut = True
+                self.reply.cancel()
+            return piece
+        if isinstance(piece, str) and not self.request.parallel_calls:
+            self._heard.append(piece)
         if isinstance(piece, str) and piece and self._needs_break:
             self._needs_break = False
             return _BREAK + piece
@@ -116,6 +134,7 @@ class Turn:
                 raise
             self._spent = self._cost()
             self._said.append(self.reply.text)
+            self._heard = []
             self._needs_break = bool(_joined(self._said).strip())
             self._rounds += 1
             self.reply = reply
@@ -138,9 +157,11 @@ class Turn:
             if self._stats is None:
                 with self.reply:
                     pass
+                cost = self._cost()
                 self._stats = replace(
-                    self._cost(),
+                    cost,
                     finish_reason=self._reason(),
+                    stopped_by=-1 if self._is_cut else cost.stopped_by,
                     recall_ms=self.injection.recall_us / 1000,
                     evicted_turns=self.draft.evicted_turns,
                 )
@@ -154,6 +175,8 @@ class Turn:
         return max(1, allowed - self._cost().generated_tokens) if allowed else 0
 
     def _reason(self) -> FinishReason:
+        if self._is_cut:
+            return "tool_calls"
         reason = self.reply.stats.finish_reason
         if not self._own_calls() or self._clients_calls():
             return reason
@@ -164,7 +187,7 @@ class Turn:
         cost = self._cost()
         return (
             self._is_cancelled.is_set()
-            or cost.finish_reason == "cancelled"
+            or (cost.finish_reason == "cancelled" and not self._is_cut)
             or self._rounds >= self._owner.config.tool_rounds
             or 0 < self.request.max_tokens <= cost.generated_tokens
         )
@@ -177,7 +200,8 @@ class Turn:
         return tuple(call for call in self.reply.tool_calls if call.name in self._own_names)
 
     def _clients_calls(self) -> tuple[ToolCall, ...]:
-        return tuple(call for call in self.reply.tool_calls if call.name not in self._own_names)
+        calls = tuple(call for call in self.reply.tool_calls if call.name not in self._own_names)
+        return calls if self.request.parallel_calls else calls[:1]
 
     def _call(self, toolbox: Toolbox, call: ToolCall) -> Message:
         result = toolbox.call(call)

@@ -7,7 +7,8 @@ made only if the user says so, since what a server's tools do is not ours to kno
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,7 +33,9 @@ Confirm = Callable[[str, Arguments], bool]
 _CONNECT_S = 20.0
 _CALL_S = 120.0
 _SEPARATOR = "__"
-_LONGEST_NAME = 64  # of a tool, in OpenAI's and Anthropic's protocols
+# Of a tool's name, what every protocol takes and every model can call.
+_LONGEST_NAME = 64
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _MOST_PAGES = 20
 
 
@@ -129,12 +132,13 @@ def opened_servers(
         for spec in specs:
             try:
                 client = _connected(portal, spec, stack)
-                found = _tools_of(portal, client, spec, confirm)
+                found = _listed(portal, client, spec)
             except ShepherdError as error:
                 warn(str(error), error.hint)
                 continue
             for tool in found:
-                tools.setdefault(tool.tool.name, tool)
+                ours = _tool(portal, client, spec, tool, _shown_name(spec.name, tool.name, tools), confirm)
+                tools[ours.tool.name] = ours
         yield list(tools.values())
 
 
@@ -199,23 +203,48 @@ def _reason(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def _tools_of(
-    portal: BlockingPortal, client: Client, spec: ServerSpec, confirm: Confirm | None
-) -> Iterator[AssistantTool]:
+def _listed(portal: BlockingPortal, client: Client, spec: ServerSpec) -> list[Any]:
+    """The tools as the server has them, each once. ShepherdError where it has none to list, or ends."""
+    found: dict[str, Any] = {}
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
-        listed = _called(portal, spec, partial(client.list_tools, cursor=cursor))
+        try:
+            listed = _called(portal, spec, partial(client.list_tools, cursor=cursor))
+        except UsageError as error:
+            raise ShepherdError(
+                f"the MCP server {spec.name} does not list its tools: {error}",
+                hint="it may have none, but prompts or resources",
+            ) from None
         for tool in listed.tools:
-            hints = tool.annotations
-            asks = spec.asks and not (hints is not None and hints.read_only_hint)
-            name = f"{spec.name}{_SEPARATOR}{tool.name}"[:_LONGEST_NAME]
-            ours = Tool(name, tool.description or "", dict(tool.input_schema))
-            call = partial(_call, portal, client, spec, tool.name)
-            run = partial(_allowed, name, call, confirm) if asks else call
-            yield AssistantTool(ours, run, checks_itself=True)
+            found.setdefault(tool.name, tool)
         cursor = listed.next_cursor
         if cursor is None:
-            return
+            break
+    return list(found.values())
+
+
+def _tool(
+    portal: BlockingPortal, client: Client, spec: ServerSpec, tool: Any, name: str, confirm: Confirm | None
+) -> AssistantTool:
+    hints = tool.annotations
+    asks = spec.asks and not (hints is not None and hints.read_only_hint)
+    ours = Tool(name, tool.description or "", dict(tool.input_schema))
+    call = partial(_call, portal, client, spec, tool.name)
+    return AssistantTool(ours, partial(_allowed, name, call, confirm) if asks else call, checks_itself=True)
+
+
+def _shown_name(server: str, tool: str, taken: Container[str]) -> str:
+    """What the model calls it by: a name that it can write, and that no other tool has."""
+    whole = _NOT_IN_NAMES.sub("_", f"{server}{_SEPARATOR}{tool}")
+    if not whole[0].isalpha():
+        whole = f"_{whole}"
+    name = whole[:_LONGEST_NAME]
+    number = 2
+    while name in taken:
+        ending = f"_{number}"
+        name = whole[: _LONGEST_NAME - len(ending)] + ending
+        number += 1
+    return name
 
 
 def _allowed(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.extraction import is_secret
 from shepherd.memory import Memory
 from shepherd.tools.toolbox import Arguments, AssistantTool
-from shepherd.types import Tool
+from shepherd.types import Fact, Tool
 
 __all__ = ["MEMORY_TOOLS", "memory_tools"]
 
 _SOURCE = "tool"
 _MOST_RESULTS = 20
-_MOST_TEXT_CHARS = 1_000  # of a memory that is shown
+_MOST_TEXT_CHARS = 1_000  # of a memory that is shown, and of a fact among others
+_PAGE_CHARS = 3_500  # of one fact, or of several together
+_AROUND_CHARS = 6  # of JSON, around a key and its value
 _LONGEST_CHARS = 20_000  # of one that is kept
 
 
@@ -34,6 +36,7 @@ _LIMIT = {
     "minimum": 1,
     "maximum": _MOST_RESULTS,
 }
+_OFFSET = {"type": "integer", "description": "where to go on: next_offset of the last result", "minimum": 0}
 
 MEMORY_TOOLS = (
     _tool(
@@ -66,7 +69,7 @@ MEMORY_TOOLS = (
     _tool(
         "get_fact",
         "One fact about this user by its key, or all of them without one.",
-        {"key": _KEY},
+        {"key": _KEY, "offset": _OFFSET},
         [],
     ),
     _tool("clear_fact", "Forget a fact about this user.", {"key": _KEY}, ["key"]),
@@ -129,9 +132,10 @@ class _MemoryTools:
 
     def get_fact(self, arguments: Arguments) -> object:
         self._check()
+        offset = arguments.get("offset", 0)
         if "key" in arguments:
-            return {"value": self._memory.get_fact(arguments["key"], self._user_id)}
-        return {"facts": {fact.key: fact.value for fact in self._memory.get_all_facts(self._user_id)}}
+            return _part_of(self._memory.get_fact(arguments["key"], self._user_id), offset)
+        return _some_of(self._memory.get_all_facts(self._user_id), offset)
 
     def clear_fact(self, arguments: Arguments) -> object:
         self._check(changes=True)
@@ -148,6 +152,27 @@ class _MemoryTools:
             raise UsageError("that is too long to be remembered", hint="store what matters of it")
         if not self._keeps_secrets and is_secret(name, value):
             raise UsageError("that looks like a secret, and secrets are not stored")
+
+
+def _part_of(value: str | None, offset: int) -> dict[str, Any]:
+    """A fact's value from a character on, and where the next part of a long one begins."""
+    if value is None:
+        return {"value": None}
+    end = offset + _PAGE_CHARS
+    return {"value": value[offset:end], **({"next_offset": end} if end < len(value) else {})}
+
+
+def _some_of(facts: Sequence[Fact], offset: int) -> dict[str, Any]:
+    """As many facts as a model reads at once, and the number of the next one if there are more."""
+    shown: dict[str, str] = {}
+    n_chars = 0
+    for number, fact in enumerate(facts[offset:], offset):
+        key, value = _shortened(fact.key), _shortened(fact.value)
+        n_chars += len(key) + len(value) + _AROUND_CHARS
+        if shown and n_chars > _PAGE_CHARS:
+            return {"facts": shown, "next_offset": number}
+        shown[key] = value
+    return {"facts": shown}
 
 
 def _shortened(text: str) -> str:

@@ -19,6 +19,7 @@ __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 _MOST_ARGUMENT_CHARS = 1 << 16
 # What a model reads of one result; a window of 8,192 tokens has room for several.
 _MOST_RESULT_CHARS = 8_000
+_INTEGERS = range(-(1 << 63), 1 << 63)  # that a database can hold
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
@@ -77,16 +78,22 @@ class Toolbox:
         try:
             if entry is None:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
-            text = _dumped(entry.run(_arguments(entry, call.arguments)))
+            found = entry.run(_arguments(entry, call.arguments))
         except UsageError as error:
             told = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
-            return ToolResult(call.id, call.name, _dumped(told), failed=True)
+            return ToolResult(call.id, call.name, _told(told), failed=True)
         except ShepherdError as error:
             told = {"error": "the tool failed, and the user was told why"}
-            return ToolResult(call.id, call.name, _dumped(told), failed=True, error=error)
-        if len(text) > _MOST_RESULT_CHARS:
-            text = _dumped({"cut": text[: _MOST_RESULT_CHARS // 2], "hint": "ask for less"})
-        return ToolResult(call.id, call.name, text)
+            return ToolResult(call.id, call.name, _told(told), failed=True, error=error)
+        return ToolResult(call.id, call.name, _told(found))
+
+
+def _told(found: object) -> str:
+    """What the model reads of it: all, or the beginning of what would fill its window."""
+    text = _dumped(found)
+    if len(text) <= _MOST_RESULT_CHARS:
+        return text
+    return _dumped({"cut": text[: _MOST_RESULT_CHARS // 2], "hint": "ask for less"})
 
 
 def _dumped(value: object) -> str:
@@ -100,8 +107,13 @@ def _arguments(entry: AssistantTool, text: str) -> Arguments:
 
 
 def _parsed(text: str) -> Arguments:
+    if len(text) > _MOST_ARGUMENT_CHARS:
+        raise UsageError(
+            f"the arguments have {len(text):,} characters, at most {_MOST_ARGUMENT_CHARS:,} are read",
+            hint="send less",
+        )
     try:
-        arguments = json.loads(text or "{}") if len(text) <= _MOST_ARGUMENT_CHARS else None
+        arguments = json.loads(text or "{}")
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
@@ -117,12 +129,11 @@ def _checked(tool: Tool, arguments: Arguments) -> Arguments:
             raise UsageError(
                 "there is an argument that this tool does not have", hint=f"it has: {', '.join(properties)}"
             )
+    given = {name: value for name, value in arguments.items() if value is not None}
     for name in tool.parameters.get("required", ()):
-        if name not in arguments:
+        if name not in given:
             raise UsageError(f"the argument {name!r} is missing")
-    return {
-        name: _value(name, value, properties[name]) for name, value in arguments.items() if value is not None
-    }
+    return {name: _value(name, value, properties[name]) for name, value in given.items()}
 
 
 def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
@@ -136,7 +147,9 @@ def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
         if isinstance(value, str) and value.strip().isdecimal() and len(value) < 10:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            return min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
+            value = min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
+            if value in _INTEGERS:
+                return value
     elif kind in _KINDS and isinstance(value, _KINDS[kind]):
         return value
     raise UsageError(f"the argument {name!r} is no {kind}")
