@@ -6,7 +6,7 @@
     │   └── ContextOverflowError            the prompt does not fit the model's window
     ├── StoreError                 exit 1   the memory database
     │   ├── StoreLockedError                another process holds it too long
-    │   ├── StoreFullError                  no space left on its disk
+    │   ├── StoreFullError                  no space left on its disk, or by max_db_size
     │   ├── StoreReadOnlyError              its file or folder cannot be written
     │   ├── StoreMissingError               there is none yet, and it was opened to read
     │   ├── StoreCorruptError               its pages do not make sense
@@ -92,7 +92,7 @@ class StoreLockedError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """The disk of the database has no space left; the transaction was rolled back."""
+    """The disk has no space left, or max_db_size leaves none; the transaction was rolled back."""
 
 
 class StoreReadOnlyError(StoreError):

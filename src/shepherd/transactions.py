@@ -106,10 +106,13 @@ class Transactions(Protocol):
     def look(self, work: Callable[[Connection], _Result]) -> _Result:
         """As `read`, for a few rows by an index, which take less time than to let another thread in."""
 
-    def write(self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0) -> _Result:
+    def write(
+        self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0, stays: bool = False
+    ) -> _Result:
         """What `work` returns, once it is committed. Writers of one user take turns. May run it again.
 
-        `size` is about how many bytes the database grows by.
+        `size` is about how many bytes the database grows by. `stays`: it is never removed to make room for
+        something else; StoreFullError where there is none for it.
         """
 
     def find_number(self, connection: Connection, user_id: str) -> int | None:

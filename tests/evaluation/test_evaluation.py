@@ -177,6 +177,30 @@ def test_file_of_another_form_is_refused_without_its_text(tmp_path: Path, text: 
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("time", "now"),
+    [
+        (1_700_000_000_000, 1_700_000_000),
+        (1_700_000_000, 1_700_000_000_000),
+        (1_700_000_000_000, None),
+        (-(10**11), 1_700_000_000),
+        (10**30, 0),
+        (0, 10**400),
+        (0, float("nan")),
+    ],
+)
+def test_time_that_is_none_in_seconds_is_refused(tmp_path: Path, time: float, now: float | None) -> None:
+    path = tmp_path / "times.jsonl"
+    turn = {"id": "1", "time": time, "text": "hello pump"}
+    question = {"question": "pump?", "evidence": ["1"]}
+    path.write_text(json.dumps({"id": "x", "now": now, "turns": [turn], "questions": [question]}))
+
+    with pytest.raises(UsageError, match=r"times\.jsonl") as caught:
+        read_corpus(path)
+
+    assert caught.value.hint
+
+
 def test_tuning_scores_each_conversation_with_weights_chosen_without_it(corpus: Path) -> None:
     folds = tune(read_corpus(corpus))
 

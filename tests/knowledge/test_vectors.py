@@ -131,7 +131,7 @@ def test_an_embedder_that_is_away_costs_the_vectors_and_not_the_document(open_me
     memory = open_memory()
     knowledge = Knowledge(memory.transactions, "steve", clock=lambda: NOW)
     knowledge.add_node("first", source_text="car")
-    embedder.failures = 1
+    embedder.failures = 2  # the text, and whether it was the text
 
     node = knowledge.add_node("Pets", source_text="Rex is a hound of five.")
 

@@ -92,6 +92,23 @@ def test_secrets_are_found_in_memories_and_facts(memory: Memory) -> None:
     ]
 
 
+def test_secrets_are_found_in_values_that_a_fact_had_until_those_go(memory: Memory) -> None:
+    memory.set_fact("router_password", "swordfish")
+    memory.set_fact("router_password", "marlin99")
+    memory.set_fact("wifi_password", "swordfish")
+    memory.clear_fact("wifi_password")
+
+    before = found(memory)
+    memory.clear_fact("router_password", with_history=True)
+    memory.clear_fact("wifi_password", with_history=True)
+
+    assert before == [
+        ("secret", (), "password in the fact 'router_password'"),
+        ("secret", (), "password in the history of the fact 'wifi_password'"),
+    ]
+    assert found(memory) == []
+
+
 # ---- never recalled
 
 

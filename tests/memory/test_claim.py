@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from pathlib import Path
 
@@ -142,3 +143,41 @@ def test_two_who_claim_from_each_other_at_once_lose_nothing(memory: Memory) -> N
     assert memory.count_memories("anna") + memory.count_memories("bob") == 60
     assert len(memory.get_all_facts("anna")) + len(memory.get_all_facts("bob")) == 60
     assert memory.check().problems == ()
+
+
+def test_conversation_with_a_name_keeps_it_and_both_users_can_go_on(memory: Memory) -> None:
+    session = memory.start_session("local", name="thread-1")
+    memory.append_message(session, Message("user", "hello"), "local")
+
+    memory.claim("local")
+
+    assert memory.find_session("thread-1") == memory.start_session(name="thread-1") == session
+    assert memory.find_session("thread-1", "local") is None
+    again = memory.start_session("local", name="thread-1")
+    assert again != session
+    assert memory.start_session("local", name="thread-1") == again
+    memory.append_message(again, Message("user", "another"), "local")
+    assert [message.raw for message in memory.load_session(session)] == ["hello"]
+
+
+def test_conversation_of_the_same_name_stays_the_claimers_own(memory: Memory) -> None:
+    theirs = memory.start_session("local", name="thread-1")
+    own = memory.start_session(name="thread-1")
+    others = memory.start_session(name="thread-2")
+
+    memory.claim("local")
+    for _ in range(3):  # each time with the next of this name
+        memory.start_session("local", name="thread-1")
+        memory.claim("local")
+
+    assert memory.find_session("thread-1") == own
+    assert memory.find_session("thread-2") == others
+    assert memory.find_session(theirs) == theirs
+
+
+def test_conversation_that_was_named_before_ids_began_with_the_name_is_found(memory: Memory) -> None:
+    older = hashlib.sha256(b"steve\0thread-1").hexdigest()[:16]
+    insert = "INSERT INTO sessions(id, user_id, created_at, updated_at) VALUES(?, 'steve', 1, 1)"
+    memory.transactions.write("steve", lambda connection: connection.execute(insert, (older,)))
+
+    assert memory.start_session(name="thread-1") == older

@@ -137,6 +137,31 @@ def test_a_job_that_another_worker_took_over_is_not_finished_by_the_first(memory
     assert memory.get_fact("name") == "Second"
 
 
+def test_a_job_that_takes_long_has_more_time_with_each_attempt_and_ends_once(memory, clock):
+    takes_s = 1000
+    first = due(memory, "I am Steve")
+    clock[0] += 301
+    second = memory.extraction.claim("other")
+    clock[0] += takes_s - 301
+    assert memory.extraction.finish(first, {"name": "First"}, []) is None
+
+    third = memory.extraction.claim("worker")
+    clock[0] += takes_s
+
+    assert memory.extraction.claim("other") is None
+    assert memory.extraction.finish(second, {"name": "Second"}, []) is None
+    assert memory.extraction.finish(third, {"name": "Third"}, []) == (1, 0)
+
+
+def test_the_lease_of_a_job_that_failed_often_still_ends(memory, clock):
+    job = due(memory, "I am Steve")
+    for _ in range(50):
+        memory.extraction.fail(job, "away", refused=False, most_refusals=3, retry_in_s=0)
+        job = memory.extraction.claim("worker")
+
+    assert 3600 < memory.extraction.due_in() < 86_400
+
+
 def test_an_open_job_that_nobody_adds_to_any_more_is_anybodys(memory, clock):
     session = say(memory, "one")
     clock[0] += 80_000
@@ -295,6 +320,60 @@ def test_what_was_learned_from_a_message_goes_with_it(memory, clock):
     assert memory.search("editor") == []
     assert memory.extraction.stats() == ExtractionStats()
     assert memory.check().problems == ()
+
+
+@pytest.mark.parametrize("changed", ["set", "cleared"])
+def test_what_the_user_changed_between_the_lines_of_a_job_stays(memory, clock, changed):
+    session = say(memory, "I live in Austin")
+    clock[0] += 10
+    memory.set_fact("location", "Berlin")
+    if changed == "cleared":
+        memory.clear_fact("location")
+    clock[0] += 10
+    say(memory, "What a day", session=session)
+    memory.extraction.release(OWNER.owner)
+
+    stored = memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Austin"}, [])
+
+    assert stored == (0, 0)
+    assert memory.get_fact("location") == ("Berlin" if changed == "set" else None)
+
+
+def test_what_another_job_learned_between_the_lines_of_a_job_gives_way(memory, clock):
+    session = say(memory, "Hello")
+    clock[0] += 10
+    say(memory, "I live in Austin", job=OpenJob("host/2/b", 3))
+    memory.extraction.release("host/2/b")
+    memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Austin"}, [])
+    clock[0] += 10
+    say(memory, "I moved to Texas", session=session)
+    memory.extraction.release(OWNER.owner)
+
+    job = memory.extraction.claim("worker")
+    memory.extraction.finish(job, {"location": "Texas"}, [])
+
+    assert job.lines == ("Hello", "I moved to Texas")
+    assert memory.get_fact("location") == "Texas"
+
+
+def test_an_answer_with_half_a_character_is_stored(memory):
+    half = "tea \ud83c"
+    job = due(memory, "I like tea")
+
+    stored = memory.extraction.finish(job, {half: half}, [NewMemory(half, half, job.told_at)])
+
+    assert stored == (1, 1)
+    assert [fact.value for fact in memory.get_all_facts()] == ["tea \ufffd"]
+    assert memory.list_memories()[0].answer == "tea \ufffd"
+
+
+@pytest.mark.parametrize("job_id", [0, -1, 1 << 63, 10**30])
+def test_a_number_that_no_job_can_have_is_no_job(memory, job_id):
+    say(memory, "I like tea")
+
+    assert memory.extraction.drop(job_id) == 0
+    assert memory.extraction.retry(job_id) == 0
+    assert len(memory.extraction.jobs()) == 1
 
 
 def test_what_was_changed_since_it_was_learned_stays(memory, clock):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
-from shepherd.memory import FactChange, Memory
-from shepherd.types import Fact
+from shepherd.memory import FactChange, Memory, OpenJob
+from shepherd.types import Fact, Message
 
 
 def test_fact_is_set_and_read(memory: Memory) -> None:
@@ -115,3 +120,140 @@ def test_undecodable_facts_are_stored_with_replacement_characters(memory: Memory
     memory.set_fact("k\udcff", "v\udcff")
 
     assert memory.get_fact("k\udcff") == "v\ufffd"
+
+
+@pytest.mark.parametrize("is_cleared_before", [False, True])
+def test_values_that_a_fact_had_are_gone_when_they_are_asked_to_go(
+    memory: Memory, is_cleared_before: bool
+) -> None:
+    memory.set_fact("wifi_password", "hunter1")
+    memory.set_fact("wifi_password", "hunter2")
+    memory.set_fact("name", "Steve")
+    memory.set_fact("wifi_password", "hunter3", "anna")
+    if is_cleared_before:
+        memory.clear_fact("wifi_password")
+
+    assert memory.clear_fact("wifiPassword", with_history=True)
+
+    assert memory.get_fact("wifi_password") is None
+    assert {change.value for change in memory.fact_history("wifi_password")} == {None}
+    assert "hunter" not in str(list(memory.export_memories()))
+    assert [change.value for change in memory.fact_history("name")] == ["Steve"]
+    assert memory.get_fact("wifi_password", "anna") == "hunter3"
+    assert not memory.clear_fact("wifi_password", with_history=True)
+
+
+def test_what_was_said_before_does_not_bring_back_a_fact_whose_values_are_gone(database: str) -> None:
+    now = [100.0]
+    with Memory(database, clock=lambda: now[0]) as memory:
+        session = memory.start_session()
+        memory.append_message(session, Message("user", "My PIN is 1234"), job=OpenJob("me", 1))
+        memory.set_fact("pin", "1234")
+        now[0] = 200
+        memory.clear_fact("pin", with_history=True)
+
+        job = memory.extraction.claim("me")
+        assert job is not None
+        assert memory.extraction.finish(job, {"pin": "1234"}, []) == (0, 0)
+        assert memory.get_fact("pin") is None
+
+
+def test_history_of_a_key_of_separators_is_its_own(memory: Memory) -> None:
+    memory.set_fact("-", "minus")
+    memory.set_fact("_", "under")
+
+    memory.clear_fact("-", with_history=True)
+
+    assert [change.value for change in memory.fact_history("_")] == ["under"]
+
+
+# ---- from elsewhere
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [100.0]
+
+
+@pytest.fixture
+def ticking(database: str, clock: list[float]) -> Iterator[Memory]:
+    with Memory(database, user_id="steve", clock=lambda: clock[0]) as opened:
+        yield opened
+
+
+def test_import_does_not_bring_back_what_was_cleared_later(ticking: Memory, clock: list[float]) -> None:
+    ticking.set_fact("favoriteColor", "blue")
+    exported = list(ticking.export_memories())
+    clock[0] = 200
+    ticking.clear_fact("favoriteColor")
+
+    again = ticking.import_memories(exported)
+    spelled = ticking.import_memories(
+        [{"type": "fact", "key": "favorite_color", "value": "blue", "updated_at": 150}]
+    )
+    newer = ticking.import_memories(
+        [{"type": "fact", "key": "favorite_color", "value": "red", "updated_at": 250}]
+    )
+
+    assert (again.facts, spelled.facts, newer.facts) == (0, 0, 1)
+    assert ticking.get_fact("favoriteColor") == "red"
+
+
+def test_import_clears_what_was_cleared_there_later(
+    ticking: Memory, clock: list[float], tmp_path: Path
+) -> None:
+    ticking.set_fact("color", "blue")
+    ticking.set_fact("pet", "Rex")
+    first = list(ticking.export_memories())
+    clock[0] = 200
+    ticking.clear_fact("color")
+    ticking.clear_fact("pet")
+    second = list(ticking.export_memories())
+
+    with Memory(tmp_path / "other.db", user_id="steve", clock=lambda: 300.0) as other:
+        other.import_memories(first)
+        other.set_fact("pet", "Tom")
+        other.import_memories(second)
+
+        assert other.get_fact("color") is None
+        assert other.get_fact("pet") == "Tom"
+        assert other.check().problems == ()
+
+
+def test_claim_does_not_bring_back_what_its_user_cleared_later(ticking: Memory, clock: list[float]) -> None:
+    ticking.set_fact("color", "blue", "local")
+    clock[0] = 200
+    ticking.set_fact("color", "blue")
+    ticking.clear_fact("color")
+
+    ticking.claim("local")
+
+    assert ticking.get_fact("color") is None
+
+
+_KEYS = st.sampled_from(["color", "Color", "pet", "-", "_"])
+_CHANGES = st.lists(
+    st.tuples(_KEYS, st.one_of(st.none(), st.sampled_from("abc")), st.integers(0, 2)), max_size=12
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(_CHANGES)
+def test_import_into_an_empty_database_always_restores_everything(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str | None, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("facts")
+    now = [100.0]
+    with Memory(folder / "one.db", user_id="steve", clock=lambda: now[0]) as memory:
+        for key, value, pause_s in changes:
+            now[0] += pause_s
+            if value is None:
+                memory.clear_fact(key)
+            else:
+                memory.set_fact(key, value)
+        exported = list(memory.export_memories())
+
+    with Memory(folder / "two.db", user_id="steve", clock=lambda: now[0]) as other:
+        other.import_memories(exported)
+
+        assert list(other.export_memories())[1:] == exported[1:]

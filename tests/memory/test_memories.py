@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shepherd.errors import UsageError
 from shepherd.memory import Memory, Turn
 from shepherd.memory.memories import content_hash
+from shepherd.types import Message
 
 IDE = ("What IDE does the user prefer?", "VS Code with vim keybindings")
 
@@ -219,3 +220,20 @@ def test_any_user_id_has_memories_of_its_own(memory: Memory, user_id: str) -> No
     assert memory.count_memories(user_id) == 1
     assert memory.count_memories(user_id + "x") == 0
     assert len(memory.search("q", user_id=user_id)) == 1
+
+
+@pytest.mark.parametrize("largest", [(1 << 63) - 1, 1 << 63, 10**30])
+def test_numbers_that_are_larger_than_any_database_are_no_failure(memory: Memory, largest: int) -> None:
+    stored = memory.store_memory("Which dog?", "Rex")
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "hi"))
+
+    assert [record.id for record in memory.list_memories(limit=largest)] == [stored]
+    assert memory.list_memories(offset=largest) == []
+    assert [hit.id for hit in memory.search("dog", largest)] == [stored]
+    assert [found.id for found in memory.list_sessions(limit=largest)] == [session]
+    assert memory.activity(n_recalled=largest).recalled == memory.activity().recalled
+    assert memory.get_memory(largest) is None
+    assert not memory.edit_memory(largest, answer="Tom")
+    assert not memory.pin_memory(largest)
+    assert not memory.delete_memory(largest)

@@ -6,7 +6,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
-from shepherd.types import Fact, Injection, Message, SearchResult
+from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
 
 INJECTION = Injection(
     "\n\n[facts: name=Steve]",
@@ -23,6 +23,7 @@ def test_messages_come_back_as_they_were(memory: Memory) -> None:
         Message("system", "Be brief."),
         Message("user", "hi", "hi\n\n[facts: name=Steve]", INJECTION, tokens=12),
         Message("assistant", "Hello \x00 there", token_ids=(0, 1, 2**31 - 1), tokens=3),
+        Message("assistant", "", tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "", '{"x":1}'))),
     ]
 
     for message in sent:

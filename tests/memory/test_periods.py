@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shepherd._native.text import keywords
 from shepherd.memory import Memory, Turn
@@ -106,3 +111,38 @@ def test_memory_of_the_month_that_is_asked_for_comes_first(memory: Memory) -> No
 
     assert memory.search("Which soup did we cook in May?")[0].question == "We cooked a soup, number 5."
     assert memory.search("Which soup did we cook in March?")[0].question == "We cooked a soup, number 3."
+
+
+# ---- summer time
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture(scope="module")
+def in_berlin() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize("asked_in", [1, 7])
+@pytest.mark.parametrize("month", [1, 7])
+def test_day_of_the_other_half_of_the_year_begins_at_its_midnight(
+    in_berlin: None, asked_in: int, month: int
+) -> None:
+    now = datetime(2024, asked_in, 15, 12, tzinfo=BERLIN).timestamp()
+    midnight = datetime(2023, month, 3, tzinfo=BERLIN)
+
+    [period] = named_periods(f"What was on 2023-{month:02}-03?", now)
+
+    assert period == (midnight.timestamp(), (midnight + timedelta(days=1)).timestamp())
+
+
+@given(
+    now=st.integers(1_600_000_000, 1_800_000_000),
+    text=st.sampled_from(["yesterday", "last week", "last year", "on 3 July", "in 2021", "six months ago"]),
+)
+def test_local_time_is_that_of_its_zone_whenever_it_is_asked(in_berlin: None, now: int, text: str) -> None:
+    assert named_periods(text, now) == named_periods(text, now, BERLIN)

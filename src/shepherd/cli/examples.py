@@ -65,7 +65,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd facts list": ("shepherd facts list --json",),
     "shepherd facts get": ("shepherd facts get name",),
     "shepherd facts set": ("shepherd facts set favourite_color 'deep blue'",),
-    "shepherd facts clear": ("shepherd facts clear name",),
+    "shepherd facts clear": (
+        "shepherd facts clear name",
+        ("shepherd facts clear name --history", "and the values that it had before"),
+    ),
     "shepherd facts history": (("shepherd facts history name", "its older values, and when each began"),),
     "shepherd knowledge": (
         ("shepherd knowledge import notes/", "a folder of documents"),

@@ -29,6 +29,7 @@ def build_parser() -> Parser:
     put.add_argument("value", metavar="VALUE", help="its value")
     clear = add_action(actions, "clear", "forget a fact")
     clear.add_argument("key", metavar="KEY", help="name of the fact")
+    clear.add_argument("--history", action="store_true", help="and the values that it had before")
     history = add_action(actions, "history", "the values that a fact had")
     history.add_argument("key", metavar="KEY", help="name of the fact")
     for action in (listing, get, put, clear, history):
@@ -74,7 +75,7 @@ def _set(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    if not memory.clear_fact(arguments.key):
+    if not memory.clear_fact(arguments.key, with_history=arguments.history):
         raise _missing(arguments.key)
     if arguments.json:
         screen.json({"cleared": arguments.key})

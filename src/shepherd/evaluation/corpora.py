@@ -21,6 +21,8 @@ from shepherd.errors import UsageError
 
 __all__ = ["Conversation", "Question", "Turn", "read_corpus"]
 
+# What a calendar has in any time zone, with room for "last year".
+_EARLIEST, _LATEST = (datetime(year, 1, 1, tzinfo=timezone.utc).timestamp() for year in (1000, 9000))
 _FORMS = "expected conversations as docs/how-recall-works.md describes, LongMemEval, or an export"
 
 
@@ -65,9 +67,16 @@ def read_corpus(path: Path, questions: Path | None = None) -> list[Conversation]
             found = [_from_longmemeval(entry) for entry in entries]
         else:
             found = [_from_own_form(entry) for entry in entries]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         what = f"no field {error}" if isinstance(error, KeyError) else "a field of another kind"
         raise UsageError(f"{path}: {what}", hint=_FORMS) from error
+    for conversation in found:
+        moments = (conversation.now, *(turn.time for turn in conversation.turns))
+        if not all(_EARLIEST <= moment < _LATEST for moment in moments):
+            raise UsageError(
+                f"{path}: conversation {conversation.id[:40]!r} has a time that is none in unix seconds",
+                hint="give `time` and `now` in seconds since 1970, not milliseconds",
+            )
     usable = [conversation for conversation in found if conversation.questions]
     if not usable:
         raise UsageError(f"{path}: no question whose evidence is among the turns", hint=_FORMS)

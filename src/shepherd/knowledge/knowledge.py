@@ -116,8 +116,8 @@ class Knowledge:
             lambda connection: nodes.listed(
                 connection,
                 self.user_id,
-                kind=kind,
-                dimension=dimension,
+                kind=_storable(kind),
+                dimension=_storable(dimension),
                 limit=max(limit, 0),
                 offset=max(offset, 0),
             ),
@@ -165,7 +165,7 @@ class Knowledge:
                 wanted["notes"] = f"{before}\n\n{added}" if before else added
             return nodes.change(connection, shelf, node_id, wanted, self.now())
 
-        size = sum(len(value) for value in stored.values() if isinstance(value, str))
+        size = sum(len(str(value)) for value in stored.values())
         return self._change(change, 2 * size + _ROW_BYTES, texts=self._texts_after(node_id, stored, added))
 
     def _texts_after(self, node_id: int, values: Mapping[str, Any], added: str) -> list[str]:
@@ -184,7 +184,7 @@ class Knowledge:
 
     def delete_node(self, node_id: int) -> bool:
         """Removes a node with its edges and chunks; whether there was such a one."""
-        return self._change(lambda connection, shelf: nodes.delete(connection, shelf, node_id))
+        return self._change(lambda connection, shelf: nodes.delete(connection, shelf, node_id), 0)
 
     # ---- edges
 
@@ -239,7 +239,7 @@ class Knowledge:
 
     def delete_edge(self, edge_id: int) -> bool:
         """Removes an edge; whether there was such a one."""
-        return self._change(lambda connection, _: edges.delete(connection, self.user_id, edge_id))
+        return self._change(lambda connection, _: edges.delete(connection, self.user_id, edge_id), 0)
 
     def list_edges(
         self, node_id: int | None = None, *, type: str | None = None, limit: int = 100
@@ -292,7 +292,7 @@ class Knowledge:
     def delete_dimension(self, name: str) -> bool:
         """Takes a dimension off all nodes and away; whether there was such a one."""
         cleaned = dimensions.cleaned(storable(name))
-        return self._change(lambda connection, _: dimensions.delete(connection, self.user_id, cleaned))
+        return self._change(lambda connection, _: dimensions.delete(connection, self.user_id, cleaned), 0)
 
     # ---- finding
 
@@ -461,7 +461,7 @@ class Knowledge:
             source = chunks.shelf_of(connection, self._transactions, other, None)
             return claim.move(connection, source, shelf, self.now())
 
-        return self._change(take)
+        return self._change(take, 0)
 
     # ---- what a model sees
 
@@ -511,7 +511,7 @@ class Knowledge:
             shelf = chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens, vectors)
             return work(connection, shelf)
 
-        return self._transactions.write(self.user_id, run, size=size)
+        return self._transactions.write(self.user_id, run, size=size, stays=True)
 
     def now(self) -> int:
         """Unix seconds."""
@@ -528,7 +528,8 @@ def _storable(value: Any) -> Any:
 
 def _size(new: NewNode) -> int:
     # The text, its chunks, and the words of those.
-    return 3 * len(new.source_text) + 2 * (len(new.notes) + len(new.description)) + _ROW_BYTES
+    told = 3 * len(new.source_text) + 2 * (len(new.notes) + len(new.description))
+    return told + len(str(new.metadata or "")) + _ROW_BYTES
 
 
 def _vanished(number: int) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from shepherd._native.text import keywords
 from shepherd.memory.memories import fold_question
-from shepherd.memory.records import AuditFinding, NewMemory
+from shepherd.memory.records import AuditFinding, FactChange, NewMemory
 from shepherd.memory.similarity import NearDuplicates
 from shepherd.secrets import find_secrets
 from shepherd.types import Fact
@@ -29,6 +29,7 @@ _STATEMENTS = frozenset({"mem0", "mcp", "chatgpt"})
 def audit(
     memories: Iterable[tuple[int, NewMemory]],
     facts: Iterable[Fact] = (),
+    history: Iterable[FactChange] = (),
     never_recalled: Sequence[int] = (),
 ) -> list[AuditFinding]:
     """Findings by kind, then by id:
@@ -52,14 +53,19 @@ def audit(
     duplicates = [AuditFinding("duplicate", tuple(ids)) for ids in by_question.values() if len(ids) > 1]
     known = {finding.ids for finding in duplicates}
     alike = [AuditFinding("near-duplicate", ids) for ids in near.groups() if ids not in known]
-    in_facts = [
-        AuditFinding("secret", (), f"{kinds} in the fact {fact.key!r}")
+    in_facts = {
+        fact.key: f"{kinds} in the fact {fact.key!r}"
         for fact in facts
-        # "wifi_password" gives away what its value is.
-        if (kinds := _secrets(f"{fact.key.replace('_', ' ')}: {fact.value}"))
-    ]
+        if (kinds := _secrets_of_fact(fact.key, fact.value))
+    }
+    in_facts |= {
+        change.key: f"{kinds} in the history of the fact {change.key!r}"
+        for change in history
+        if change.key not in in_facts and (kinds := _secrets_of_fact(change.key, change.value or ""))
+    }
+    told = [AuditFinding("secret", (), detail) for detail in in_facts.values()]
     unused = [AuditFinding("never-recalled", tuple(never_recalled))] if never_recalled else []
-    findings = [*single, *duplicates, *alike, *in_facts, *unused]
+    findings = [*single, *duplicates, *alike, *told, *unused]
     return sorted(findings, key=lambda finding: (finding.kind, finding.ids, finding.detail))
 
 
@@ -81,6 +87,11 @@ def _is_echo(question: str, answer: str) -> bool:
     # One word may well be the answer: "Tea? - Tea."
     asked = set(keywords(question, _CAP))
     return len(asked) > 1 and asked == set(keywords(answer, _CAP))
+
+
+def _secrets_of_fact(key: str, value: str) -> str:
+    # "wifi_password" gives away what its value is.
+    return _secrets(f"{key.replace('_', ' ')}: {value}") if value else ""
 
 
 def _secrets(*texts: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from shepherd import paths
 from shepherd.errors import StoreError, UsageError
 from shepherd.memory.sqlite import SQLiteStore
@@ -13,10 +15,18 @@ __all__ = ["open_store"]
 def open_store(
     database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
 ) -> MemoryStore:
-    """The store that `database` names: a path, or postgresql://…; empty is the default place."""
+    """The store that `database` names: a path, or postgresql://…; empty is the default place.
+
+    Raises UsageError for what is neither, StoreError.
+    """
     if database.startswith(("postgresql://", "postgres://")):
         return _open_postgres(
             database, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
+        )
+    if scheme := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", database):  # the rest may hold a password
+        raise UsageError(
+            f"memory_database: there is no engine for {scheme[0]}",
+            hint="write postgresql://… for PostgreSQL, or the path of a file",
         )
     if database.startswith(":memory:"):
         raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")

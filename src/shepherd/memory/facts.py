@@ -78,9 +78,7 @@ def find(connection: Connection, user_id: str, key: str) -> Fact | None:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
     if rows:
         return Fact(*rows[0])
-    folded = fold_key(key)
-    # A key of separators alone folds to nothing, and would be every other such key.
-    alike = [fact for fact in of_user(connection, user_id) if folded and fold_key(fact.key) == folded]
+    alike = [fact for fact in of_user(connection, user_id) if _is_alike(fact.key, key)]
     return max(alike, key=lambda fact: fact.updated_at, default=None)
 
 
@@ -103,26 +101,29 @@ def set_value(
 
 
 def learn(
-    connection: Connection, user_id: str, key: str, value: str, *, source: str, told_at: int
+    connection: Connection, user_id: str, key: str, value: str, *, source: str, since: int, told_at: int
 ) -> int | None:
-    """Sets a fact as of the time it was told; the number of the change.
+    """Sets a fact that was told between `since` and `told_at`, as of the latter; the number of the change.
 
-    None when it had that value, or was set or cleared later than that: it stays so.
+    None when it had that value, or was set or cleared later than that: it stays so. What did not come from
+    this source, such as the user's own word, stays from `since` on: it may have corrected what is learned.
     """
     known = find(connection, user_id, key)
-    if known is not None and (known.value == value or known.updated_at > told_at):
+    changes = history(connection, user_id, key)
+    if known is not None and (known.value == value or known.updated_at > (told_at if changes else since)):
         return None
-    if any(change.changed_at > told_at for change in history(connection, user_id, key)):
+    if any(change.changed_at > (told_at if change.source == source else since) for change in changes):
         return None
     return set_value(connection, user_id, key, value, source=source, now=told_at)
 
 
 def learn_all(
-    connection: Connection, user_id: str, new: Mapping[str, str], *, source: str, told_at: int
+    connection: Connection, user_id: str, new: Mapping[str, str], *, source: str, since: int, told_at: int
 ) -> list[int]:
-    """Sets facts as of the time they were told; the numbers of the changes."""
+    """As `learn`, of several; the numbers of the changes."""
     changes = (
-        learn(connection, user_id, key, value, source=source, told_at=told_at) for key, value in new.items()
+        learn(connection, user_id, key, value, source=source, since=since, told_at=told_at)
+        for key, value in new.items()
     )
     return [change for change in changes if change is not None]
 
@@ -151,14 +152,33 @@ def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
     return rows[0][0] if rows else None
 
 
-def clear(connection: Connection, user_id: str, key: str, *, source: str, now: int) -> bool:
-    """Removes a fact, found as `find` finds it."""
+def clear(
+    connection: Connection, user_id: str, key: str, *, source: str, now: int, with_history: bool = False
+) -> bool:
+    """Removes a fact, found as `find` finds it, and if asked the values that it had; whether there were any.
+
+    That it was cleared, and when, stays in any case: nothing that was said before may bring it back.
+    """
     known = find(connection, user_id, key)
-    if known is None:
-        return False
-    connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, known.key))
-    _remember(connection, user_id, FactChange(known.key, None, source, now))
-    return True
+    if known is not None:
+        connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, known.key))
+        _remember(connection, user_id, FactChange(known.key, None, source, now))
+    return (with_history and _forget_values(connection, user_id, key)) or known is not None
+
+
+def _forget_values(connection: Connection, user_id: str, key: str) -> bool:
+    rows = connection.execute(
+        "SELECT id, key FROM fact_history WHERE user_id = ? AND value IS NOT NULL", (user_id,)
+    )
+    had = [number for number, other in rows if _is_alike(other, key)]
+    for number in had:
+        connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
+    return bool(had)
+
+
+def _is_alike(key: str, other: str) -> bool:
+    # A key of separators alone folds to nothing, and would be every other such key.
+    return key == other or (fold_key(key) == fold_key(other) != "")
 
 
 def history(connection: Connection, user_id: str, key: str | None) -> list[FactChange]:
@@ -170,23 +190,35 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
     changes = (FactChange(*row) for row in rows)
     if key is None:
         return list(changes)
-    return [change for change in changes if change.key == key or fold_key(change.key) == fold_key(key)]
+    return [change for change in changes if _is_alike(change.key, key)]
 
 
 def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]) -> int:
-    """Takes over facts that are newer than what is here, and changes that are not known here."""
-    recorded = set(history(connection, user_id, None))
+    """Takes over facts that are newer than what is here, and changes that are not known here; how many facts.
+
+    What was cleared here later stays so, and what was cleared there later goes.
+    """
+    recorded = history(connection, user_id, None)
+    last_here = {fold_key(change.key) or change.key: change for change in recorded}
     n_taken = 0
     for fact in facts:
         here = find(connection, user_id, fact.key)
         if here is not None and (here.updated_at >= fact.updated_at or here == fact):
             continue
+        last = last_here.get(fold_key(fact.key) or fact.key)
+        if here is None and last is not None and last.value is None and last.changed_at >= fact.updated_at:
+            continue
         key = here.key if here else fact.key
         _write(connection, user_id, Fact(key, fact.value, fact.created_at, fact.updated_at))
         n_taken += 1
+    known = set(recorded)
     for change in changes:
-        if change not in recorded:
-            _remember(connection, user_id, change)
+        if change in known:
+            continue
+        _remember(connection, user_id, change)
+        here = find(connection, user_id, change.key) if change.value is None else None
+        if here is not None and here.updated_at < change.changed_at:
+            connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, here.key))
     return n_taken
 
 

@@ -7,7 +7,7 @@ ends it: a crash at any moment loses no line and stores nothing twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shepherd.memory import facts, memories
@@ -19,12 +19,11 @@ from shepherd.memory.schema import SEQUENCE_BITS
 __all__ = [
     "add_line",
     "claim",
-    "count",
     "counts",
     "drop",
     "due_user",
-    "end",
     "fail",
+    "finish",
     "give_back",
     "holders",
     "move",
@@ -48,6 +47,8 @@ _BLOCKS = ("[facts: ", "[context: ")
 # An open job is its owner's to release. One to which nothing was added for so long is anybody's: the owner
 # may have ended on a machine that nobody can ask. No idle timeout is longer.
 _OPEN_LEASE_S = 86_400
+# Of the lease: one of five minutes becomes five hours at most.
+_MOST_DOUBLINGS = 6
 _UNDER_WAY = "state IN ('open', 'waiting', 'running')"
 
 
@@ -169,12 +170,17 @@ def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -
 def claim(
     connection: Connection, user_id: str, owner: str, *, now: float, lease_s: float
 ) -> ExtractionJob | None:
-    """The oldest job that is due or whose lease has ended, running for `owner` from now on; None: no such."""
+    """The oldest job that is due or whose lease has ended, running for `owner` from now on; None: no such.
+
+    Each attempt has twice the lease of the one before: a job may take longer than anybody thought.
+    """
     rows = connection.execute(
-        "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1, next_try = ?"
+        "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1,"
+        f" next_try = ? + ? * (1 << CASE WHEN attempts < {_MOST_DOUBLINGS} THEN attempts"
+        f" ELSE {_MOST_DOUBLINGS} END)"
         f" WHERE id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}"
         f" AND next_try <= ? ORDER BY id LIMIT 1) RETURNING {_COLUMNS}",
-        (owner, now + lease_s, user_id, now),
+        (owner, now, lease_s, user_id, now),
     )
     return _job(rows[0]) if rows else None
 
@@ -198,7 +204,40 @@ def next_try(connection: Connection, user_id: str | None) -> float | None:
     return None if rows[0][0] is None else float(rows[0][0])
 
 
-def end(connection: Connection, job: ExtractionJob) -> bool:
+def _first_told(connection: Connection, job: ExtractionJob) -> int:
+    """When the first of a job's lines was said; told_at is when the last one was."""
+    rows = connection.execute(
+        "SELECT created_at FROM messages WHERE session_id = ? AND id = ?",
+        (job.session_id, min(job.message_ids, default=0)),
+    )
+    return min(job.told_at, rows[0][0]) if rows else job.told_at
+
+
+def finish(
+    connection: Connection,
+    job: ExtractionJob,
+    new_facts: Mapping[str, str],
+    add: Callable[[], Sequence[tuple[int, bool]]],
+    *,
+    dropped: int,
+) -> tuple[int, int] | None:
+    """Stores what a job gave and ends it; how many facts and memories were new. None: it is not its owner's
+    any more, and nothing is stored.
+
+    `add` stores its memories; for each its id, and whether it is new.
+    """
+    if not _end(connection, job):
+        return None
+    since = _first_told(connection, job)
+    changes = facts.learn_all(
+        connection, job.user_id, new_facts, source="extraction", since=since, told_at=job.told_at
+    )
+    added = [memory_id for memory_id, is_new in add() if is_new]
+    _count(connection, job, changes=changes, memory_ids=added, dropped=dropped)
+    return len(changes), len(added)
+
+
+def _end(connection: Connection, job: ExtractionJob) -> bool:
     """Marks a job as done; False when it is not its owner's any more, and nothing of it may be stored."""
     ended = connection.execute(
         "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
@@ -210,7 +249,7 @@ def end(connection: Connection, job: ExtractionJob) -> bool:
     return bool(ended)
 
 
-def count(
+def _count(
     connection: Connection,
     job: ExtractionJob,
     *,

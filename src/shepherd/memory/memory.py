@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import tail
 from shepherd.memory.api_keys import ApiKeys
+from shepherd.memory.arguments import extract_keywords, share, unix_seconds, whole
 from shepherd.memory.engines import open_store
 from shepherd.memory.ledger import LedgerNotes
 from shepherd.memory.periods import mentions_time, named_periods
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 _NOTHING = Injection()
-_LARGEST_TIME = 1 << 40
 
 
 class Memory:
@@ -78,8 +77,8 @@ class Memory:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.user_id = user_id
-        self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
-        self.recency_floor = _share("recency_floor", recency_floor)
+        self.relevance_threshold = share("relevance_threshold", relevance_threshold)
+        self.recency_floor = share("recency_floor", recency_floor)
         self.max_results = max_results
         self._clock = clock
         self._facts_blocks = FactsBlocks()
@@ -145,7 +144,7 @@ class Memory:
         if user is None:
             return _NOTHING
         began = time.perf_counter()
-        keywords = _keywords(message)
+        keywords = extract_keywords(message)
         now = self._clock()
         periods = named_periods(message, now) if mentions_time(keywords) else ()
         near = None
@@ -205,11 +204,11 @@ class Memory:
         user = self._user(user_id)
         if user is None:
             return []
-        keywords = _keywords(query)
+        keywords = extract_keywords(query)
         now = self._clock()
-        limit = self.max_results if max_results is None else max_results
+        limit = self.max_results if max_results is None else whole(max_results)
         periods = named_periods(query, now) if mentions_time(keywords) else ()
-        threshold = _share("threshold", threshold)
+        threshold = share("threshold", threshold)
         if self._vectors is not None and limit > 0:
             near = self._vectors.search(
                 user,
@@ -314,7 +313,7 @@ class Memory:
         user = self._user(user_id)
         if user is None:
             return []
-        return self._store.list_memories(user, limit=max(limit, 0), offset=max(offset, 0))
+        return self._store.list_memories(user, limit=whole(limit), offset=whole(offset))
 
     def count_memories(self, user_id: str | None = None) -> int:
         """How many memories this user has."""
@@ -348,13 +347,17 @@ class Memory:
         user = self._user(user_id)
         return [] if user is None else list(self._store.get_all_facts(user))
 
-    def clear_fact(self, key: str, user_id: str | None = None, *, source: str = "user") -> bool:
-        """Removes a fact, found as get_fact finds it; its history stays."""
+    def clear_fact(
+        self, key: str, user_id: str | None = None, *, source: str = "user", with_history: bool = False
+    ) -> bool:
+        """Removes a fact, found as get_fact finds it; whether there was something to remove.
+
+        The values that it had stay in its history, unless `with_history`: then only that it was cleared.
+        """
         user = self._user(user_id)
-        if user is None:
-            return False
-        return self._store.clear_fact(
-            user, storable(key.strip()), source=storable(source), now=self._time(None)
+        key, source = storable(key.strip()), storable(source)
+        return user is not None and self._store.clear_fact(
+            user, key, source=source, now=self._time(None), with_history=with_history
         )
 
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
@@ -404,7 +407,7 @@ class Memory:
     def list_sessions(self, user_id: str | None = None, *, limit: int = 20) -> list[SessionSummary]:
         """Conversations with messages, the latest first: `[0].id` is what --continue means."""
         user = self._user(user_id)
-        return [] if user is None else self._store.list_sessions(user, max(limit, 0))
+        return [] if user is None else self._store.list_sessions(user, whole(limit))
 
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
         """Takes the newest user message and all after it out; how many messages that were.
@@ -480,7 +483,7 @@ class Memory:
     def activity(self, user_id: str | None = None, *, n_recalled: int = 10) -> Activity:
         """How many memories are from which day, and which were recalled most."""
         user = self._user(user_id)
-        return Activity() if user is None else self._store.activity(user, max(n_recalled, 0))
+        return Activity() if user is None else self._store.activity(user, whole(n_recalled))
 
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
         """Memories and facts worth a look: doubles, echoes, leftovers, secrets. Changes nothing."""
@@ -493,6 +496,7 @@ class Memory:
         return audit.audit(
             self._store.iterate_memories(user),
             self._store.get_all_facts(user),
+            self._store.fact_history(user, None),
             self._store.never_recalled(user, before),
         )
 
@@ -549,12 +553,7 @@ class Memory:
         return storable(user)
 
     def _time(self, timestamp: float | None) -> int:
-        moment = self._clock() if timestamp is None else timestamp
-        if not abs(moment) < _LARGEST_TIME:
-            raise UsageError(
-                "timestamp: not a time in unix seconds", hint="give seconds since 1970, not milliseconds"
-            )
-        return int(moment)
+        return unix_seconds(self._clock() if timestamp is None else timestamp)
 
 
 def _open_vectors(
@@ -566,16 +565,3 @@ def _open_vectors(
     from shepherd.memory.vectors import VectorRecall
 
     return VectorRecall(store, settings, read_only=read_only)
-
-
-def _keywords(text: str) -> list[str]:
-    try:
-        return extract_keywords(text)
-    except UnicodeError:
-        return extract_keywords(storable(text))
-
-
-def _share(name: str, value: float) -> float:
-    if not 0.0 <= value <= 1.0:
-        raise UsageError(f"{name}: {value} is not between 0 and 1")
-    return value

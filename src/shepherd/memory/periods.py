@@ -66,7 +66,8 @@ def named_periods(text: str, now: float, zone: tzinfo | None = None) -> list[tup
     [(1683072000, 1683158400)]
     """
     lowered = text[:_MOST_CHARACTERS].lower()
-    today = datetime.fromtimestamp(now, zone).astimezone(zone)
+    # Without a zone of its own: the machine's offset is another one in summer, and each moment has its own.
+    today = datetime.fromtimestamp(now, zone).replace(fold=0)
     found: dict[tuple[int, int], None] = {}
     for pattern in _DATES:
         for match in pattern.finditer(lowered):

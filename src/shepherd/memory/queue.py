@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shepherd.escaping import storable
 from shepherd.memory.records import ExtractionJob, ExtractionStats, NewMemory
 
 if TYPE_CHECKING:
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EveryonesQueue", "ExtractionQueue"]
 
-# As long as a job may run before another process takes it over. One whose process is gone comes back at once.
+# As long as a job may run at first before another process takes it over, see jobs.claim. One whose process is
+# gone comes back at once.
 LEASE_S = 300.0
 
 
@@ -72,16 +75,22 @@ class ExtractionQueue:
         """Stores what a job gave and ends it, in one transaction; how many facts and memories were new.
 
         None when the job was taken back meanwhile: nothing is stored then. A fact that was changed or
-        forgotten after the job's lines were said stays as it is.
+        forgotten after the job's lines were said stays as it is; after the first of them, unless another job
+        did that.
         """
-        return self._store.finish_job(job, facts, memories, dropped)
+        told = {storable(key): storable(value) for key, value in facts.items()}
+        new = [
+            replace(memory, question=storable(memory.question), answer=storable(memory.answer))
+            for memory in memories
+        ]
+        return self._store.finish_job(job, told, new, dropped)
 
     def fail(
         self, job: ExtractionJob, error: str, *, refused: bool, most_refusals: int, retry_in_s: float
     ) -> bool:
         """Notes a failure; whether the job is dead now, after so many refusals."""
         at = self._clock() + retry_in_s
-        return self._store.fail_job(job, error, refused, most_refusals, at)
+        return self._store.fail_job(job, storable(error), refused, most_refusals, at)
 
     def jobs(self, user_id: str | None = None) -> list[ExtractionJob]:
         """All that are not done, oldest first."""
@@ -100,12 +109,12 @@ class ExtractionQueue:
     def retry(self, job_id: int | None = None, user_id: str | None = None) -> int:
         """Gives one dead job, or all, another chance; how many."""
         user = self._user(user_id)
-        return 0 if user is None else self._store.retry_jobs(user, job_id, self._clock())
+        return 0 if user is None or _is_none(job_id) else self._store.retry_jobs(user, job_id, self._clock())
 
     def drop(self, job_id: int | None = None, user_id: str | None = None) -> int:
         """Removes one job that is not done, or all dead ones; how many."""
         user = self._user(user_id)
-        return 0 if user is None else self._store.drop_jobs(user, job_id)
+        return 0 if user is None or _is_none(job_id) else self._store.drop_jobs(user, job_id)
 
 
 class EveryonesQueue(ExtractionQueue):
@@ -141,3 +150,8 @@ class EveryonesQueue(ExtractionQueue):
 
     def _users_of(self, owner: str) -> list[str]:
         return [user for user, other in self._store.job_holders() if other == owner]
+
+
+def _is_none(job_id: int | None) -> bool:
+    """Whether no job can have this number; None is all of them."""
+    return job_id is not None and not 0 < job_id < 1 << 63

@@ -86,7 +86,8 @@ _TABLES = (
         updated_at INTEGER NOT NULL)""",
     "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
     # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32.
-    # tool_calls is JSON, [[id, name, arguments], …]; tool_call_id: whose result a message of role 'tool' is.
+    # tool_calls is JSON, [[id, name, arguments], …], perhaps with an extra;
+    # tool_call_id: whose result a message of role 'tool' is.
     """CREATE TABLE messages(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         session_id TEXT NOT NULL,

@@ -42,7 +42,10 @@ def start(connection: Connection, user_id: str, model: str, now: int, name: str 
     if known is not None:
         return known
     tenants.ensure(connection, user_id)
-    session_id = _id_of(user_id, name) if name else secrets.token_hex(_ID_BYTES)
+    session_id = _digest(name) + _digest(user_id, name) if name else secrets.token_hex(_ID_BYTES)
+    if name and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
+        # Another user has claimed the one of this name.
+        session_id = _digest(name) + secrets.token_hex(_ID_BYTES)
     connection.execute(
         "INSERT INTO sessions(id, user_id, model, created_at, updated_at) VALUES(?, ?, ?, ?, ?)",
         (session_id, user_id, model, now, now),
@@ -51,16 +54,21 @@ def start(connection: Connection, user_id: str, model: str, now: int, name: str 
 
 
 def find(connection: Connection, user_id: str, name: str) -> str | None:
-    """The id of the user's conversation that has this id, or was started with this name."""
+    """The id of the user's conversation that has this id, or was started with this name, also by somebody
+    from whom it was claimed; of several that which the user has started, then the oldest."""
+    # Ids are one set for all users. One that was started with a name begins with the name's digest, wherever
+    # it is claimed to; the rest keeps users apart. Older ones are the latter alone.
+    of_name, of_user = _digest(name), _digest(user_id, name)
     rows = connection.execute(
-        "SELECT id FROM sessions WHERE user_id = ? AND id IN (?, ?)", (user_id, name, _id_of(user_id, name))
+        "SELECT id FROM sessions WHERE user_id = ?1 AND (id IN (?2, ?3) OR id BETWEEN ?4 AND ?5)"
+        " ORDER BY CASE id WHEN ?2 THEN 0 WHEN ?3 THEN 1 WHEN ?6 THEN 2 ELSE 3 END, rowid LIMIT 1",
+        (user_id, name, of_user, of_name + "0", of_name + "g", of_name + of_user),
     )
     return rows[0][0] if rows else None
 
 
-def _id_of(user_id: str, name: str) -> str:
-    # Ids are one set for all users: the same name is another conversation for each.
-    return hashlib.sha256(f"{user_id}\0{name}".encode()).hexdigest()[: 2 * _ID_BYTES]
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
 def summaries(connection: Connection, user_id: str, limit: int) -> list[SessionSummary]:
@@ -171,7 +179,8 @@ def _dump(injection: Injection | None) -> str | None:
 def _dump_calls(calls: Sequence[ToolCall]) -> str | None:
     if not calls:
         return None
-    return json.dumps([[call.id, call.name, call.arguments] for call in calls], separators=(",", ":"))
+    told = [[call.id, call.name, call.arguments] + ([call.extra] if call.extra else []) for call in calls]
+    return json.dumps(told, separators=(",", ":"))
 
 
 _Row = tuple[int, Any, str, "str | None", "str | None", "bytes | None", int, int, "str | None", str, str]

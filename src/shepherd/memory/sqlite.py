@@ -26,6 +26,7 @@ from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.hot_rows import CHUNKS, MEMORIES
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
+from shepherd.memory.shares import KnowledgeBytes
 from shepherd.memory.store import MemoryStore
 from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
@@ -85,6 +86,7 @@ class SQLiteStore(MemoryStore):
         )
         self.chunks = FileChunks(self._chunk_recall)
         self._tenants: dict[str, int] = {}
+        self._knowledge_bytes = KnowledgeBytes()
         if not read_only:
             self._refresh_index()
 
@@ -231,15 +233,21 @@ class SQLiteStore(MemoryStore):
         with self._database.write() as connection:
             return work(connection)
 
-    def _grow(self, user_id: str, work: Callable[[Connection], _Result], size: int) -> _Result:
+    def _grow(
+        self, user_id: str, work: Callable[[Connection], _Result], size: int, *, stays: bool = False
+    ) -> _Result:
         writing = self._database.write()
         with writing as connection:
-            result = work(connection)
+            if stays:
+                engine = pruning.FileEngine(self.path)
+                result = pruning.write_within(connection, engine, self._limit_bytes, user_id, work)
+            else:
+                result = work(connection)
             self._count_recalls(connection)
         if writing.used_bytes > self._limit_bytes:
             # The write itself is stored; what is in the way of pruning now is not its failure.
             with contextlib.suppress(StoreLockedError, StoreFullError):
-                pruning.prune(self._database, self._limit_bytes)
+                pruning.prune(self._database, self._limit_bytes, self._knowledge_bytes, user_id)
         return result
 
     def _count_recalls(self, connection: Connection) -> None:

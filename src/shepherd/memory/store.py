@@ -71,8 +71,10 @@ class MemoryStore(ABC):
         """What `work` returns, once it is committed. Writers of one user take turns. May run it again."""
 
     @abstractmethod
-    def _grow(self, user_id: str, work: Callable[[Connection], _Result], size: int) -> _Result:
-        """As `_write`; afterwards the database may be too large, by about `size` bytes."""
+    def _grow(
+        self, user_id: str, work: Callable[[Connection], _Result], size: int, *, stays: bool = False
+    ) -> _Result:
+        """As `_write`; afterwards the database may be too large, by about `size` bytes. `stays`: as below."""
 
     @abstractmethod
     def _add(self, connection: Any, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
@@ -256,11 +258,13 @@ class MemoryStore(ABC):
         """In key order."""
         return self._read(lambda connection: facts.of_user(connection, user_id))
 
-    def clear_fact(self, user_id: str, key: str, *, source: str, now: int) -> bool:
-        """Removes a fact, found as get_fact finds it."""
-        return self._write(
-            user_id, lambda connection: facts.clear(connection, user_id, key, source=source, now=now)
-        )
+    def clear_fact(self, user_id: str, key: str, *, source: str, now: int, with_history: bool) -> bool:
+        """Removes a fact, found as get_fact finds it, and if asked the values that it had."""
+
+        def clear(connection: Connection) -> bool:
+            return facts.clear(connection, user_id, key, source=source, now=now, with_history=with_history)
+
+        return self._write(user_id, clear)
 
     def fact_history(self, user_id: str, key: str | None) -> list[FactChange]:
         """Every change of that fact, or of all, oldest first."""
@@ -400,15 +404,10 @@ class MemoryStore(ABC):
         """Stores what the job gave and ends it, or neither; how many facts and memories were new."""
 
         def finish(connection: Connection) -> tuple[int, int] | None:
-            if not jobs.end(connection, job):
-                return None
-            changes = facts.learn_all(
-                connection, job.user_id, new_facts, source="extraction", told_at=job.told_at
-            )
-            stored = self._add(connection, job.user_id, new) if new else []
-            added = [memory_id for memory_id, is_new in stored if is_new]
-            jobs.count(connection, job, changes=changes, memory_ids=added, dropped=dropped)
-            return len(changes), len(added)
+            def add() -> list[tuple[int, bool]]:
+                return self._add(connection, job.user_id, new) if new else []
+
+            return jobs.finish(connection, job, new_facts, add, dropped=dropped)
 
         size = sum(len(memory.question) + len(memory.answer) + tenants.ROW_BYTES for memory in new)
         return self._grow(job.user_id, finish, 2 * size + len(new_facts) * _SMALL_ROW_BYTES)
@@ -479,9 +478,11 @@ class MemoryStore(ABC):
         """As `read`, for a few rows by an index."""
         return self._read(work)
 
-    def write(self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0) -> _Result:
+    def write(
+        self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0, stays: bool = False
+    ) -> _Result:
         """What `work` returns, once it is committed. Writers of one user take turns. May run it again."""
-        return self._grow(user_id, work, size) if size else self._write(user_id, work)
+        return self._grow(user_id, work, size, stays=stays) if size else self._write(user_id, work)
 
     def find_number(self, connection: Connection, user_id: str) -> int | None:
         """The number of a user who has stored something."""

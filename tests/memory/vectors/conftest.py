@@ -25,6 +25,9 @@ class Meanings:
     name: str = "meanings"
     dimension: int = 64
     failures: int = 0  # so many calls go wrong first
+    longest: int = 1 << 30  # characters; a call with a longer text goes wrong
+    refused: str = ""  # so does one with a text that holds this
+    calls: int = 0
     texts: list[str] = field(default_factory=list)
     is_closed: bool = False
     before: Callable[[], object] = lambda: None
@@ -44,9 +47,12 @@ class Meanings:
 
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:
         with self.lock:
+            self.calls += 1
             if self.failures:
                 self.failures -= 1
                 raise ModelError("the server of embeddings is away")
+        if any(len(text) > self.longest or (self.refused and self.refused in text) for text in texts):
+            raise ModelError("the server of embeddings answers 500")
         out = np.zeros((len(texts), self.dimension), np.float32)
         for i, text in enumerate(texts):
             for word in text.lower().replace("?", " ").replace(".", " ").split():

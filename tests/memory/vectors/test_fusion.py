@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.memory.vectors.fusion import fuse
+from shepherd.memory.vectors.fusion import candidates, fuse
 from shepherd.memory.vectors.table import Near, Nearest
 from shepherd.types import SearchResult
 
@@ -63,11 +63,33 @@ def test_age_takes_its_share_of_what_vectors_say():
     assert found[0] == (1, 0.5, 0.9)
 
 
-def test_ties_go_to_the_newer_and_the_session_in_front_of_the_model_stays_out():
-    rows = [near(1, 0.5), near(2, 0.5), near(3, 0.5, session="now")]
+def test_ties_go_to_the_newer():
+    rows = [near(1, 0.5), near(2, 0.5), near(3, 0.5)]
 
-    assert [one[0] for one in fused([], rows, except_session="now")] == [2, 1]
+    assert [one[0] for one in fused([], rows)] == [3, 2, 1]
     assert [one[0] for one in fused([], rows, limit=1)] == [3]
+
+
+def test_candidates_are_the_best_of_those_that_are_not_withheld():
+    rows = [near(1, 0.1), near(2, 0.5, session="now"), near(3, 0.9, session="now", days=2), near(4, None)]
+    words = [hit(2, 8.0, 0.5), hit(4, 4.0, 0.5), hit(1, 2.0, 0.5)]
+    since = {"except_session": "now", "except_since": int(NOW) - DAY}
+
+    told, vectors = candidates(words, Nearest(rows, 0.4), 1, 8, **since)
+
+    assert told == [words[1]]
+    assert (vectors.rows, vectors.mean) == ([rows[2], rows[3]], 0.4)
+
+
+def test_more_candidates_are_asked_for_only_while_withheld_ones_take_their_places():
+    here, there = [near(n, 0.5, session="now") for n in range(4)], [near(n, 0.1) for n in range(4, 8)]
+    words = [hit(row.id, 1.0, 0.5) for row in here]
+    now = {"except_session": "now", "except_since": 0}
+
+    assert candidates([], Nearest(here, 0.0), 4, 4, **now) is None
+    assert candidates(words, Nearest(here + there, 0.0), 4, 4, **now) is None
+    assert candidates(words, Nearest(here + there, 0.0), 4, 16, **now) == ([], Nearest(there, 0.0))
+    assert candidates(words, Nearest(here, 0.0), 4, 4, except_session="", except_since=0) is not None
 
 
 def test_weight_zero_is_the_order_of_words_and_one_that_of_vectors():

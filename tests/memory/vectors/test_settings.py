@@ -65,6 +65,35 @@ def test_vectors_are_off_by_default_and_make_no_table(tmp_path):
     assert names == []
 
 
+@pytest.mark.parametrize("key", ["sk-wörld", "sk 1", "sk-1\n", "\ud800"])
+def test_a_key_that_no_header_can_carry_costs_the_vectors_alone(tmp_path, server, key):
+    config = Config(
+        memory_database=str(tmp_path / "memory.db"),
+        user_id="steve",
+        memory_vectors=server.url,
+        memory_vectors_api_key=key,
+    )
+    with pytest.raises(UsageError, match="memory_vectors_api_key") as caught:
+        EndpointEmbedder(server.url, api_key=key)
+
+    with open_memory(config) as memory:
+        memory.store_memory("the lazy dog", "")
+        with pytest.raises(UsageError, match="memory_vectors_api_key"):
+            memory.settle_vectors()
+        assert [hit.question for hit in memory.search("dog")] == ["the lazy dog"]
+
+    assert key not in str(caught.value)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1/v1", "http://host:port/v1", "http://host:99999/v1", "http:///v1"]
+)
+def test_an_address_that_is_none_is_a_users_mistake(url):
+    with pytest.raises(UsageError, match="memory_vectors is no HTTP address"):
+        embeddings_url(url)
+
+
 def test_memories_are_embedded_by_a_gguf(tmp_path):
     models.bert(tmp_path / "encoder.gguf")
     config = Config(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from shepherd.errors import ModelError
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.memory.vectors import VectorSettings
 from shepherd.memory.vectors.held import MEMORIES, HeldVectors
@@ -179,6 +180,107 @@ def test_embedder_that_fails_costs_its_part_and_not_the_answer(open_memory, embe
     assert not any("my pet" in record.getMessage() for record in caplog.records)
 
 
+def test_text_that_is_too_long_for_the_embedder_is_found_by_its_beginning(open_memory, embedder, caplog):
+    embedder.longest = 300
+    memory = open_memory()
+    memory.store_memory("my work", "it is about taxes")
+    long = memory.store_memory("a dog", "hound puppy " * 20 + "word " * 500)
+    memory.store_memory("my car", "it is red", "anna")
+
+    assert memory.settle_vectors()
+
+    assert memory.count_vectors() == (2, 2)
+    assert memory.count_vectors("anna") == (1, 1)
+    assert memory.search("puppy", 1)[0].id == long
+    assert not any("no vectors for" in record.getMessage() for record in caplog.records)
+
+
+def test_text_that_is_refused_as_a_whole_keeps_no_other_from_its_vector(open_memory, embedder):
+    embedder.refused = "§"
+    memory = open_memory(relevance_threshold=0.02)
+    odd = memory.store_memory("§ my pet", "§§ it is a dog")
+    pet = memory.store_memory("my cat", "is a hound")
+    for number in range(40):
+        memory.store_memory(f"weather {number}", f"rain{number}")
+
+    assert memory.settle_vectors()
+    found = memory.search("puppy", 50)
+    with_words = memory.search("the dog", 50)
+
+    assert found[0].id == pet
+    assert odd not in [hit.id for hit in found]
+    assert odd in [hit.id for hit in with_words]
+    memory.edit_memory(odd, question="my pet", answer="it is a dog")
+    assert memory.settle_vectors()
+    assert odd in [hit.id for hit in memory.search("puppy", 2)]
+
+
+def test_chunk_that_is_refused_keeps_no_other_from_its_vector(open_memory, embedder):
+    embedder.refused = "§"
+    memory = open_memory()
+    knowledge = Knowledge(memory.transactions, "steve")
+
+    knowledge.add_node("odd", source_text="§ § §")
+    knowledge.add_node("pets", source_text="a dog and a hound")
+    knowledge.add_node("weather", source_text="rain and wind")
+
+    assert memory.settle_vectors()
+    assert knowledge.search("puppy", 1)[0].title == "pets"
+    assert "odd" not in {hit.title for hit in knowledge.search("puppy", 10) if hit.part == "text"}
+
+
+def test_questions_have_vectors_while_the_background_waits(open_memory, embedder):
+    memory = open_memory()
+    wanted = memory.store_memory("Rex", "Steve puppy")
+    assert memory.settle_vectors()
+    embed_documents = embedder.embed_documents
+    embedder.embed_documents = fails
+    memory.store_memory("later", "thing")
+    with pytest.raises(ModelError, match="documents"):
+        memory.settle_vectors()
+
+    assert [hit.id for hit in memory.search("hound", 1)] == [wanted]
+    embedder.embed_documents = embed_documents
+    assert memory.settle_vectors()
+
+
+def test_question_that_is_too_long_is_asked_by_its_beginning(open_memory, embedder):
+    embedder.longest = 600
+    memory = open_memory()
+    wanted = memory.store_memory("Rex", "Steve puppy")
+    assert memory.settle_vectors()
+
+    assert memory.search("hound " * 200, 1)[0].id == wanted
+    assert memory.search("hound", 1)[0].id == wanted
+
+
+def test_user_without_knowledge_finds_none_beside_others(open_memory):
+    memory = open_memory()
+    memory.store_memory("my pet", "it is a dog")
+    Knowledge(memory.transactions, "anna").add_node("pets", source_text="a dog and a hound")
+    assert memory.settle_vectors()
+    knowledge = Knowledge(memory.transactions, "steve")
+
+    assert knowledge.search("puppy") == []
+    assert knowledge.retrieve("puppy") == []
+    knowledge.add_node("cats", source_text="a puppy and a cat")
+    assert memory.settle_vectors()
+    assert [hit.title for hit in knowledge.search("hound", 1)] == ["cats"]
+
+
+def test_running_conversation_does_not_crowd_out_what_was_told_before(open_memory):
+    memory = open_memory(relevance_threshold=0.0)
+    old = memory.store_memory("garden dog", "hound puppy", session="then")
+    for number in range(20):
+        memory.store_memory(f"weather {number}", f"rain{number}", session="then")
+    for number in range(150):
+        memory.store_memory(f"question {number} about the garden dog", f"answer {number}", session="now")
+    assert memory.settle_vectors()
+
+    for question in ("what about the garden dog", "puppy"):
+        assert memory.recall(question, except_session="now").results[0].id == old
+
+
 def test_memory_that_changes_while_its_vector_is_made_gets_that_of_its_new_text(open_memory, embedder):
     memory = open_memory()
     edits = []
@@ -273,6 +375,10 @@ def test_both_engines_find_the_same(open_memory, embedder, tmp_path, engine):
             ours, theirs = in_a_file.search(question, 10), on_a_server.search(question, 10)
             # Half precision in the file, single on the server.
             assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=2e-3)
+
+
+def fails(texts):
+    raise ModelError("no documents today")
 
 
 def _new(question, answer):

@@ -1,8 +1,7 @@
 """Looks after a schema: counts, sizes, max_db_size.
 
 The pages of a deleted row come back when the server's autovacuum has passed, so the size of the tables says
-nothing about what is kept. What max_db_size limits is computed from the rows: their text, and as much again
-for the terms and indexes of memories.
+nothing about what is kept. What max_db_size limits is computed from the rows: see shares.py.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from shepherd.errors import StoreReadOnlyError
 from shepherd.memory import pruning, tenants
@@ -18,12 +19,39 @@ from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.schema import TABLES
 from shepherd.memory.postgres.terms import TERMS
 from shepherd.memory.records import MemoryStats
+from shepherd.memory.shares import OWN_BYTES_SQL, KnowledgeBytes, knowledge_bytes
 
 __all__ = ["Limit", "settle", "stats"]
 
+_Result = TypeVar("_Result")
+
 _log = logging.getLogger(__name__)
 
-_USED = "SELECT coalesce(sum(2 * bytes + message_bytes), 0)::bigint FROM tenants"
+_OWN_BYTES = f"SELECT coalesce(sum({OWN_BYTES_SQL}), 0)::bigint FROM tenants"
+
+
+class _Engine:
+    """pruning.Engine for a server: lengths of rows, and the turns of its users' writers."""
+
+    terms = TERMS
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.where = database.shown
+
+    def used(self, connection: Connection, knowledge: Mapping[str, int] | None = None) -> int:
+        """Bytes that max_db_size limits."""
+        knowledge = knowledge_bytes(connection) if knowledge is None else knowledge
+        return int(connection.execute(_OWN_BYTES)[0][0]) + sum(knowledge.values())
+
+    def lock(self, connection: Connection, user_id: str) -> None:
+        """Waits for the user's turn."""
+        connection.execute(
+            "SELECT pg_advisory_xact_lock(?)", (self._database.lock_number(f"user {user_id}"),)
+        )
+
+    def settle(self, connection: Connection) -> None:
+        """The server's autovacuum does, in time."""
 
 
 class Limit:
@@ -37,51 +65,66 @@ class Limit:
         self.bytes = limit_bytes
         self._room = 0
         self._looked_at = 0.0
+        self._knowledge = KnowledgeBytes()
 
-    def keep(self, database: Database, written_bytes: int) -> None:
+    def write(
+        self,
+        database: Database,
+        connection: Connection,
+        user_id: str,
+        work: Callable[[Connection], _Result],
+        written_bytes: int,
+    ) -> _Result:
+        """What `work` returns, which writes so much knowledge; StoreFullError where there is no room."""
+        if self._room > written_bytes:
+            return work(connection)
+        return pruning.write_within(connection, _Engine(database), self.bytes, user_id, work)
+
+    def keep(self, database: Database, user_id: str, written_bytes: int) -> None:
         """Removes what is oldest when the database is over the limit, as it may be after such a write."""
         self._room -= written_bytes
         if self._room > 0 and time.monotonic() - self._looked_at < self._STALE_S:
             return
-        room = self.bytes - database.read(_used_bytes)
+        room = self.bytes - self.used(database)
         if room < 0:
             # A little more than asked, or every write from now on would have to look again.
             room = min(self.bytes // 64, self._MOST_SPARE_BYTES)
-            _prune(database, self.bytes - room)
+            self._prune(database, user_id, self.bytes - room)
         # Eight processes that all write as much stay within it.
         self._room = room // 8
         self._looked_at = time.monotonic()
 
+    def used(self, database: Database) -> int:
+        """Bytes of all rows."""
 
-def _used_bytes(connection: Connection) -> int:
-    return int(connection.execute(_USED)[0][0])
+        def read(connection: Connection) -> int:
+            return _Engine(database).used(connection, self._knowledge.of(connection))
+
+        return database.read(read)
+
+    def _prune(self, database: Database, user_id: str, limit: int) -> None:
+        """Removes what is oldest, from those who hold most, in small transactions, until the rest fits."""
+        engine = _Engine(database)
+        exhausted: set[int] = set()
+
+        def step(connection: Connection) -> bool:
+            knowledge = self._knowledge.of(connection)
+            excess = engine.used(connection, knowledge) - limit
+            if excess <= 0:
+                return False
+            # Nobody waits for the lock that this step holds already, so waiting here cannot be for ever.
+            if pruning.take_some(connection, engine, excess, knowledge, exhausted, user_id) is None:
+                _log.warning("%s: over max_db_size by what may not be removed", database.shown)
+                return False
+            return True
+
+        while database.write_locked("pruning", step):
+            pass
 
 
-def _prune(database: Database, limit: int) -> None:
-    """Removes what is oldest, from those who hold most, in small transactions, until the rest fits."""
-    exhausted: set[int] = set()
-
-    def step(connection: Connection) -> bool:
-        excess = _used_bytes(connection) - limit
-        if excess <= 0:
-            return False
-        largest = pruning.holders(connection, exhausted)
-        if not largest or pruning.is_in_vain(connection, excess):
-            _log.warning("%s: over max_db_size by what may not be removed", database.shown)
-            return False
-        # Nobody waits for the lock that this step holds already, so waiting here cannot be for ever.
-        number = database.lock_number(f"user {largest[0].user_id}")
-        connection.execute("SELECT pg_advisory_xact_lock(?)", (number,))
-        if pruning.remove_some(connection, largest, excess, TERMS) is None:
-            exhausted.add(largest[0].tenant)
-        return True
-
-    while database.write_locked("pruning", step):
-        pass
-
-
-def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
+def stats(database: Database, user_id: str, limit: Limit) -> MemoryStats:
     """Counts of one user, and sizes of the whole schema."""
+    used = limit.used(database)
 
     def count(connection: Connection) -> MemoryStats:
         [(file_bytes,)] = connection.execute(
@@ -90,9 +133,9 @@ def stats(database: Database, user_id: str, limit_bytes: int) -> MemoryStats:
         )
         return replace(
             tenants.counts(connection, user_id),
-            used_bytes=_used_bytes(connection),
+            used_bytes=used,
             file_bytes=file_bytes,
-            limit_bytes=limit_bytes,
+            limit_bytes=limit.bytes,
             path=database.shown,
         )
 

@@ -159,7 +159,7 @@ class PostgresStore(MemoryStore):
 
     def stats(self, user_id: str) -> MemoryStats:
         """Counts and sizes."""
-        return maintenance.stats(self._database, user_id, self._limit.bytes)
+        return maintenance.stats(self._database, user_id, self._limit)
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Moves everything of one user to another; each row belongs to one of them at every moment."""
@@ -199,18 +199,23 @@ class PostgresStore(MemoryStore):
     def _write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         return self._database.write(user_id, work)
 
-    def _grow(self, user_id: str, work: Callable[[Connection], _Result], size: int) -> _Result:
+    def _grow(
+        self, user_id: str, work: Callable[[Connection], _Result], size: int, *, stays: bool = False
+    ) -> _Result:
         waiting = self._recalls.take()
 
         def write(connection: Connection) -> _Result:
-            done = work(connection)
+            if stays:
+                done = self._limit.write(self._database, connection, user_id, work, size)
+            else:
+                done = work(connection)
             recalls.write(connection, waiting)
             return done
 
         result = self._database.write(user_id, write)
         # The write itself is stored; what is in the way of pruning now is not its failure.
         with contextlib.suppress(StoreLockedError, StoreFullError):
-            self._limit.keep(self._database, size)
+            self._limit.keep(self._database, user_id, size)
         return result
 
     def _add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:

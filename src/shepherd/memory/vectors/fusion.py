@@ -15,11 +15,40 @@ from shepherd._native.rank import recency
 from shepherd.memory.vectors.table import Near, Nearest
 from shepherd.types import SearchResult
 
-__all__ = ["CANDIDATES", "fuse"]
+__all__ = ["CANDIDATES", "candidates", "fuse"]
 
 # Of either side; the other side's opinion of them counts, those that neither has among them do not come.
 CANDIDATES = 32
 _DAY_S = 86_400.0
+
+
+def candidates(
+    words: Sequence[SearchResult],
+    vectors: Nearest,
+    n: int,
+    asked: int,
+    *,
+    except_session: str,
+    except_since: int,
+) -> tuple[list[SearchResult], Nearest] | None:
+    """The `n` best by words, and the `n` nearest with those, that are not of `except_session` from then on.
+
+    `words` and `vectors` are the best `asked` of each. None: too many of those are withheld, ask for more.
+    """
+    rows = [
+        near
+        for near in vectors.rows
+        if not (except_session and near.session == except_session and near.timestamp >= except_since)
+    ]
+    allowed = {near.id for near in rows}
+    told = [hit for hit in words if hit.id in allowed]
+    nearest = [near for near in rows if near.cosine is not None]
+    n_seen = sum(near.cosine is not None for near in vectors.rows)
+    if (len(told) < n and len(words) >= asked) or (len(nearest) < n and n_seen >= asked):
+        return None
+    nearest.sort(key=lambda near: (-(near.cosine or 0.0), -near.id))
+    wanted = {near.id for near in nearest[:n]}.union(hit.id for hit in told[:n])
+    return told[:n], Nearest([near for near in rows if near.id in wanted], vectors.mean)
 
 
 def fuse(
@@ -31,8 +60,6 @@ def fuse(
     now: float,
     recency_floor: float,
     min_relevance: float,
-    except_session: str = "",
-    except_since: int = 0,
 ) -> list[SearchResult]:
     """The best of both, best first, ties to the one stored last. Scores are 0..1.
 
@@ -45,8 +72,6 @@ def fuse(
     least, span = min(cosines, default=0.0), max(cosines, default=0.0) - min(cosines, default=0.0)
     results = []
     for near in vectors.rows:
-        if except_session and near.session == except_session and near.timestamp >= except_since:
-            continue
         hit = by_words.get(near.id)
         told = hit.score / best if hit is not None and best > 0.0 else 0.0
         age_days = max((now - near.timestamp) / _DAY_S, 0.0)

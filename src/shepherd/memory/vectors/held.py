@@ -74,8 +74,9 @@ class HeldVectors:
             self._held.clear()
 
     def _new_held(self, connection: Connection, tenant: int, dimension: int) -> _Held | None:
-        [(n,)] = connection.execute(f"SELECT n FROM {self._tables.sums} WHERE number = ?", (tenant,))
-        too_large = 4 * n * dimension > self.limit_bytes
+        rows = connection.execute(f"SELECT n FROM {self._tables.sums} WHERE number = ?", (tenant,))
+        # Who has never stored such rows has nothing to be held.
+        too_large = not rows or 4 * rows[0][0] * dimension > self.limit_bytes
         return None if too_large else _Held(self._tables, tenant, dimension)
 
     def _evict(self) -> None:
@@ -166,7 +167,9 @@ def _pages(
         good = [row for row in rows if row[1] is not None and len(row[1]) == 2 * dimension]
         if good:
             vectors = np.frombuffer(b"".join(row[1] for row in good), "<f2").reshape(-1, dimension)
-            yield np.array([row[0] for row in good]), vectors.astype(np.float32), rows[-1][2]
+            # Zeros stand for a text that the embedder does not take.
+            real = vectors.any(axis=1)
+            yield np.array([row[0] for row in good])[real], vectors[real].astype(np.float32), rows[-1][2]
         if len(rows) < _PAGE:
             return
         after = (rows[-1][2], rows[-1][0])

@@ -47,7 +47,7 @@ _STATEMENTS = (
         AFTER UPDATE OF user_message, assistant_response ON context
         BEGIN UPDATE context_vectors SET vector = NULL WHERE id = old.id; END""",
 )
-_MOST_PARAMETERS = 500
+_MOST_PARAMETERS = 60  # a statement has 64 at most
 
 
 class FileVectors:

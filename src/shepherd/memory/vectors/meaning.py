@@ -7,6 +7,7 @@ from typing import Any
 
 from shepherd.errors import ShepherdError
 from shepherd.memory.vectors.chunk_table import ChunkTable
+from shepherd.memory.vectors.embedding import embed_all
 from shepherd.memory.vectors.table import Floats, TextEmbedder
 
 __all__ = ["ChunkMeaning"]
@@ -48,7 +49,7 @@ class ChunkMeaning:
                 wanted = list(dict.fromkeys(texts))
                 for start in range(0, len(wanted), _BATCH):
                     batch = wanted[start : start + _BATCH]
-                    found |= zip(batch, embedder.embed_documents(batch), strict=True)
+                    found |= zip(batch, embed_all(embedder, batch), strict=True)
         except ShepherdError as error:
             self._failed(error)
         if len(found) < len(set(texts)):

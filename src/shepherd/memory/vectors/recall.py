@@ -17,7 +17,8 @@ from shepherd.errors import ShepherdError
 from shepherd.memory.records import Periods
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.vectors.chunk_table import ChunkTable
-from shepherd.memory.vectors.fusion import CANDIDATES, fuse
+from shepherd.memory.vectors.embedding import BackOff, embed_all, embed_question
+from shepherd.memory.vectors.fusion import CANDIDATES, candidates, fuse
 from shepherd.memory.vectors.meaning import ChunkMeaning
 from shepherd.memory.vectors.table import Floats, TextEmbedder, VectorTable
 from shepherd.types import SearchResult
@@ -29,8 +30,6 @@ _log = logging.getLogger(__name__)
 # Texts of one step: what another thread's question waits for at worst, and what a crash loses.
 _BATCH = 16
 _IDLE_S = 30.0  # another process may have stored something
-_RETRY_S = 5.0
-_MOST_RETRY_S = 300.0
 _SAME_QUESTION = 32
 
 
@@ -53,8 +52,9 @@ class VectorRecall:
         self._read_only = read_only
         self._embedder: TextEmbedder | None = None
         self._opening = threading.Lock()
-        self._next_try = 0.0
-        self._retry_s = _RETRY_S
+        # Apart: what is wrong with texts in the background must not take their vectors from questions.
+        self._questions = BackOff()
+        self._background = BackOff()
         self._failure: ShepherdError | None = None
         self._queries: dict[str, Floats] = {}
         self._wake = threading.Event()
@@ -82,21 +82,30 @@ class VectorRecall:
         vector = self._vector(query)
         if vector is None:
             return None
-        words = self._store.search(
-            user_id,
-            keywords,
-            limit=max(limit, CANDIDATES),
-            now=now,
-            recency_floor=recency_floor,
-            min_relevance=0.0,
-            periods=periods,
-        )
-        try:
-            ids = [hit.id for hit in words]
-            near = self._table.nearest(user_id, vector, ids, max(limit, CANDIDATES))
-        except ShepherdError as error:
-            _log.warning("searching by words alone: %s", error)
-            return None
+        n = asked = max(limit, CANDIDATES)
+        while True:
+            words = self._store.search(
+                user_id,
+                keywords,
+                limit=asked,
+                now=now,
+                recency_floor=recency_floor,
+                min_relevance=0.0,
+                periods=periods,
+            )
+            try:
+                near = self._table.nearest(user_id, vector, [hit.id for hit in words], asked)
+            except ShepherdError as error:
+                _log.warning("searching by words alone: %s", error)
+                return None
+            found = candidates(
+                words, near, n, asked, except_session=except_session, except_since=except_since
+            )
+            if found is not None:
+                words, near = found
+                break
+            # What is withheld is what this session told: seldom more than one more round.
+            asked *= 4
         if not any(one.cosine is not None for one in near.rows):
             return None
         return fuse(
@@ -107,8 +116,6 @@ class VectorRecall:
             now=now,
             recency_floor=recency_floor,
             min_relevance=min_relevance,
-            except_session=except_session,
-            except_since=except_since,
         )
 
     def counts(self, user_id: str) -> tuple[int, int]:
@@ -122,10 +129,10 @@ class VectorRecall:
         if not query.strip():
             return None
         try:
-            embedder = self._opened()
-            vector = None if embedder is None else embedder.embed_query(query)
+            embedder = self._opened(self._questions)
+            vector = None if embedder is None else embed_question(embedder, query)
         except ShepherdError as error:
-            self._failed(error)
+            self._questions.failed(error)
             return None
         if vector is None or not vector.any():
             return None
@@ -139,7 +146,7 @@ class VectorRecall:
         return ChunkMeaning(
             self._chunks,
             self._settings.weight,
-            opened=self._opened,
+            opened=lambda: self._opened(self._background),
             of_query=self._vector,
             failed=self._failed,
             wake=self.wake,
@@ -147,9 +154,9 @@ class VectorRecall:
 
     # ---- the embedder
 
-    def _opened(self) -> TextEmbedder | None:
+    def _opened(self, back_off: BackOff) -> TextEmbedder | None:
         """The embedder; None while it is not to be tried again, or when all is over."""
-        if time.monotonic() < self._next_try:
+        if back_off.wait_s > 0:
             return None
         with self._opening:
             if self._embedder is None and not self._closing:
@@ -165,11 +172,7 @@ class VectorRecall:
 
     def _failed(self, error: ShepherdError) -> None:
         self._failure = error
-        _log.warning(
-            "no vectors for %.0f s: %s%s", self._retry_s, error, f" ({error.hint})" if error.hint else ""
-        )
-        self._next_try = time.monotonic() + self._retry_s
-        self._retry_s = min(2 * self._retry_s, _MOST_RETRY_S)
+        self._background.failed(error)
 
     # ---- the background
 
@@ -191,7 +194,8 @@ class VectorRecall:
 
     def wait(self, timeout_s: float = 60.0) -> bool:
         """Makes all that is missing; whether it came to that in time. Raises what the embedder raises."""
-        self._failure, self._next_try = None, 0.0  # who waits for it does not wait for another attempt
+        self._failure = None
+        self._background.reset()  # who waits for it does not wait for another attempt
         self.wake()
         deadline = time.monotonic() + timeout_s
         while not self._idle.wait(0.02):
@@ -207,19 +211,20 @@ class VectorRecall:
         if self._closing:
             return 0.0
         try:
-            embedder = self._opened()
+            embedder = self._opened(self._background)
             if embedder is None:
-                return max(self._next_try - time.monotonic(), 0.1)
+                return max(self._background.wait_s, 0.1)
             batch = self._table.pending(_BATCH)
             if batch:
-                self._table.put(batch, embedder.embed_documents([memory.text for memory in batch]))
+                self._table.put(batch, embed_all(embedder, [memory.text for memory in batch]))
             has_more = bool(batch) or self._step_chunks(embedder)
         except ShepherdError as error:
             if not self._closing:
                 self._failed(error)
-            return self._retry_s
-        self._retry_s, self._next_try = _RETRY_S, 0.0
+            return max(self._background.wait_s, 0.1)
+        self._background.reset()
         if has_more:
+            self._questions.reset()
             return 0.0
         if not self._wake.is_set():
             self._idle.set()
@@ -230,7 +235,7 @@ class VectorRecall:
         chunks = self._store.read(lambda connection: self._chunks.pending(connection, _BATCH))
         if not chunks:
             return False
-        vectors = embedder.embed_documents([chunk.text for chunk in chunks])
+        vectors = embed_all(embedder, [chunk.text for chunk in chunks])
         pairs = [(chunk.id, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
         self._store.write(chunks[0].user_id, lambda connection: self._chunks.put(connection, pairs))
         return True

@@ -1,0 +1,92 @@
+"""Vectors of texts of which the embedder may refuse some, as a server does that has room for fewer tokens.
+
+One text that is refused must not keep all others from their vectors.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from shepherd.errors import ProviderUnavailableError, ShepherdError
+from shepherd.memory.vectors.table import Floats, TextEmbedder
+
+__all__ = ["BackOff", "embed_all", "embed_question"]
+
+_log = logging.getLogger(__name__)
+
+# What every embedder takes: one that refuses this refuses everything, or is away.
+_PROBE = "probe"
+_SHORTEST_CHARS = 32
+_SHORT_QUESTION_CHARS = 512
+_RETRY_S = 5.0
+_MOST_RETRY_S = 300.0
+
+
+def embed_all(embedder: TextEmbedder, texts: Sequence[str]) -> Floats:
+    """The vectors (n_texts, dimension), in order. Raises what the embedder raises while it takes no text.
+
+    A text that is refused by itself gets the vector of its beginning; zeros, which are near nothing, where
+    that is refused too.
+    """
+    try:
+        return embedder.embed_documents(texts)
+    except ProviderUnavailableError:
+        raise
+    except ShepherdError as error:
+        probe = embedder.embed_documents([_PROBE])
+        _log.info("texts are embedded one by one: %s", error)
+    return np.concatenate([_embed_beginning(embedder, text, probe) for text in texts])
+
+
+def embed_question(embedder: TextEmbedder, text: str) -> Floats:
+    """The vector (dimension,) of a question; of its beginning where all of it is refused."""
+    try:
+        return embedder.embed_query(text)
+    except ShepherdError as error:
+        if isinstance(error, ProviderUnavailableError) or len(text) <= _SHORT_QUESTION_CHARS:
+            raise
+    return embedder.embed_query(text[:_SHORT_QUESTION_CHARS])
+
+
+def _embed_beginning(embedder: TextEmbedder, text: str, probe: Floats) -> Floats:
+    while True:
+        try:
+            return embedder.embed_documents([text])
+        except ProviderUnavailableError:
+            raise
+        except ShepherdError as error:
+            # Away, or is it the text?
+            embedder.embed_documents([_PROBE])
+            if len(text) <= _SHORTEST_CHARS:
+                _log.warning("a text has no vector: %s", error)
+                return np.zeros_like(probe)
+        text = text[: len(text) // 2]
+
+
+class BackOff:
+    """When an embedder that failed may be asked again: after 5 s, then twice as long each time, up to 300."""
+
+    def __init__(self) -> None:
+        self.retry_s = _RETRY_S
+        self._next_try = 0.0
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until it may be asked; at most 0: now."""
+        return self._next_try - time.monotonic()
+
+    def failed(self, error: ShepherdError) -> None:
+        """It has failed just now."""
+        _log.warning(
+            "no vectors for %.0f s: %s%s", self.retry_s, error, f" ({error.hint})" if error.hint else ""
+        )
+        self._next_try = time.monotonic() + self.retry_s
+        self.retry_s = min(2 * self.retry_s, _MOST_RETRY_S)
+
+    def reset(self) -> None:
+        """It has answered, or somebody wants to know at once."""
+        self.retry_s, self._next_try = _RETRY_S, 0.0
