@@ -16,6 +16,11 @@ _HAS_FULL = os.path.exists("/dev/full")
 NEEDS_DEV_FULL = pytest.mark.skipif(not _HAS_FULL, reason="no /dev/full: a full disk was NOT tested")
 
 
+def in_latin_1() -> dict[str, str]:
+    """The environment of a process whose standard streams are not UTF-8."""
+    return {"PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+
+
 @dataclass
 class Home:
     """An empty home folder and the environment of a process that lives in it."""
@@ -65,7 +70,7 @@ def shepherd(home) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*arguments: str, input: str | bytes = "", **variables: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "shepherd", *map(str, arguments)],
+            [sys.executable, "-m", "shepherd", *(a if isinstance(a, bytes) else str(a) for a in arguments)],
             input=input.encode() if isinstance(input, str) else input,
             capture_output=True,
             env={**home.environment, **variables},

@@ -24,7 +24,8 @@ def say(tmp_path, scripted_model):
         Engine(scripted_model, settings=settings) as engine,
         Memory(tmp_path / "memory.db", user_id="steve") as memory,
     ):
-        assistant = Assistant(engine=engine, memory=memory, user_id="steve", config=Config(max_tokens=64))
+        config = Config(max_tokens=64, context_entities=False)
+        assistant = Assistant(engine=engine, memory=memory, user_id="steve", config=config)
 
         def shown(line):
             out = io.StringIO()

@@ -49,6 +49,13 @@ def test_recalled_has_the_parts_and_the_exact_tail(shepherd, model):
     assert recalled["tail"] == "\n\n[facts: name=Steve]"
 
 
+def test_stdin_is_appended_to_the_prompt(shepherd, model):
+    shepherd("-m", model, "--json", "-e", "review this", input="+ a line\n+ another\n")
+
+    (record,) = json.loads(shepherd("memory", "list", "--json").stdout)
+    assert record["question"] == "review this\n\n+ a line\n+ another"
+
+
 def test_a_turn_without_memory_neither_reads_nor_writes(shepherd, model):
     shepherd("facts", "set", "name", "Steve")
     line = json.dumps({"prompt": "My favourite editor is Helix", "memory": False})

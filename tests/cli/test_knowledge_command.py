@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.cli.conftest import in_latin_1
+
 
 @pytest.fixture
 def two(shepherd):
@@ -67,12 +69,87 @@ def test_a_folder_is_imported_twice(shepherd, tmp_path):
     assert second["counts"] == {"unchanged": 1}
 
 
+def test_one_of_several_sources_that_cannot_be_read_does_not_end_the_others(shepherd, tmp_path):
+    (tmp_path / "a.md").write_text("# Alpha\nwalrus")
+    (tmp_path / "b.png").write_bytes(b"\x89PNG\0\0")
+    (tmp_path / "c.md").write_text("# Gamma\notter")
+    sources = [tmp_path / name for name in ("a.md", "b.png", "no.md", "c.md")]
+
+    done = shepherd("knowledge", "import", *sources)
+    again = json.loads(shepherd("knowledge", "import", *sources, "--json").stdout)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "2 added, 0 changed, 0 unchanged, 2 failed",
+        "warning: b.png: this is not a text",
+        f"warning: {tmp_path / 'no.md'}: there is no such file",
+    ]
+    assert again["counts"] == {"unchanged": 2, "failed": 2}
+    assert shepherd("knowledge", "import", tmp_path / "no.md").returncode == 2
+
+
 def test_an_address_of_this_machine_is_not_fetched(shepherd):
     done = shepherd("knowledge", "import", "http://127.0.0.1/")
 
     assert done.returncode == 2
     assert "is an address of this machine" in done.stderr
     assert "knowledge_allowed_hosts" in done.stderr
+
+
+def test_tags_are_replaced_and_taken_off(shepherd, two):
+    def tags() -> list[str]:
+        return json.loads(shepherd("knowledge", "show", "1", "--json").stdout)["node"]["dimensions"]
+
+    shepherd("knowledge", "edit", "1", "--dimension", "novels", "--dimension", "england")
+    assert tags() == ["england", "novels"]
+    shepherd("knowledge", "edit", "1", "--notes", "read")
+    assert tags() == ["england", "novels"]
+    shepherd("knowledge", "edit", "1", "--no-dimension")
+    assert tags() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "9" * 23), "argument ID: expected a whole number from 1 to"),
+        (("focus", "9" * 23), "argument ID: expected a whole number from 1 to"),
+        (("forget", "0"), "argument ID: expected a whole number from 1 to"),
+        (("list", "--limit", "-5"), "argument --limit: expected a whole number from 1 to"),
+        (("list", "--limit", "9" * 23), "argument --limit: expected a whole number from 1 to"),
+        (("list", "--offset", "9" * 23), "argument --offset: expected a whole number from 0 to"),
+        (("search", "x", "--limit", "many"), "argument --limit: expected a whole number from 1 to"),
+    ],
+)
+def test_a_number_that_cannot_be_is_the_callers_mistake(shepherd, arguments, message):
+    done = shepherd("knowledge", *arguments)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"shepherd: error: {message}")
+
+
+def test_the_largest_numbers_are_taken(shepherd, two):
+    largest = str((1 << 63) - 1)
+
+    assert shepherd("knowledge", "show", largest).stderr.startswith(
+        f"shepherd: error: there is no node {largest}"
+    )
+    assert shepherd("knowledge", "list", "--limit", "1000000000", "--offset", largest).returncode == 0
+    found = shepherd("knowledge", "search", "walrus", "--limit", "1000000000")
+    assert found.stdout.startswith("1\t")
+
+
+def test_a_filter_that_is_not_utf_8_finds_nothing(shepherd, two):
+    done = shepherd("knowledge", "list", "--kind", b"caf\xe9", "--dimension", b"\xff")
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_an_export_is_utf_8_in_any_locale(shepherd, two):
+    shepherd("knowledge", "add", "Café 日本")
+
+    done = shepherd("knowledge", "export", **in_latin_1())
+
+    assert [json.loads(line).get("title") for line in done.stdout.splitlines()][-2] == "Café 日本"
 
 
 def test_an_export_is_lines_of_json_that_import_reads(shepherd, two, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from shepherd.cli.memory import build_parser
 from shepherd.memory.importers import FORMATS
+from tests.cli.conftest import in_latin_1
 from tests.memory import originals
 
 
@@ -127,6 +128,72 @@ def test_export_and_import_carry_everything_to_another_database(shepherd, three,
     assert [line.split("\t")[2:] for line in shepherd("memory", "list", *there).stdout.splitlines()] == [
         line.split("\t")[2:] for line in shepherd("memory", "list").stdout.splitlines()
     ]
+
+
+def test_an_export_is_utf_8_in_any_locale(shepherd, tmp_path):
+    shepherd("memory", "add", "Café?", "Bücher & 日本")
+
+    exported = shepherd("memory", "export", **in_latin_1())
+    imported = shepherd("memory", "import", "--memory-db", tmp_path / "other.db", input=exported.stdout)
+
+    assert json.loads(exported.stdout.splitlines()[1])["answer"] == "Bücher & 日本"
+    assert imported.stderr.startswith("1 memory ")
+
+
+def test_an_import_of_which_nothing_can_be_read_has_failed(shepherd, three):
+    exported = shepherd("memory", "export").stdout
+    damaged = exported.replace("{", "{{")
+    half = "\n".join([*exported.splitlines()[:2], "{{", ""])
+
+    for arguments in ([], ["--json"]):
+        assert shepherd("memory", "import", "--format", "shepherd", *arguments, input=damaged).returncode == 1
+    assert shepherd("memory", "import", input=half).returncode == 0  # known already, and a line that is none
+    assert shepherd("memory", "import", input=exported).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "9" * 23), "argument ID: expected a whole number from 1 to"),
+        (("list", "--offset", "9" * 23), "argument --offset: expected a whole number from 0 to"),
+        (("list", "--limit", "-1"), "argument --limit: expected a whole number from 1 to"),
+        (("search", "x", "--limit", "9" * 23), "argument --limit: expected a whole number from 1 to"),
+        (("jobs", "--drop", "9" * 23), "argument --drop: expected a whole number from 1 to"),
+        (("jobs", "--retry", "-1"), "argument --retry: expected a whole number from 1 to"),
+    ],
+)
+def test_a_number_that_cannot_be_is_the_callers_mistake(shepherd, arguments, message):
+    done = shepherd("memory", *arguments)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"shepherd: error: {message}")
+
+
+def test_the_largest_numbers_are_taken(shepherd, three):
+    largest = str((1 << 63) - 1)
+
+    assert shepherd("memory", "show", largest).stderr.startswith(
+        f"shepherd: error: there is no memory {largest}"
+    )
+    assert shepherd("memory", "list", "--limit", "1000000000", "--offset", largest).returncode == 0
+    assert shepherd("memory", "search", "dog", "--limit", "1000000000").stdout.startswith(three[1])
+    assert "there is no such job" in shepherd("memory", "jobs", "--drop", largest).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["memory", "import"], ["trace", "import", "-"], ["knowledge", "add", "Emma", "--text", "-"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_closed_stdin_is_told(home, arguments):
+    command = [sys.executable, "-m", "shepherd", *arguments]
+
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command],
+        capture_output=True, encoding="utf-8", env=home.environment, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "shepherd: error: stdin is closed")
 
 
 def test_export_to_a_file_never_overwrites_one(shepherd, three, tmp_path):
@@ -275,6 +342,21 @@ def test_the_history_of_a_fact_has_every_value(shepherd):
     assert [line.split("\t")[1] for line in shepherd("facts", "history", "city").stdout.splitlines()] == [
         "Berlin", "Austin",
     ]  # fmt: skip
+
+
+def test_the_values_that_a_fact_had_can_be_taken_out_of_its_history(shepherd):
+    shepherd("facts", "set", "wifi_password", "swordfish")
+    assert shepherd("facts", "clear", "wifi_password").returncode == 0
+
+    told = shepherd("memory", "audit").stdout
+    cleared = shepherd("facts", "clear", "wifi_password", "--history")
+
+    assert "the history of the fact 'wifi_password'" in told
+    assert "shepherd facts clear KEY --history" in told
+    assert cleared.returncode == 0
+    assert "swordfish" not in shepherd("facts", "history", "wifi_password").stdout
+    assert shepherd("memory", "audit").stderr == "nothing to clean up\n"
+    assert shepherd("facts", "clear", "wifi_password", "--history").returncode == 1
 
 
 @pytest.mark.parametrize("action", ["get", "clear", "history"])

@@ -357,7 +357,7 @@ def test_a_message_may_begin_with_a_slash(terminal, model, typed, message, sheph
     assert f"\t{message}\t" in shepherd("memory", "list").stdout
 
 
-def test_a_conversation_is_saved_once_without_what_memory_appended(terminal, model, shepherd, tmp_path):
+def test_a_conversation_is_saved_once_without_what_memory_appended(terminal, home, model, shepherd, tmp_path):
     shepherd("facts", "set", "name", "Steve")
     file = tmp_path / "said.json"
     chat = terminal("-m", model)
@@ -369,7 +369,11 @@ def test_a_conversation_is_saved_once_without_what_memory_appended(terminal, mod
     chat.prompt()
     chat.type(f"/save {file}")
     chat.expect("exists already")
+    chat.prompt()
+    chat.type("/save ~/said.md")
+    chat.expect("2 messages saved in")
 
+    assert (home.path / "said.md").read_text(encoding="utf-8").startswith("## You\n\nwhat is my name\n")
     said = json.loads(file.read_text(encoding="utf-8"))["messages"]
     assert said == [
         {"role": "user", "content": "what is my name"},

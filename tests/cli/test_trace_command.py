@@ -9,6 +9,7 @@ import pytest
 
 from shepherd.cli.explain import explain_turn
 from shepherd.cli.render import Screen
+from tests.cli.conftest import in_latin_1
 from tests.metta.test_process import NEEDS_METTA
 
 LINES = """\
@@ -74,6 +75,23 @@ def test_exports_are_read_back_byte_for_byte_by_anybody(shepherd, traced, tmp_pa
     assert '(context "s1" 000003 tail facts "a/b" "c\\nd")\n' in atoms.read_text()
     shepherd("trace", "import", str(atoms), "--user", "anna")
     assert shepherd("trace", "export", "--format", "metta", "--user", "anna").stdout == atoms.read_text()
+
+
+def test_an_export_is_utf_8_in_any_locale(shepherd, traced):
+    said = '/context/a1b2/000009/model\t"Modèle 日本"\n'
+    shepherd("trace", "import", "-", input=said)
+
+    exported = shepherd("trace", "export", "--path", "a1b2/9", **in_latin_1())
+
+    assert exported.stdout == said
+
+
+@pytest.mark.parametrize("action", ["tree", "get", "export --path"])
+def test_a_path_that_is_not_utf_8_is_one_that_is_not_there(shepherd, traced, action):
+    done = shepherd("trace", *action.split(), b"caf\xe9/1")
+
+    assert done.stdout == ""
+    assert "bug" not in done.stderr
 
 
 def test_mistakes_are_said_in_one_line(shepherd, traced):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,31 @@ def test_a_broken_page_gives_what_text_it_has(markup):
     assert "while" not in text
 
 
+def test_a_marked_section_that_html_does_not_know_is_passed_over_as_browsers_do():
+    markup = b"<p>text<![ x ]> and<![foo[ y ]]> more<![if !IE]>!<![CDATA[ z ]]></p>"
+
+    assert read(markup, "x.html").text == "text and more!"
+
+
+@given(st.text(st.sampled_from("<>![]-/?&;=\"' #xpCDAT"), max_size=60))
+def test_any_markup_is_a_page_or_refused_as_a_document(markup):
+    try:
+        document = read(f"text{markup}".encode(), "x.html")
+    except DocumentError:
+        return
+    assert document.title.strip()
+    assert document.text
+
+
+def test_long_runs_of_blanks_are_read_and_taken_away():
+    blanks = " " * 400_000  # would take hours where a pattern takes the square of it
+
+    assert read(f"<pre>a{blanks}\nb</pre>".encode(), "x.html").text == "a\nb"
+    assert read(f"# a{blanks}b\n".encode(), "x.md").title == f"a{blanks}b"
+    assert read(f"---\ntitle: a{blanks}b\n---\n".encode(), "x.md").title == f"a{blanks}b"
+    assert read(f"#{blanks}\n# b".encode(), "x.md").title == "b"
+
+
 def test_a_page_that_is_all_menu_is_read_nevertheless():
     assert read(b"<body><nav>Rooms <a>Prices</a></nav></body>", "x.html").text == "Rooms Prices"
 
@@ -82,6 +109,21 @@ def test_markdown_has_the_title_and_date_it_gives_itself():
     assert (front.title, front.date) == ("My day", "2024-02-03")
     assert (heading.title, heading.date) == ("The heading", "")
     assert read(b"only text", "day.md").title == "day"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# \ntext", "day"),
+        ("#   \n## ##\n# Second\n", "Second"),
+        ('---\ntitle: "  "\n---\ntext', "day"),
+        ('---\ntitle: "  "\n---\n# Heading', "Heading"),
+        ("# C#\n", "C#"),
+        ("# C# #\n", "C#"),
+    ],
+)
+def test_a_title_of_blanks_is_none(text, title):
+    assert read(text.encode(), "day.md").title == title
 
 
 @pytest.mark.parametrize(
@@ -103,6 +145,21 @@ def test_a_declared_encoding_is_believed():
     assert read(page, "x.html").text == "Привет"
     assert read("<p>Привет".encode("koi8-r"), "x.html", charset="koi8-r").text == "Привет"
     assert read(b"<meta charset=no-such><p>text", "x.html").text == "text"
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "unicode_escape", "a\0b", "rot13"])
+def test_what_is_no_encoding_of_pages_is_not_believed(charset):
+    page = f'<meta charset="{charset}"><p>na\\u00efve ï'.encode()
+
+    assert read(page.replace(b"\0", b""), "x.html").text == "na\\u00efve ï"
+    assert read(page.replace(b"\0", b""), "x.html", charset=charset).text == "na\\u00efve ï"
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "latin1", "us-ascii"])
+def test_latin_1_is_windows_1252_as_in_browsers(charset):
+    page = f"<meta charset={charset}><p>“10 €”".encode("cp1252")
+
+    assert read(page, "x.html").text == "“10 €”"
 
 
 def test_a_pdf_is_read_page_by_page():
@@ -212,9 +269,71 @@ def test_a_text_that_a_person_changed_is_not_undone_by_the_same_file(knowledge, 
 def test_what_is_not_there_or_too_large_is_refused(knowledge, folder):
     with pytest.raises(UsageError, match="no such file"):
         states(knowledge, folder / "nothing.md")
+    with pytest.raises(UsageError, match="no such file"):
+        states(knowledge, "~nobody-of-that-name/notes.md")
+    with pytest.raises(UsageError, match="this is no address"):
+        states(knowledge, "http://127.0.0.1/\udce9")
     with pytest.raises(DocumentError, match="larger than"):
         states(knowledge, folder / "b.TXT", limits=WebLimits(most_bytes=100))
     assert knowledge.count_nodes() == 0
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="APFS has no names that are not UTF-8")
+def test_names_of_any_bytes_are_files_like_others_and_two_of_them_are_two(knowledge, tmp_path):
+    folder = os.fsencode(tmp_path / "notes")
+    os.mkdir(folder)
+    for name in (b"caf\xe9.txt", b"caf\xe8.txt", b"caf\xe9.html", b"caf\xe9.md"):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(b"<p>text of " + name.hex().encode())
+
+    assert states(knowledge, os.fsdecode(folder)) == ["added"] * 4
+    assert states(knowledge, os.fsdecode(folder)) == ["unchanged"] * 4
+    assert {node.title for node in knowledge.list_nodes()} == {"caf\ufffd"}
+
+
+def test_nothing_in_a_folder_ends_the_import_of_the_rest(knowledge, tmp_path):
+    for name, data in {
+        "a.md": b"#   \ntext",
+        "b.md": b'---\ntitle: " "\n---\ntext',
+        "c.html": b"text<![ x ]>",
+        "d.html": b'<meta charset="undefined">text',
+        "e.txt": b"\0",
+        "f.txt": b"the last",
+    }.items():
+        (tmp_path / name).write_bytes(data)
+
+    assert states(knowledge, tmp_path) == ["added"] * 4 + ["failed", "added"]
+
+
+def test_a_link_is_followed_only_to_what_the_folder_itself_has(knowledge, folder, tmp_path):
+    (tmp_path / "outside.md").write_text("private")
+    (folder / "out.md").symlink_to(tmp_path / "outside.md")
+    (folder / "hidden.md").symlink_to(folder / "sub" / ".hidden" / "e.md")
+    (folder / "nowhere.md").symlink_to(folder / "gone.md")
+    (folder / "within.html").symlink_to(folder / "sub" / "c.html")
+    (tmp_path / "link").symlink_to(folder)
+
+    names = [outcome.name for outcome in import_from(knowledge, str(tmp_path / "link"))]
+
+    assert names == ["a.md", "b.TXT", "broken.pdf", "c.html", "c.html", "d.pdf"]
+    assert not knowledge.search("private")
+    assert not knowledge.search("secret")
+
+
+def test_a_folder_that_cannot_be_listed_is_told_and_the_rest_is_imported(knowledge, tmp_path):
+    (tmp_path / "a.md").write_text("text")
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):  # longer than a path may be, which no right to read it helps with
+        os.mkdir("d" * 250, dir_fd=here)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+
+    outcomes = list(import_from(knowledge, str(tmp_path)))
+
+    assert [outcome.state for outcome in outcomes] == ["added", "failed"]
+    assert outcomes[1].reason.endswith("File name too long")
 
 
 class _StoppedError(Exception):
@@ -310,6 +429,72 @@ def test_a_damaged_export_is_refused_with_its_line(knowledge, tmp_path):
         states(knowledge, file)
 
 
+def test_an_export_is_known_by_what_stands_in_it_and_not_by_its_name(knowledge, folder, tmp_path):
+    states(knowledge, folder / "a.md")
+    file = tmp_path / "backup.json"
+    file.write_text("".join(json.dumps(record) + "\n" for record in transfer.records(knowledge)))
+
+    assert states(knowledge, file) == ["unchanged"]
+    assert knowledge.count_nodes() == 1
+
+
+def test_a_text_of_brackets_is_no_export(knowledge, tmp_path):
+    (tmp_path / "x.txt").write_text("[" * 100_000)
+
+    assert states(knowledge, tmp_path / "x.txt") == ["added"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type": "node", "id": 1}',
+        b'{"type": "node", "title": "caf\xe9"}',
+        b'{"type": "edge", "from_node_id": 1}',
+        b'{"type": "dimension"}',
+        b'{"type": "dimension", "name": 5}',
+        b"[1]",
+        b"{}",
+        b"[" * 100_000,
+    ],
+)
+def test_a_line_without_what_belongs_into_it_is_refused_with_its_number(knowledge, tmp_path, line):
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(b'{"type": "format", "format": "shepherd knowledge"}\n' + line + b"\n")
+
+    with pytest.raises(DocumentError, match="line 2 is damaged"):
+        states(knowledge, file)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("title", " "),
+        ("title", 5),
+        ("notes", None),
+        ("metadata", "x"),
+        ("dimensions", [1]),
+        ("created_at", "now"),
+        ("updated_at", 1 << 80),
+        ("id", ...),
+        ("content_hash", ...),
+    ],
+)
+def test_a_node_that_could_not_be_stored_is_refused_with_its_line(
+    knowledge, memory, folder, tmp_path, field, value
+):
+    states(knowledge, folder / "a.md")
+    file = tmp_path / "export.jsonl"
+    head, node = transfer.records(knowledge)
+    if value is ...:
+        del node[field]
+    else:
+        node[field] = value
+    file.write_text(f"{json.dumps(head)}\n{json.dumps(node)}\n")
+
+    with pytest.raises(DocumentError, match="line 2 is damaged"):
+        states(Knowledge(memory.transactions, "anna"), file)
+
+
 # ---- RA-H
 
 
@@ -334,6 +519,22 @@ def test_a_ra_h_database_is_imported_twice_and_is_there_once(knowledge, tmp_path
     assert knowledge.list_edges()[1].confidence == 0.7
     assert [hub.id for hub in knowledge.hubs()] == [3, 2]
     assert knowledge.list_dimensions()[0].description == "what is read"
+
+
+def test_what_a_ra_h_database_leaves_blank_costs_none_of_the_rest(knowledge, tmp_path):
+    from shepherd._native.store import Connection
+
+    documents.ra_h(tmp_path / "rah.sqlite")
+    with Connection(tmp_path / "rah.sqlite") as database:
+        blank = json.dumps({"type": "extends", "explanation": " ", "confidence": float("nan")})
+        database.execute("UPDATE edges SET context = ? WHERE from_node_id = 1573", (blank,))
+        database.execute("UPDATE edges SET explanation = '  ' WHERE from_node_id = 4436")
+        database.execute("UPDATE nodes SET title = '  ', chunk = ' ' WHERE id = 4436")
+
+    assert states(knowledge, tmp_path / "rah.sqlite") == ["added"] * 3
+
+    assert [edge.explanation for edge in knowledge.list_edges()] == ["connected in RA-H"] * 2
+    assert knowledge.get_node(3).title == "node 4436"
 
 
 def test_another_database_is_refused(knowledge, tmp_path):

@@ -219,11 +219,50 @@ def test_the_user_is_asked_before_a_tool_changes_something(perform, scripted_mod
             asyncio.to_thread(stage.app.conversation.confirm, "remove_file", {"path": "notes.md"})
         )
         await stage.shows("remove_file may change something. Allow it?")
-        assert "path: notes.md" in stage.text()
+        assert '"path": "notes.md"' in stage.text()
         await stage.pilot.press(key)
         assert await asking is is_allowed
 
     perform(play, scripted_model)
+
+
+def test_what_a_tool_would_be_called_with_is_shown_to_its_end(perform, scripted_model):
+    lines = [f"line {number}" for number in range(60)]
+
+    async def play(stage):
+        await stage.ready()
+        arguments = {"lines": lines, "path": "/home/steve/[b]notes[/b]"}
+        asking = asyncio.create_task(
+            asyncio.to_thread(stage.app.conversation.confirm, "write_file", arguments)
+        )
+        await stage.shows("write_file may change something. Allow it?")
+        assert "line 59" not in stage.text()
+        assert "Allow  y" in stage.text()
+        for _ in range(10):
+            await stage.pilot.press("pagedown")
+        await stage.shows('"path": "/home/steve/[b]notes[/b]"')
+        assert "line 59" in stage.text()
+        await stage.pilot.press("y")
+        assert await asking is True
+
+    perform(play, scripted_model, size=(80, 24))
+
+
+def test_control_d_deletes_what_is_behind_the_cursor_and_quits_where_nothing_is(perform, scripted_model):
+    async def play(stage):
+        await stage.ready()
+        await stage.type("abc", enter=False)
+        await stage.pilot.press("home", "ctrl+d")
+        prompt = stage.app.screen.query_one(Prompt)
+        assert prompt.text == "bc"
+        await stage.pilot.press("end", "ctrl+d")
+        assert (prompt.text, stage.app.is_running) == ("bc", True)
+        await stage.pilot.press("backspace", "backspace", "ctrl+d")
+        await stage.until(lambda: not stage.app.is_running, "the end")
+
+    app = perform(play, scripted_model)
+
+    assert app.failure is None
 
 
 def test_quit_ends_it_and_the_next_one_continues(perform, scripted_model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input, OptionList
 
+from shepherd.cli.render import printable
 from shepherd.knowledge import Knowledge
 
 
@@ -51,6 +52,29 @@ def test_what_was_remembered_is_changed_and_forgotten_where_it_is_listed(perform
     perform(play, scripted_model)
 
     assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("name", "Steven")]
+
+
+@pytest.mark.parametrize("key", ["x[/foo]", "[@click=app.quit]x[/]", "[red]", "two\nlines", "[", "\x1b[2J"])
+def test_a_key_in_brackets_is_the_title_that_it_is(perform, scripted_model, memory, key):
+    memory.set_fact(key, "value")
+
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f3")
+        await stage.shows("1 fact")
+        stage.app.screen.query_one("#facts").focus()
+        await stage.pilot.press("home", "e")
+        await stage.until(lambda: len(stage.app.screen_stack) == 3, "the dialog")
+        await stage.shows(printable(" ".join(key.split())))
+        title = stage.app.screen.query_one(".dialog")._border_title
+        assert title.spans == []
+        await stage.pilot.press("escape")
+        await stage.until(lambda: len(stage.app.screen_stack) == 2, "the list")
+        await stage.pilot.press("f")
+        await stage.shows("Forget")
+        await stage.pilot.press("escape")
+
+    perform(play, scripted_model)
 
 
 def test_a_question_before_forgetting_can_be_declined(perform, scripted_model, memory):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shepherd.tui.lines import Blank, Line
 from shepherd.tui.markup import Document
 
+# With what ends a line for Python's splitlines, and none in Markdown.
 LONG = """\
 # Title
 
@@ -44,6 +45,9 @@ text
 <p>html</p>
 
     indented
+
+A line that\u2028says\u2029where\x85others\x0bwould\x0cend\x1cit
+and the\u2028next
 
 The answer is
 42

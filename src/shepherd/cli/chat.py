@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.consent import arguments_in_full
 from shepherd.cli.garbage import Garbage
 from shepherd.cli.parsing import (
     Parser,
@@ -17,7 +18,7 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
 )
-from shepherd.cli.render import Screen, counted
+from shepherd.cli.render import Screen, counted, printable
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -127,9 +128,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
     config, model = who_answers(arguments)
-    message = (
-        None if arguments.json and arguments.prompt is None else _message(arguments.prompt, arguments.json)
-    )
+    message = None if arguments.json and arguments.prompt is None else _message(arguments.prompt)
 
     if arguments.backend:
         from shepherd.cli.shared import take_part
@@ -153,6 +152,7 @@ def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
         warn=screen.warn,
         loading=screen.transient,
         confirm=partial(_may_call, screen) if is_conversation else None,
+        is_limited="max_tokens" in given_settings(arguments),
     ) as session:
         assistant = session.assistant
         resumed = assistant.resume() if arguments.resume else 0
@@ -207,9 +207,10 @@ def about_the_built_in_model() -> str:
     )
 
 
-def _may_call(screen: Screen, name: str, _: dict[str, Any]) -> bool:
-    """Whether a call that was just shown is allowed."""
-    return screen.agrees(f"{name} may change something. Allow it?")
+def _may_call(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
+    """Whether this call is allowed; all that it would be made with is shown before the question."""
+    shown = arguments_in_full(arguments)
+    return screen.agrees(printable(f"{shown}\n{name} may change something. Allow it?").lstrip("\n"))
 
 
 def _answer_once(assistant: Assistant, message: str, screen: Screen, *, show_context: bool) -> int:
@@ -226,9 +227,9 @@ def _converse(session: Session, screen: Screen, resumed: int, *, show_context: b
     return Conversation(session.assistant, screen, session=session, show_context=show_context).run(resumed)
 
 
-def _message(prompt: str | None, json: bool) -> str | None:
+def _message(prompt: str | None) -> str | None:
     """The one message of this run, from -e and stdin; None when a person sits at the keyboard."""
-    piped = None if json else _piped_text()
+    piped = _piped_text()
     if prompt is None and piped is None:
         if sys.stdin is None or not sys.stdin.isatty():
             raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')

@@ -7,12 +7,14 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import (
+    MOST_ROWS,
     Parser,
     add_action,
     add_common_options,
     add_memory_options,
     add_setting_option,
     loaded_settings,
+    whole_number,
 )
 from shepherd.cli.render import Screen, counted
 from shepherd.errors import UsageError
@@ -34,7 +36,9 @@ def build_parser() -> Parser:
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     build = add_action(actions, "build", "print one prompt: [SYSTEM] [CONTEXT] [KNOWLEDGE] [USER]")
     build.add_argument("question", nargs="*", metavar="QUESTION", help="what is asked; without it, stdin")
-    build.add_argument("--max-tokens", type=int, metavar="N", help="longest prompt (4096)")
+    build.add_argument(
+        "--max-tokens", type=whole_number(1, MOST_ROWS), metavar="N", help="longest prompt (4096)"
+    )
     build.add_argument(
         "--continue", dest="resume", action="store_true", help="with the turns of the last conversation"
     )
@@ -52,8 +56,6 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     question = " ".join(arguments.question) if arguments.question else _from_stdin()
     if not question.strip():
         raise UsageError("there is no question", hint='shepherd context build "a question"')
-    if arguments.max_tokens is not None and arguments.max_tokens < 1:
-        raise UsageError(f"--max-tokens is {arguments.max_tokens}", hint="use 1 or more")
     config = loaded_settings(arguments).config
     with open_memory_to_read(config) as memory:
         made = _build(question, config, memory, arguments)
@@ -93,7 +95,9 @@ def _turns(memory: Memory, user: str) -> list[Exchange]:
 
 
 def _from_stdin() -> str:
-    return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def _summary(made: OneShot) -> str:

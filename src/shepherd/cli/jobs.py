@@ -7,7 +7,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.parsing import Parser, add_action
+from shepherd.cli.parsing import LARGEST_ID, Parser, add_action, whole_number
 from shepherd.cli.render import Screen, age_in_words, counted
 from shepherd.errors import ShepherdError, UsageError
 
@@ -20,8 +20,9 @@ __all__ = ["add_jobs_action", "changes_jobs", "execute_jobs", "summary"]
 def add_jobs_action(actions: Any) -> Parser:
     """The parser of `shepherd memory jobs`."""
     parser = add_action(actions, "jobs", "what is still to be learned from what was said")
-    parser.add_argument("--retry", type=int, nargs="*", metavar="ID", help="try dead ones again (all)")
-    parser.add_argument("--drop", type=int, nargs="*", metavar="ID", help="forget jobs (all dead ones)")
+    ids = whole_number(1, LARGEST_ID)
+    parser.add_argument("--retry", type=ids, nargs="*", metavar="ID", help="try dead ones again (all)")
+    parser.add_argument("--drop", type=ids, nargs="*", metavar="ID", help="forget jobs (all dead ones)")
     return parser
 
 

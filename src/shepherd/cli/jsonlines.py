@@ -95,7 +95,7 @@ def _named(event: Event) -> tuple[str, dict[str, Any]]:
     if isinstance(event, Thought):
         return "thought", {"text": event.text}
     if isinstance(event, ToolCall):
-        return "tool_call", asdict(event)
+        return "tool_call", {"id": event.id, "name": event.name, "arguments": event.arguments}
     if isinstance(event, ToolResult):
         return "tool_result", {
             "id": event.call_id,

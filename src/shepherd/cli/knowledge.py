@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import json
-import sys
+import os
 import time
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import (
+    LARGEST_ID,
+    MOST_ROWS,
     Parser,
     add_action,
     add_common_options,
     add_memory_options,
     loaded_settings,
     new_file,
+    stdin_bytes,
+    whole_number,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.cli.render import Screen, counted
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import DocumentError, ShepherdError, UsageError
 
 if TYPE_CHECKING:
     from shepherd.config import Config
     from shepherd.knowledge import Knowledge, Node
+    from shepherd.knowledge.importing import WebLimits
+    from shepherd.knowledge.records import Outcome
 
 __all__ = ["build_parser", "execute"]
+
+_ID, _OFFSET, _COUNT = whole_number(1, LARGEST_ID), whole_number(0, LARGEST_ID), whole_number(1, MOST_ROWS)
 
 
 def build_parser() -> Parser:
@@ -50,61 +59,66 @@ def _add_reading(actions: Any) -> None:
     listing = add_action(actions, "list", "nodes, the latest changed first")
     listing.add_argument("--kind", metavar="KIND", help="only nodes of this kind")
     listing.add_argument("--dimension", metavar="NAME", help="only nodes with this tag")
-    listing.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
-    listing.add_argument("--offset", type=int, default=0, metavar="N", help="how many newer ones to skip (0)")
+    listing.add_argument("--limit", type=_COUNT, default=50, metavar="N", help="how many (50)")
+    listing.add_argument(
+        "--offset", type=_OFFSET, default=0, metavar="N", help="how many newer ones to skip (0)"
+    )
 
     show = add_action(actions, "show", "one node with its edges")
-    show.add_argument("id", type=int, metavar="ID", help="its number, as list shows it")
+    show.add_argument("id", type=_ID, metavar="ID", help="its number, as list shows it")
     show.add_argument("--text", action="store_true", help="the whole text of a document, too")
 
     search = add_action(actions, "search", "passages that fit some words, with scores")
     search.add_argument("query", nargs="+", metavar="WORDS", help="what to look for")
-    search.add_argument("--limit", type=int, default=10, metavar="N", help="how many (10)")
+    search.add_argument("--limit", type=_COUNT, default=10, metavar="N", help="how many (10)")
     search.add_argument(
         "--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)"
     )
 
     hubs = add_action(actions, "hubs", "the most-connected nodes, as a model is told")
-    hubs.add_argument("--limit", type=int, default=10, metavar="N", help="how many (10)")
+    hubs.add_argument("--limit", type=_COUNT, default=10, metavar="N", help="how many (10)")
     add_action(actions, "dimensions", "tags, and how many nodes have each")
 
 
 def _add_changing(actions: Any) -> None:
     add = add_action(actions, "add", "keep something as a new node")
     add.add_argument("title", metavar="TITLE", help="one line")
-    _add_fields(add)
+    _add_fields(add, "a tag; may be given again")
 
     edit = add_action(actions, "edit", "change a node")
-    edit.add_argument("id", type=int, metavar="ID", help="its number")
+    edit.add_argument("id", type=_ID, metavar="ID", help="its number")
     edit.add_argument("--title", metavar="TEXT", help="new title")
     edit.add_argument("--append", metavar="TEXT", help="put this after its notes")
-    _add_fields(edit)
+    _add_fields(edit, "a tag, in place of those it has; may be given again")
+    edit.add_argument(
+        "--no-dimension", dest="dimension", action="store_const", const=[], help="take its tags off"
+    )
 
     forget = add_action(actions, "forget", "delete nodes with their edges and texts")
-    forget.add_argument("ids", type=int, nargs="+", metavar="ID", help="their numbers")
+    forget.add_argument("ids", type=_ID, nargs="+", metavar="ID", help="their numbers")
 
     link = add_action(actions, "link", "connect two nodes")
-    link.add_argument("from_id", type=int, metavar="FROM", help="number of the first node")
-    link.add_argument("to_id", type=int, metavar="TO", help="number of the second node")
+    link.add_argument("from_id", type=_ID, metavar="FROM", help="number of the first node")
+    link.add_argument("to_id", type=_ID, metavar="TO", help="number of the second node")
     link.add_argument("explanation", metavar="WHY", help="a sentence that reads from the first to the second")
     link.add_argument("--type", default="related_to", metavar="TYPE", help="what it says (related_to)")
 
     unlink = add_action(actions, "unlink", "remove edges")
-    unlink.add_argument("ids", type=int, nargs="+", metavar="EDGE", help="their numbers, as show has them")
+    unlink.add_argument("ids", type=_ID, nargs="+", metavar="EDGE", help="their numbers, as show has them")
 
     focus = add_action(actions, "focus", "the nodes that are open; numbers open these and no others")
-    focus.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers, the primary one first")
+    focus.add_argument("ids", type=_ID, nargs="*", metavar="ID", help="their numbers, the primary one first")
     focus.add_argument("--clear", action="store_true", help="open none")
 
 
-def _add_fields(action: Parser) -> None:
+def _add_fields(action: Parser, dimension_help: str) -> None:
     action.add_argument("--description", metavar="TEXT", help="one sentence that says what it is")
     action.add_argument("--notes", metavar="TEXT", help="your thoughts about it")
     action.add_argument("--kind", metavar="KIND", help="idea, person, paper …")
     action.add_argument("--link", metavar="URL", help="where the original is")
     action.add_argument("--date", metavar="YYYY-MM-DD", help="when it happened")
     action.add_argument("--text", metavar="FILE", help="its whole text; - is stdin")
-    action.add_argument("--dimension", action="append", metavar="NAME", help="a tag; may be given again")
+    action.add_argument("--dimension", action="append", metavar="NAME", help=dimension_help)
 
 
 def _add_carrying(actions: Any) -> None:
@@ -290,9 +304,9 @@ def _fields(arguments: Namespace) -> dict[str, Any]:
 
 def _text(file: str) -> str:
     if file == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return stdin_bytes().read().decode("utf-8", "replace")
     try:
-        return Path(file).expanduser().read_text(encoding="utf-8", errors="replace")
+        return Path(os.path.expanduser(file)).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}", hint="name a file with the text") from error
 
@@ -301,24 +315,17 @@ def _text(file: str) -> str:
 
 
 def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen, config: Config) -> int:
-    from shepherd.knowledge.importing import WebLimits, import_from
+    from shepherd.knowledge.importing import WebLimits
 
     counts: Counter[str] = Counter()
     outcomes = []
     try:
-        with amount(screen, "importing") as progress:
-            for source in arguments.sources:
-                for outcome in import_from(
-                    knowledge,
-                    source,
-                    dimensions=arguments.dimension or (),
-                    limits=WebLimits.of(config),
-                    progress=lambda done, total, name: progress(done, total),
-                ):
-                    counts[outcome.state] += 1
-                    outcomes.append(outcome)
-    except KeyboardInterrupt:
-        screen.note(f"{counts['added']:,} added; the same command goes on with the rest")
+        for outcome in _outcomes(knowledge, arguments, screen, WebLimits.of(config)):
+            counts[outcome.state] += 1
+            outcomes.append(outcome)
+    except (KeyboardInterrupt, ShepherdError) as error:
+        if outcomes or isinstance(error, KeyboardInterrupt):
+            screen.note(f"{counts['added']:,} added; the same command goes on with the rest")
         raise
     if arguments.json:
         screen.json({"counts": dict(counts), "documents": outcomes})
@@ -333,11 +340,34 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen, config: 
     return 1 if counts["failed"] else 0
 
 
+def _outcomes(
+    knowledge: Knowledge, arguments: Namespace, screen: Screen, limits: WebLimits
+) -> Iterator[Outcome]:
+    """Of every source; one of several that cannot be read does not end the others."""
+    from shepherd.knowledge.importing import import_from
+    from shepherd.knowledge.records import Outcome
+
+    with amount(screen, "importing") as progress:
+        for source in arguments.sources:
+            try:
+                yield from import_from(
+                    knowledge,
+                    source,
+                    dimensions=arguments.dimension or (),
+                    limits=limits,
+                    progress=lambda done, total, name: progress(done, total),
+                )
+            except (DocumentError, UsageError) as error:
+                if len(arguments.sources) == 1:
+                    raise
+                yield Outcome(source, "failed", reason=str(error))
+
+
 def _export(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     from shepherd.knowledge import transfer
 
     count = 0
-    target = nullcontext(screen.out) if arguments.file == "-" else new_file(arguments.file)
+    target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
     with shows, target as file:
         for record in transfer.records(knowledge):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from shepherd.cli.parsing import Parser, add_common_options, add_memory_options, loaded_settings
+from shepherd.cli.parsing import (
+    Parser,
+    add_common_options,
+    add_memory_options,
+    loaded_settings,
+    whole_number,
+)
 from shepherd.cli.render import Screen
 from shepherd.errors import UsageError
 
@@ -31,7 +37,9 @@ def build_parser() -> Parser:
     parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--read-only", action="store_true", help="leave out the tools that change something")
     parser.add_argument("--http", action="store_true", help="serve streamable HTTP, to this machine alone")
-    parser.add_argument("--port", type=int, default=8001, metavar="N", help="port of --http; 0: any (8001)")
+    parser.add_argument(
+        "--port", type=whole_number(0, 65535), default=8001, metavar="N", help="port of --http; 0: any (8001)"
+    )
     add_memory_options(parser)
     add_common_options(parser, json_help="with --http, print where it listens as JSON")
     return parser

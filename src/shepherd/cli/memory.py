@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from argparse import Namespace
 from contextlib import nullcontext
@@ -12,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.jobs import add_jobs_action, changes_jobs, execute_jobs
 from shepherd.cli.parsing import (
+    LARGEST_ID,
+    MOST_ROWS,
     Parser,
     add_action,
     add_common_options,
     add_memory_options,
     loaded_settings,
     new_file,
+    stdin_bytes,
+    whole_number,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.cli.render import Screen, counted, size
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from shepherd.types import MemoryRecord
 
 __all__ = ["build_parser", "execute"]
+
+_ID, _OFFSET, _COUNT = whole_number(1, LARGEST_ID), whole_number(0, LARGEST_ID), whole_number(1, MOST_ROWS)
 
 
 def build_parser() -> Parser:
@@ -49,18 +54,20 @@ def build_parser() -> Parser:
 
 def _add_reading(actions: Any) -> None:
     listing = add_action(actions, "list", "the newest memories")
-    listing.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
-    listing.add_argument("--offset", type=int, default=0, metavar="N", help="how many newer ones to skip (0)")
+    listing.add_argument("--limit", type=_COUNT, default=50, metavar="N", help="how many (50)")
+    listing.add_argument(
+        "--offset", type=_OFFSET, default=0, metavar="N", help="how many newer ones to skip (0)"
+    )
 
     search = add_action(actions, "search", "what would be recalled, with scores")
     search.add_argument("query", nargs="+", metavar="WORDS", help="what to look for")
-    search.add_argument("--limit", type=int, default=10, metavar="N", help="how many (10)")
+    search.add_argument("--limit", type=_COUNT, default=10, metavar="N", help="how many (10)")
     search.add_argument(
         "--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)"
     )
 
     show = add_action(actions, "show", "one memory in full")
-    show.add_argument("id", type=int, metavar="ID", help="its number, as list shows it")
+    show.add_argument("id", type=_ID, metavar="ID", help="its number, as list shows it")
 
 
 def _add_changing(actions: Any) -> None:
@@ -69,16 +76,16 @@ def _add_changing(actions: Any) -> None:
     add.add_argument("answer", metavar="ANSWER", help="what to remember")
 
     edit = add_action(actions, "edit", "change a memory")
-    edit.add_argument("id", type=int, metavar="ID", help="its number")
+    edit.add_argument("id", type=_ID, metavar="ID", help="its number")
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
     pin = add_action(actions, "pin", "keep a memory when old ones make room")
-    pin.add_argument("id", type=int, metavar="ID", help="its number")
+    pin.add_argument("id", type=_ID, metavar="ID", help="its number")
     pin.add_argument("--off", action="store_true", help="no longer")
 
     forget = add_action(actions, "forget", "delete memories")
-    forget.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers")
+    forget.add_argument("ids", type=_ID, nargs="*", metavar="ID", help="their numbers")
     forget.add_argument("--question", metavar="TEXT", help="all memories of exactly this question")
 
 
@@ -197,7 +204,7 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     count = 0
-    target = nullcontext(screen.out) if arguments.file == "-" else new_file(arguments.file)
+    target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
     with shows, target as file:
         for entry in memory.export_memories():
@@ -209,19 +216,21 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         screen.note(f"{counted(count, 'entry', 'entries')} exported")
 
 
-def _import(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    source = sys.stdin.buffer if arguments.file == "-" else arguments.file
+def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
+    has_failed = bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates)
     if arguments.json:
         screen.json(counts)
-        return
+        return int(has_failed)
     screen.note(
         f"{counted(counts.memories, 'memory', 'memories')} and {counted(counts.facts, 'fact')} imported, "
         f"{counts.duplicates:,} known already, {counts.skipped:,} skipped"
     )
     for problem in counts.problems:
         screen.warn(problem)
+    return int(has_failed)
 
 
 def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -315,7 +324,7 @@ _AUDIT = {
     "echo": "the answer only repeats the question",
     "empty": "nothing in it can be found",
     "tail": "holds injected text, and would be injected again",
-    "secret": "better kept elsewhere",
+    "secret": "better kept elsewhere; a fact goes by: shepherd facts clear KEY --history",
     "never-recalled": "no message has needed these in three months",
 }
 

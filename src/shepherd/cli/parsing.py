@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TextIO
+from io import BufferedReader
+from typing import Any, NoReturn, TextIO, cast
 
 from shepherd.config import SETTINGS
 from shepherd.config_file import Loaded, load
 from shepherd.errors import UsageError
 
 __all__ = [
+    "LARGEST_ID",
+    "MOST_ROWS",
     "Parser",
     "add_action",
     "add_common_options",
@@ -21,8 +25,13 @@ __all__ = [
     "loaded_settings",
     "near_miss",
     "new_file",
+    "stdin_bytes",
+    "whole_number",
 ]
 
+# What a database holds of a number, and more than anybody asks for at once.
+LARGEST_ID = (1 << 63) - 1
+MOST_ROWS = 1_000_000_000
 _SETTING_PREFIX = "setting_"
 
 
@@ -120,6 +129,28 @@ def new_file(path: str) -> TextIO:
         raise UsageError(f"{path}: exists already", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """For `type` of an option: a whole number from `least` to `most`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least:,} to {most:,}")
+        return number
+
+    return read
+
+
+def stdin_bytes() -> BufferedReader:
+    """What is piped in; UsageError when stdin is closed."""
+    if sys.stdin is None:
+        raise UsageError("stdin is closed", hint="name a file, or pipe something in")
+    return cast(BufferedReader, sys.stdin.buffer)
 
 
 def _reader(key: str) -> Callable[[str], Any]:

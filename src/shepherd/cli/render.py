@@ -54,6 +54,12 @@ class Screen:
         # Line ends to some readers, though not to JSON.
         self.out.write(text.translate(_SEPARATORS) + "\n")
 
+    def utf8(self) -> TextIO:
+        """stdout for a file of ours, which is UTF-8 whatever the locale: it is read back elsewhere."""
+        if not self.out_is_terminal and hasattr(self.out, "reconfigure"):
+            self.out.reconfigure(encoding="utf-8")
+        return self.out
+
     def note(self, text: str = "") -> None:
         """Something beside the result, on stderr."""
         self._err(self.styled(printable(text), "dim"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -81,6 +82,7 @@ def change_setting(chat: Chat, argument: str) -> None:
     chat.assistant.config = replace(chat.assistant.config, **{key: parsed})
     if chat.session is not None:
         chat.session.config = replace(chat.session.config, **{key: parsed})
+        chat.session.is_limited |= key == "max_tokens"
     chat.screen.note(f"{key} = {_shown(chat, key)} in this conversation")
 
 
@@ -90,7 +92,7 @@ def save_conversation(chat: Chat, argument: str) -> None:
     if not messages:
         chat.screen.note("nothing has been said yet")
         return
-    path = argument or time.strftime("shepherd-%Y%m%d-%H%M%S.md")
+    path = os.path.expanduser(argument) or time.strftime("shepherd-%Y%m%d-%H%M%S.md")
     with new_file(path) as file:
         file.write(_as_json(messages) if path.endswith(".json") else _as_markdown(messages))
     chat.screen.note(f"{counted(len(messages), 'message')} saved in {path}")

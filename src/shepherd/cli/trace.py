@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import nullcontext
-from io import BufferedReader
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
-from shepherd.cli.parsing import new_file as opened_new
+from shepherd.cli.parsing import (
+    MOST_ROWS,
+    Parser,
+    add_action,
+    add_common_options,
+    add_memory_options,
+    loaded_settings,
+    new_file,
+    stdin_bytes,
+    whole_number,
+)
 from shepherd.cli.progress import amount
 from shepherd.cli.render import Screen, counted
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.escaping import storable
 
 if TYPE_CHECKING:
     from shepherd.knowledge import Knowledge
@@ -40,7 +48,9 @@ def build_parser() -> Parser:
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     tree = add_action(actions, "tree", "sessions, their turns, or what is below a path, as a tree")
     tree.add_argument("path", nargs="?", default="", metavar="PATH", help="where to begin (all sessions)")
-    tree.add_argument("--depth", type=int, default=0, metavar="N", help="levels to show (all)")
+    tree.add_argument(
+        "--depth", type=whole_number(0, MOST_ROWS), default=0, metavar="N", help="levels to show (all)"
+    )
     get = add_action(actions, "get", "values at and below a path, or all that a pattern fits")
     get.add_argument("path", metavar="PATH", help="a path; `*` stands for one name")
     diff = add_action(actions, "diff", "what differs between two turns, or what is below any two paths")
@@ -190,7 +200,7 @@ def _export(source: _Source, arguments: Namespace, screen: Screen) -> int:
     _refuse_pattern(root, "export")
     form: Format = arguments.format or ("metta" if arguments.file.endswith(".metta") else "paths")
     n = 0
-    target = nullcontext(screen.out) if arguments.file == "-" else opened_new(arguments.file)
+    target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     with target as file:
         for line in export(source.traces, root, form=form):
             n += line.startswith(("/", "(context "))
@@ -229,11 +239,12 @@ def _forget(source: _Source, arguments: Namespace, screen: Screen) -> int:
 def _metta(source: _Source, arguments: Namespace, screen: Screen) -> int:
     from shepherd.metta import Host, Metta, as_metta, functions
 
+    program = storable(arguments.program)
     with Metta(functions(Host(knowledge=source.knowledge()))) as metta:
         if arguments.path:
             entries = source.traces.matching(source.path(arguments.path))
             metta.load(entries)
-        results = [[as_metta(value) for value in values] for values in metta.run(arguments.program)]
+        results = [[as_metta(value) for value in values] for values in metta.run(program)]
     if arguments.json:
         screen.json(results)
         return 0
@@ -259,7 +270,7 @@ _ACTIONS: dict[str, Callable[[_Source, Namespace, Screen], int]] = {
 
 def _opened(file: str) -> Any:
     if file == "-":
-        return nullcontext(cast(BufferedReader, sys.stdin.buffer))
+        return nullcontext(stdin_bytes())
     try:
         return open(file, "rb")
     except OSError as error:

@@ -165,7 +165,7 @@ def _put_edge(connection: Connection, shelf: Shelf, edge: IncomingEdge, ids: Map
         ids[edge.to_key],
         type=edge.type if edge.type in EDGE_TYPES else "related_to",
         explanation=edge.explanation,
-        confidence=min(max(edge.confidence, 0.0), 1.0),
+        confidence=max(min(1.0, edge.confidence), 0.0),  # in this order NaN becomes 1
         source=edge.source if edge.source in SOURCES else "agent",
         now=edge.created_at,
     )[1]

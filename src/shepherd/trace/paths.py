@@ -114,6 +114,7 @@ def shown_path(path: str, *, last_session: str = "", last_turn: int | None = Non
     `SESSION/3/budget` is short for `/context/SESSION/000003/budget`; `last` stands for the latest session or
     the last turn, where they are given.
     """
+    path = storable(path)
     text = path.strip().strip("/")
     segments = text.split("/") if text else []
     if not path.strip().startswith("/"):

@@ -14,7 +14,7 @@ from shepherd.cli.chat import (
     who_answers,
 )
 from shepherd.cli.garbage import Garbage
-from shepherd.cli.parsing import Parser, add_common_options
+from shepherd.cli.parsing import Parser, add_common_options, given_settings
 from shepherd.cli.progress import downloads
 from shepherd.cli.render import Screen
 from shepherd.errors import UsageError
@@ -97,4 +97,11 @@ def _opening(arguments: Namespace, screen: Screen) -> Opening:
         with downloads(screen) as report:
             path = model_path(replace(config, model=model or provider.model or config.model), report)
         model, note = str(path), about_the_built_in_model() if is_built_in(path) else ""
-    return Opening(config, model, memory=not arguments.nomemory, resume=arguments.resume, note=note)
+    return Opening(
+        config,
+        model,
+        memory=not arguments.nomemory,
+        resume=arguments.resume,
+        note=note,
+        is_limited="max_tokens" in given_settings(arguments),
+    )

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from shepherd.cli.consent import arguments_in_full
 from shepherd.cli.render import Screen, shortened
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.types import Message, Thought
@@ -62,6 +63,7 @@ class Opening:
     memory: bool = True
     resume: bool = False
     note: str = ""  # what else the user is told at the beginning
+    is_limited: bool = False  # the longest answer was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class Conversation(threading.Thread):
         self._confirming = Future()
         if self._is_stopping:
             return False
-        shown = "\n".join(f"{key}: {shortened(str(value))}" for key, value in arguments.items())
+        shown = arguments_in_full(arguments)
         question = f"{name} may change something. Allow it?\n\n{shown}".strip()
         self._tell(Confirming(question, self._confirming))
         return self._confirming.result()
@@ -234,6 +236,7 @@ class Conversation(threading.Thread):
             loading=self._load,
             report=self._report,
             confirm=self.confirm,
+            is_limited=opening.is_limited,
         ) as session:
             self._assistant = session.assistant
             screen = _Recorder()

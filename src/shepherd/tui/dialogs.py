@@ -14,11 +14,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from shepherd.cli.render import printable
+from shepherd.cli.render import printable, shortened
 
 __all__ = ["Confirm", "Pick", "Reading", "Revise"]
 
 _CLOSE: list[BindingType] = [Binding("escape", "dismiss", "Close", show=False)]
+
+
+def _titled(title: str) -> Content:
+    """A title as it is: in plain text, brackets would be taken for styles and actions."""
+    return Content(printable(shortened(title)))
 
 
 class Revise(ModalScreen[dict[str, str] | None]):
@@ -33,7 +38,7 @@ class Revise(ModalScreen[dict[str, str] | None]):
     def compose(self) -> ComposeResult:
         """The fields and two buttons."""
         with Vertical(classes="dialog") as dialog:
-            dialog.border_title = printable(self._title)
+            dialog.border_title = _titled(self._title)
             for name, text in self._texts.items():
                 yield Label(name)
                 yield TextArea(text, compact=True, highlight_cursor_line=False, classes="field")
@@ -64,16 +69,22 @@ class Confirm(ModalScreen[bool]):
         Binding("escape,n", "answer(False)", "No", show=False),
         Binding("y", "answer(True)", "Yes", show=False),
         Binding("left,right", "app.focus_next", show=False),
+        Binding("up,k", "scroll_question('up')", show=False),
+        Binding("down,j", "scroll_question('down')", show=False),
+        Binding("pageup", "scroll_question('page_up')", show=False),
+        Binding("pagedown", "scroll_question('page_down')", show=False),
     ]
+    AUTO_FOCUS = "Button"
 
     def __init__(self, question: str, yes: str) -> None:
         super().__init__()
         self._question, self._yes = question, yes
 
     def compose(self) -> ComposeResult:
-        """The question and two buttons."""
+        """The question, which scrolls when it is long, and two buttons."""
         with Vertical(classes="dialog"):
-            yield Static(Content(printable(self._question)))
+            with VerticalScroll(classes="question"):
+                yield Static(Content(printable(self._question)))
             with Horizontal(classes="buttons"):
                 yield Button(f"{self._yes}  y", id="yes", variant="error", compact=True)
                 yield Button("Cancel  n", id="no", compact=True)
@@ -81,6 +92,10 @@ class Confirm(ModalScreen[bool]):
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
+
+    def action_scroll_question(self, where: str) -> None:
+        """Read on, or back."""
+        getattr(self.query_one(".question"), f"scroll_{where}")(animate=False)
 
     def action_answer(self, yes: bool) -> None:
         """By a key."""
@@ -99,7 +114,7 @@ class Pick(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """The list, with a mark at the one that holds now."""
         with Vertical(classes="dialog") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = _titled(self._title)
             dialog.border_subtitle = "enter chooses, esc leaves it"
             yield OptionList(
                 *(Option(f"{'*' if name == self._now else ' '} {printable(name)}") for name in self._names),
@@ -123,6 +138,6 @@ class Reading(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The text, which scrolls when it is long."""
         with VerticalScroll(classes="dialog reading") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = _titled(self._title)
             dialog.border_subtitle = "esc closes"
             yield Static(self._content)

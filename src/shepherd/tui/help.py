@@ -15,6 +15,7 @@ _KEYS = {
         ("Up, Down", "lines that were sent before"),
         ("Tab", "complete a command, or leave the prompt"),
         ("Esc, Ctrl-C", "stop the answer"),
+        ("Ctrl-D", "quit where nothing was typed, else delete a character"),
     ],
     "Everywhere": [
         ("F1, ? outside the prompt", "this help"),
@@ -24,7 +25,7 @@ _KEYS = {
         ("F5", "go on with another provider"),
         ("F6", "private: recall nothing, keep nothing"),
         ("Ctrl-P", "all commands, by name"),
-        ("Ctrl-Q, Ctrl-D", "quit; Ctrl-C twice does, too"),
+        ("Ctrl-Q", "quit; Ctrl-C twice does, too"),
     ],
     "In a list": [
         ("Up, Down, j, k", "move"),

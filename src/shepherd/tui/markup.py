@@ -61,7 +61,8 @@ class Document:
         lines = _FINISHED_STRETCH_LINES if is_complete else _STRETCH_LINES
         self.last = [self._pieces(group, known, lines) for group in groups[n_finished:]]
         if n_finished:
-            self._open = "".join(self._open.splitlines(keepends=True)[_begin(groups[n_finished]) :])
+            # Not splitlines(): lines end at "\n" alone for whoever counted them.
+            self._open = "\n".join(self._open.split("\n")[_begin(groups[n_finished]) :])
 
     def _pieces(self, group: Sequence[Token], known: _Known, stretch_lines: int) -> list[Piece]:
         def content(text: str) -> Content:

@@ -24,6 +24,7 @@ class Prompt(TextArea):
         Binding("alt+enter,shift+enter,ctrl+j", "new_line", "New line", show=False),
         Binding("tab", "complete", "Complete", show=False),
         Binding("f6", "app.private", "Private", show=False),  # else TextArea's, which marks the line
+        Binding("ctrl+d", "delete_or_quit", "Quit", show=False),
     ]
 
     is_private: reactive[bool] = reactive(False)
@@ -68,6 +69,13 @@ class Prompt(TextArea):
         """Begin a new line; an empty first one is none."""
         if self.text:
             self.insert("\n")
+
+    async def action_delete_or_quit(self) -> None:
+        """Delete what is behind the cursor, as shells do; where nothing was typed, quit."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            await self.app.action_quit()
 
     def action_complete(self) -> None:
         """Complete the command as far as it is clear; without one, go to the next part of the screen."""

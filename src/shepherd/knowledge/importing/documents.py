@@ -44,9 +44,14 @@ _BOMS = (
 )
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+?)[^\S\n]*$", re.MULTILINE | re.IGNORECASE)
-_HEADING = re.compile(r"^#{1,6}[^\S\n]+(.+?)[^\S\n]*#*[^\S\n]*$", re.MULTILINE)
+# Blanks at the end are taken away afterwards: in the patterns they would cost the square of their number.
+_FIELD = re.compile(r"^(title|date)[^\S\n]*:(.*)$", re.MULTILINE | re.IGNORECASE)
+_HEADING = re.compile(r"^#{1,6}[^\S\n]+(\S.*)$", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+# What pages that name these have in fact, as browsers read them (WHATWG's Encoding Standard).
+_MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+# Python's own, which no page is in; some take the square of a page's length.
+_NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
 
 
 class Document(NamedTuple):
@@ -70,7 +75,8 @@ def read(
 ) -> Document:
     """The document in `data`; `name` is a file's or the end of an address. DocumentError for what is none."""
     form = _form(data, name, content_type)
-    stem = PurePath(name).stem or name
+    name = storable(name)  # a file's may be any bytes
+    stem = PurePath(name).stem.strip() or name.strip() or form
     if form == "pdf":
         pages = pdf.read(data, name, progress)
         title = " ".join(pages.title.split()) or stem
@@ -78,7 +84,12 @@ def read(
         return Document(storable(title), _clean(pages.text), form, "", "", metadata)
     text = _clean(_decoded(data, name, charset, form))
     if form == "html":
-        page = html.read(text)
+        try:
+            page = html.read(text)
+        except (AssertionError, ValueError) as error:  # HTMLParser's, of what it has not thought of
+            raise DocumentError(
+                f"{name}: the page cannot be read ({type(error).__name__})", hint="is it damaged?"
+            ) from error
         if not page.text:
             raise DocumentError(f"{name}: the page has no text", hint="is it made by a script?")
         return Document(page.title or stem, page.text, form, page.description, page.date, {})
@@ -109,13 +120,23 @@ def _decoded(data: bytes, name: str, charset: str, form: str) -> str:
     if b"\0" in data[:8192]:
         raise DocumentError(f"{name}: this is not a text", hint="text, Markdown, HTML and PDF are read")
     declared = _META_CHARSET.search(data[:4096]) if form == "html" and not charset else None
-    for encoding in filter(None, (charset, declared[1].decode() if declared else "", "utf-8")):
+    named = _encoding(charset or (declared[1].decode() if declared else ""))
+    for encoding in filter(None, (named, "utf-8")):
         try:
             return data.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
+        except (ValueError, LookupError):
             continue
     # Every byte means something in it: what is not UTF-8 and says nothing else is mostly this.
     return data.decode("cp1252", "replace")
+
+
+def _encoding(charset: str) -> str:
+    """The encoding that is meant by the name; "" if it is none of a page's."""
+    try:
+        name = codecs.lookup(charset).name
+    except (ValueError, LookupError):
+        return ""
+    return "" if name in _NO_CHARSETS else _MEANT.get(name, name)
 
 
 def _clean(text: str) -> str:
@@ -128,11 +149,20 @@ def _marked(text: str) -> tuple[str, str]:
     title = date = ""
     front = _FRONT_MATTER.match(text)
     if front:
-        fields = {name.lower(): value.strip("\"'") for name, value in _FIELD.findall(front[1])}
+        fields = {
+            name.lower(): value.strip().strip("\"'").strip() for name, value in _FIELD.findall(front[1])
+        }
         title = fields.get("title", "")
         found = _DATE.match(fields.get("date", ""))
         date = found[0] if found else ""
     if not title:
-        heading = _HEADING.search(text, front.end() if front else 0)
-        title = heading[1] if heading else ""
+        headings = _HEADING.finditer(text, front.end() if front else 0)
+        title = next(filter(None, (_without_closing(heading[1]) for heading in headings)), "")
     return title, date
+
+
+def _without_closing(heading: str) -> str:
+    """A heading's words without the `#`s behind them: `Notes ##` is Notes, `C#` is C#."""
+    words = heading.rstrip()
+    bare = words.rstrip("#")
+    return words if bare and not bare[-1].isspace() else bare.rstrip()

@@ -72,6 +72,13 @@ class _Reader(HTMLParser):
 
     # ---- what HTMLParser calls
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """`<![CDATA[…]]>` and its like; what is none of them is a comment, as it is to browsers."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """An element begins."""
         if self._skipping:
@@ -161,7 +168,7 @@ class _Reader(HTMLParser):
 
 
 def _tidy(text: str) -> str:
-    text = re.sub(r"[^\S\n]+\n", "\n", text)
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 

@@ -40,21 +40,22 @@ def import_from(
 ) -> Iterator[Outcome]:
     """What became of each document of `source`, a path or an address, as it happens.
 
-    Of a folder, what cannot be read is a `failed` outcome and the rest goes on; a single document raises.
+    Of a folder, what cannot be read is a `failed` outcome and the rest goes on; a single document raises
+    DocumentError or UsageError.
     """
     limits = limits or WebLimits()
     tags = tuple(map(storable, dimensions))
     if "://" in source:
         yield _import_page(knowledge, source, tags, limits)
         return
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))  # Path's own raises for a user that there is none of
     if path.is_dir():
         yield from _import_folder(knowledge, path, tags, limits, progress)
     elif not path.is_file():
         raise UsageError(f"{path}: there is no such file", hint="name a file, a folder or an address")
     elif _beginning(path).startswith(_SQLITE):
         yield from _import_rah(knowledge, path, progress)
-    elif path.suffix == ".jsonl" and transfer.is_export(_beginning(path)):
+    elif transfer.is_export(_beginning(path)):
         yield from transfer.read(knowledge, path, progress)
     else:
         yield _import_file(knowledge, path, tags, limits, progress)
@@ -63,31 +64,46 @@ def import_from(
 def _import_folder(
     knowledge: Knowledge, folder: Path, tags: tuple[str, ...], limits: WebLimits, progress: Progress
 ) -> Iterator[Outcome]:
-    found = list(_documents_in(folder))
+    unreadable: list[OSError] = []
+    found = list(_documents_in(folder, unreadable.append))
     for done, path in enumerate(found):
-        name = str(path.relative_to(folder))
+        name = storable(str(path.relative_to(folder)))
         progress(done, len(found), name)
         try:
             yield _import_file(knowledge, path, tags, limits, lambda done, total, name: None)
-        except DocumentError as error:
+        except (DocumentError, UsageError) as error:
             yield Outcome(name, "failed", reason=str(error))
+    for failure in unreadable:
+        name = storable(os.fsdecode(failure.filename))
+        yield Outcome(name, "failed", reason=f"{name}: {failure.strerror}")
     progress(len(found), len(found), "")
 
 
-def _documents_in(folder: Path) -> Iterator[Path]:
+def _documents_in(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
     """Files of a known kind, in the order of their names; nothing hidden, no folder twice."""
-    for base, folders, files in os.walk(folder):
+    root = folder.resolve()
+    for base, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(base, name)
-            if not name.startswith(".") and path.suffix.lower() in documents.SUFFIXES and path.is_file():
+            is_wanted = not name.startswith(".") and path.suffix.lower() in documents.SUFFIXES
+            if is_wanted and os.path.isfile(path) and (not path.is_symlink() or _is_within(path, root)):
                 yield path
+
+
+def _is_within(link: Path, root: Path) -> bool:
+    """Whether a link leads to something that is below `root` and not hidden there."""
+    target = link.resolve()
+    return target.is_relative_to(root) and not any(
+        part.startswith(".") for part in target.relative_to(root).parts
+    )
 
 
 def _import_file(
     knowledge: Knowledge, path: Path, tags: tuple[str, ...], limits: WebLimits, progress: Progress
 ) -> Outcome:
     path = path.resolve()
+    name = storable(path.name)
     try:
         if path.stat().st_size > limits.most_bytes:
             raise DocumentError(
@@ -97,17 +113,14 @@ def _import_file(
         data = path.read_bytes()
     except OSError as error:
         raise DocumentError(f"{path}: {error.strerror}", hint="check the file and its permissions") from error
-    place = storable(os.fsdecode(path))
     return _store_document(
         knowledge,
         data,
-        place=f"file\0{place}",
-        name=storable(path.name),
+        place=b"file\0" + os.fsencode(path),
+        name=name,
         link=path.as_uri(),
         tags=tags,
-        read=lambda: documents.read(
-            data, path.name, progress=lambda done, total: progress(done, total, path.name)
-        ),
+        read=lambda: documents.read(data, name, progress=lambda done, total: progress(done, total, name)),
     )
 
 
@@ -116,7 +129,7 @@ def _import_page(knowledge: Knowledge, url: str, tags: tuple[str, ...], limits: 
     return _store_document(
         knowledge,
         page.data,
-        place=f"web\0{url.partition('#')[0]}",
+        place=f"web\0{url.partition('#')[0]}".encode(),
         name=storable(page.name),
         link=storable(url),
         tags=tags,
@@ -130,13 +143,13 @@ def _store_document(
     knowledge: Knowledge,
     data: bytes,
     *,
-    place: str,
+    place: bytes,
     name: str,
     link: str,
     tags: tuple[str, ...],
     read: Callable[[], documents.Document],
 ) -> Outcome:
-    origin = hashlib.sha256(place.encode()).hexdigest()
+    origin = hashlib.sha256(place).hexdigest()
     digest = hashlib.sha256(data).hexdigest()
     known = knowledge.look(lambda connection: nodes.by_origin(connection, knowledge.user_id, origin), None)
     if known is not None and known[1] == digest:

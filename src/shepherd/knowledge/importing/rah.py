@@ -114,7 +114,7 @@ class RaHDatabase:
                     str(from_id),
                     str(to_id),
                     _text(told.get("type")),
-                    _text(told.get("explanation")) or _text(explanation) or "connected in RA-H",
+                    _first(told.get("explanation"), explanation, "connected in RA-H"),
                     float(confidence) if isinstance(confidence, (int, float)) else 1.0,
                     _SOURCES.get(via, "agent"),
                     _moment(created_at, self._now),
@@ -128,7 +128,7 @@ class RaHDatabase:
             title=_text(found.get("title")).strip() or f"node {found['id']}",
             kind=_text(found.get("type")),
             description=_text(found.get("description")),
-            notes=_text(found.get("notes")) or _text(found.get("content")),
+            notes=_first(found.get("notes"), found.get("content")),
             source_text=_text(found.get("chunk")),
             link=_text(found.get("link")),
             event_date=_text(found.get("event_date"))[:10],
@@ -146,7 +146,7 @@ class RaHDatabase:
         rows = self._connection.execute(
             "SELECT dimension FROM node_dimensions WHERE node_id = ? ORDER BY dimension", (node_id,)
         )
-        return tuple(name for (name,) in rows if _text(name).strip())
+        return tuple(_text(name) for (name,) in rows if _text(name).strip())
 
     def _columns(self, table: str) -> set[str]:
         return {
@@ -162,6 +162,11 @@ class RaHDatabase:
 
 def _text(value: object) -> str:
     return storable(value) if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _first(*values: object) -> str:
+    """The first of them that says something, else ""."""
+    return next((_text(value) for value in values if _text(value).strip()), "")
 
 
 def _object(written: object) -> dict[str, Any]:

@@ -188,6 +188,7 @@ def _is_public(address: _Address) -> bool:
 
 def _split(url: str) -> SplitResult:
     try:
+        url.encode()  # an argument that is not UTF-8 arrives with surrogates
         parts = urlsplit(url)
         _ = parts.port
         if "[" in parts.netloc:  # urlsplit itself looks into the brackets since Python 3.11
