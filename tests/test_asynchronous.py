@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
 import pytest
@@ -92,6 +94,43 @@ def test_cancelled_task_leaves_the_conversation_free_for_the_next_turn(endless):
     asyncio.run(cancelled_then_asked())
 
     assert [message.role for message in endless.assistant.history] == ["user", "assistant"] * 2
+
+
+def test_turn_that_is_cancelled_before_its_thread_begins_is_none(endless):
+    async def cancelled_at_once() -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(max_workers=1) as threads:
+            loop.set_default_executor(threads)
+            free = threading.Event()
+            loop.run_in_executor(None, free.wait)
+            asking = asyncio.create_task(events_until(endless, 1000))
+            await asyncio.sleep(0)  # it waits for a thread
+            asking.cancel()
+            await asyncio.sleep(0)
+            free.set()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+    asyncio.run(cancelled_at_once())
+
+    assert endless.assistant.history == []
+    assert endless.assistant.memory.load_session() == []
+
+
+def test_leaving_before_a_turn_of_somebody_else_is_over_lets_it_go_on(endless):
+    async def left_while_another_answers() -> list[Event]:
+        async with aclosing(endless.ask("Go on.")) as first:
+            await anext(first)
+            second = asyncio.create_task(events_until(endless, 1))
+            await asyncio.sleep(0)
+            second.cancel()
+            with pytest.raises((asyncio.CancelledError, UsageError)):
+                await second
+            return [await anext(first) for _ in range(3)]
+
+    events = asyncio.run(left_while_another_answers())
+
+    assert not any(isinstance(event, Finished) for event in events)
 
 
 def test_second_turn_is_refused_and_leaves_the_first_alone(endless):

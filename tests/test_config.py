@@ -306,6 +306,41 @@ def test_unknown_keys_survive_every_change(tmp_path_factory, unknown, top_k):
     assert json.loads(path.read_bytes()) == unknown
 
 
+_READ = {
+    "answer_formatting": ["", "bullets", " links, code blocks"],
+    "context_shares": ["memory=100", "history=40, entities=15,knowledge=45,"],
+    "context_order": ["", "knowledge", "history,memory"],
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("context_order", "memry"),
+        ("context_order", "memory history"),
+        ("answer_formatting", "tables"),
+        ("context_shares", ""),
+        ("context_shares", "memory=99"),
+        ("context_shares", "memory=50,memory=50"),
+        ("context_shares", "memory=fifty,history=50"),
+        ("context_shares", "memry=100"),
+        ("context_shares", "memory=\u0661\u0660\u0660"),
+    ],
+)
+def test_a_text_that_says_nothing_is_refused_when_it_is_set_and_named_when_it_is_read(path, key, text):
+    with pytest.raises(ConfigError, match=f"{key} is .*; expected"):
+        ConfigFile(path).set(key, text)
+    assert not path.exists() or key not in json.loads(path.read_bytes())
+
+    write(path, json.dumps({key: text}))
+
+    with pytest.raises(ConfigError, match=f"{key} is ") as caught:
+        load(path, environ={})
+    assert f"shepherd config set {key}" in caught.value.hint
+    ConfigFile(path).unset(key)
+    assert load(path, environ={}).config == Config()
+
+
 def _values(setting):
     if setting.kind == "switch":
         return st.sampled_from([True, False, *setting.choices])
@@ -317,6 +352,8 @@ def _values(setting):
         return st.floats(setting.least, setting.most)
     if setting.kind == "size":
         return st.integers(1, 999_999).map(lambda n: f"{n}M")
+    if setting.reads is not None:
+        return st.sampled_from(_READ[setting.key])
     return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 

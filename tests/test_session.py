@@ -13,6 +13,7 @@ import pytest
 from shepherd.assistant import Delta, Finished, Recalled
 from shepherd.cli.render import Screen
 from shepherd.cli.slash import Chat
+from shepherd.cli.slash_settings import change_setting
 from shepherd.config import Config
 from shepherd.config_file import ConfigFile
 from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError
@@ -283,6 +284,48 @@ def test_a_failed_turn_leaves_the_conversation_and_the_memory_as_they_were(
     assert ask(session, "My dog is called Rex").answer == "again"
 
 
+def test_whether_a_model_is_told_of_entities_is_decided_at_each_switch(new_session):
+    session = new_session(n_ctx=4096, max_tokens=8)
+    assert session.assistant.snapshot.blocks
+
+    session.switch("local", "shepherd-mini")
+    assert not session.assistant.snapshot.blocks
+
+    session.switch("friend")
+    assert session.assistant.snapshot.blocks
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory_database", "mysql://steve:hunter2@host/db"),
+        ("memory_database", "postgresq://steve:hunter2@host/db"),
+        ("memory_database", "foo://x"),
+        ("memory_database", "~nosuchuser/memory.db"),
+        ("memory_extraction_model", "/no/such.gguf"),
+        ("memory_extraction_endpoint", "http://[::1"),
+    ],
+)
+def test_a_setting_that_names_nothing_is_named(tmp_path, monkeypatch, scripted_model, name, value):
+    monkeypatch.setenv("SHEPHERD_CONFIG", str(tmp_path / "config.json"))
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    settings = {
+        "model": str(scripted_model),
+        "memory_database": str(tmp_path / "memory.db"),
+        "memory_extraction": True,
+        "user_id": "steve",
+    }
+
+    with pytest.raises(UsageError) as caught:
+        Session(Config(**{**settings, name: value}), warn=lambda text, hint: None)
+
+    assert name in f"{caught.value} {caught.value.hint}"
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+    assert list(folder.iterdir()) == []
+
+
 def test_facts_are_learned_here_from_what_a_remote_model_is_told(new_session, upstream):
     session = new_session("friend")
     ask(session, "My name is Steve.")
@@ -290,6 +333,22 @@ def test_facts_are_learned_here_from_what_a_remote_model_is_told(new_session, up
     assert session.assistant.extraction is not None
     assert session.assistant.extraction.flush(60)
     assert session.assistant.memory.get_all_facts("steve")
+
+
+def test_longest_answer_is_the_providers_own_unless_one_was_asked_for(new_session, upstream):
+    ProviderTable().set("friend", "max_tokens", "4096")
+    session = new_session("far", max_tokens=512)
+    ask(session, "hello")
+    session.switch("friend")
+    ask(session, "hello")
+    screen = Screen(io.StringIO(), io.StringIO())
+    change_setting(Chat(session.assistant, screen, session=session), "max_tokens 16")
+    ask(session, "hello")
+    session.switch("far")
+    session.switch("friend")
+    ask(session, "hello")
+
+    assert [asked.body["max_tokens"] for asked in upstream.asked] == [512, 4096, 16, 16]
 
 
 def test_a_full_window_lets_the_oldest_turns_go_here_too(new_session, upstream):
@@ -321,6 +380,27 @@ def test_what_the_server_says_of_its_window_is_heeded_in_the_next_turn(new_sessi
 
     assert ask(session, "3 " + "word " * 60).answer == "ok"
     assert len(upstream.asked[-1].body["messages"]) < 8
+
+
+def test_server_whose_window_is_too_small_for_what_a_tool_found_is_asked_again(new_session, upstream):
+    session = new_session("friend", memory_extraction=False, memory_tools=True, max_tokens=50)
+    for number in range(20):
+        session.assistant.memory.store_memory(f"dog {number}", "a long answer " * 40, "steve")
+    arguments = json.dumps({"query": "dog", "limit": 20})
+    call = {"index": 0, "id": "c1", "type": "function"}
+    call["function"] = {"name": "search_memory", "arguments": arguments}
+    told = {
+        "message": "maximum context length is 2000 tokens, you sent 3000",
+        "code": "context_length_exceeded",
+    }
+    upstream.script[:] = [says({"tool_calls": [call]}, reason="tool_calls"), refuses(400, told), says("ok")]
+
+    assert ask(session, "What about my dog?").answer == "ok"
+
+    first, second = (asked.body["messages"][-1]["content"] for asked in upstream.asked[-2:])
+    assert len(second) < len(first)
+    assert "cut" in json.loads(second)
+    assert [m.role for m in session.assistant.history] == ["user", "assistant", "tool", "assistant"]
 
 
 def test_provider_at_the_prompt_lists_and_switches(new_session, upstream):

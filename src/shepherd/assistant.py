@@ -13,41 +13,42 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from shepherd.config import Config
 from shepherd.context import (
     DEFAULT_TOKENS,
-    NO_ROOM_FOR_MEMORY,
     Compaction,
     Draft,
     Exchange,
+    Keeper,
     OneShot,
     Plan,
+    Planner,
     Room,
     Snapshot,
     Summarizer,
     Summary,
     SystemPrompt,
     added_stats,
+    begun_answer,
+    hide_memory,
     is_statement,
     message_of,
     messages_of,
     paired,
     sampling_of,
-    strip_tails,
-    tails_to_strip,
     take_snapshot,
     with_recall,
     written,
 )
-from shepherd.equipment import ConversationParts, open_parts
-from shepherd.errors import ContextOverflowError, ShepherdError, StoreError, UsageError
+from shepherd.equipment import ConversationParts, decided, open_parts
+from shepherd.errors import ContextOverflowError, StoreError, UsageError
 from shepherd.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.recording import Recorder
 from shepherd.tools import AssistantTool, Toolbox, ToolResult, conversation_tools
-from shepherd.trace.planned import trace_of
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ __all__ = [
     "message_of",
 ]
 
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 # Of the window: tools that nobody asked for by name may take so much of it.
@@ -138,8 +138,9 @@ class Assistant:
 
     @config.setter
     def config(self, config: Config) -> None:
-        self._planner.use(config)
-        self._config = config
+        settled = decided(config, self.engine)
+        self._planner.use(settled)
+        self._config, self._settled = config, settled
         self._room.max_tokens, self._room.retention = config.max_tokens, config.injection_retention
         self._keeper.archives = config.archive_turns
 
@@ -204,6 +205,7 @@ class Assistant:
                 yield from self._run(draft)
             finally:
                 self._generation = None
+                draft.put_back()
                 if draft.is_heard and self._dialogue is not None:
                     self._dialogue.take_back()
 
@@ -249,13 +251,13 @@ class Assistant:
     ) -> None:
         """Go on with another model, between two turns, under the rules of memory that hold for it.
 
-        With `forgetful` nothing is recalled or kept while it answers, and what was appended from memory to
-        earlier messages is taken off: this model does not get to see it.
+        With `forgetful` nothing is recalled or kept while it answers. What was appended from memory to
+        earlier messages, and what tools read there, is taken off: this model does not get to see it.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
             self._keeper.release()
             if forgetful:
-                strip_tails(tails_to_strip(self.history, "strip", engine.window_tokens))
+                self._hide_memory()
             for message in self.history:
                 message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
             session = self._keeper.session_id
@@ -284,19 +286,16 @@ class Assistant:
     def undo(self) -> str | None:
         """Take the last exchange back, in the stored session and in memory too; gives the user's text.
 
-        What tools have done in it stays done.
+        What tools have done in it stays done. Raises StoreError; the conversation then still has it, and undo
+        may be tried again.
         """
         if not self._exchanges:
             return None
-        exchange = self._exchanges.pop()
+        exchange = self._exchanges[-1]
+        self._recorder.take_back(exchange)
+        self._exchanges.pop()
         self.last = None
         self._compaction.cancel()
-        if self._dialogue is not None and exchange.is_heard:
-            self._dialogue.take_back()
-        session = self.session_id
-        self._keeper.take_back(exchange)
-        if self._traces is not None and session and exchange.trace is not None:
-            self._traces.remove(session, exchange.trace)
         return exchange.user.raw
 
     def clear(self) -> None:
@@ -328,6 +327,8 @@ class Assistant:
             left = self._keeper.left()
             self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
             self._has_evicted = len(self._exchanges) < len(exchanges)
+            if self.is_forgetful:
+                self._hide_memory()
             self._compaction.reset(left.summary)
             self._snapshot = self._take_snapshot(left.summary)
             return len(exchanges)
@@ -338,31 +339,47 @@ class Assistant:
     def _run(self, draft: Draft) -> Iterator[Event]:
         draft.history = self.history
         self._room.strip_by_habit(draft)
-        session = self.session_id or ""
-        turns, since = len(self._exchanges), self._since()
-        self._planner.plan(draft, self._room, turns=turns, session=session, since=since)
+        self._plan(draft)
+        self._make_room(draft)
+        if draft.is_outdated:
+            self._plan(draft)
+            self._room.make(draft, self._exchanges)
         if draft.injection:
             _log.debug("[prompt+context] %s", draft.message.sent)
-        self._make_room(draft)
         generation = yield from self._answer(draft)
+        before = self._exchanges
         exchange = self._record(draft, generation)
         stats = with_recall(draft.stats or generation.stats, draft.injection.recall_us / 1000)
         stats = replace(stats, evicted_turns=len(draft.leaving))
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
-            self._hear(draft, exchange)
-            self._store(draft, exchange, archive=stats.finish_reason != "cancelled")
-            self._let_go(draft)
+            self._recorder.hear(draft, exchange)
+            self._recorder.store(
+                draft,
+                exchange,
+                before,
+                archive=stats.finish_reason != "cancelled",
+                now=int(time.time()),
+                with_prompt=self.config.trace_prompts,
+            )
+            self._recorder.let_go(draft, int(time.time()))
             self._compaction.prepare(self._exchanges, self._room, _history_share(draft.plan))
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
         yield self.last
 
-    def _since(self) -> int:
-        # What left the window is no longer in front of the model, and may be recalled.
-        return self._exchanges[0].user.created_at if self._has_evicted and self._exchanges else 0
+    def _plan(self, draft: Draft) -> None:
+        """Decide what the model is shown, by what it still has in front of it."""
+        gone = {id(exchange) for exchange in draft.leaving}
+        left = [exchange for exchange in self._exchanges if id(exchange) not in gone]
+        since = 0
+        if self._has_evicted or gone:
+            # What left the window is no longer in front of the model, and may be recalled.
+            since = left[0].user.created_at if left else int(time.time()) + 1
+        session = self.session_id or ""
+        self._planner.plan(draft, self._room, turns=len(self._exchanges), session=session, since=since)
 
-    def _make_room(self, draft: Draft, prompt_tokens: int = 0) -> None:
+    def _make_room(self, draft: Draft) -> None:
         """Fold what is due into the summary, with a new snapshot; let go of more where that is not enough."""
         folded = self._compaction.fold(draft, self._exchanges, self._room, _history_share(draft.plan))
         if folded is not None and not draft.leaving:
@@ -370,21 +387,18 @@ class Assistant:
             draft.let_leave(self._exchanges[: folded.turns])
             self._room.strip_all(draft)
             draft.snapshot = self._take_snapshot(folded.summary, draft)
-        self._room.make(draft, self._exchanges, prompt_tokens)
+        self._room.make(draft, self._exchanges)
 
     def _answer(self, draft: Draft) -> Generator[Event, None, Reply]:
         """Let the model answer, and go on with the results while it calls tools; gives its last answer."""
         while True:
-            with self._generate(draft) as generation:
-                self._generation = generation
-                if self._cancelled.is_set():
-                    generation.cancel()
+            try:
+                generation = yield from self._generate(draft)
+            except ContextOverflowError:
+                # What tools have done must not be lost; a server's window may be known from now on.
                 if not draft.steps:
-                    self._planner.settle(draft, self._room)
-                    yield Recalled(draft.injection, draft.plan)
-                yield from _warned(draft)
-                for piece in generation:
-                    yield Delta(piece) if isinstance(piece, str) else piece
+                    raise
+                generation = yield from self._generate(draft)
             stats = generation.stats
             draft.stats = stats if draft.stats is None else added_stats(draft.stats, stats)
             if self._toolbox is None or not generation.tool_calls or stats.finish_reason == "cancelled":
@@ -394,6 +408,27 @@ class Assistant:
                 draft.notes.append((text, "the setting tool_rounds allows more"))
                 return generation
             yield from self._call_tools(draft, self._toolbox, generation)
+
+    def _generate(self, draft: Draft) -> Generator[Event, None, Reply]:
+        """One answer, perhaps of several."""
+        begun = begun_answer(
+            draft,
+            self._exchanges,
+            self._room,
+            begin=lambda has_tools: self._begin(draft, has_tools),
+            plan_again=lambda: self._plan(draft),
+        )
+        with begun as generation:
+            self._generation = generation
+            if self._cancelled.is_set():
+                generation.cancel()
+            if not draft.steps:
+                self._planner.settle(draft, self._room)
+                yield Recalled(draft.injection, draft.plan)
+            yield from _warned(draft)
+            for piece in generation:
+                yield Delta(piece) if isinstance(piece, str) else piece
+        return generation
 
     def _call_tools(self, draft: Draft, toolbox: Toolbox, generation: Reply) -> Iterator[Event]:
         """Carry out what an answer calls; both become steps of the turn."""
@@ -408,34 +443,12 @@ class Assistant:
             draft.steps.append(Message("tool", result.text, tool_call_id=call.id))
             yield result
 
-    def _generate(self, draft: Draft) -> Reply:
-        """Start the answer; where the window is too small, much gives way before the turn is refused."""
-        ways: tuple[Callable[[Draft, ContextOverflowError], None], ...]
-        ways = (self._strip_old_tails, self._evict_more, self._evict_more, self._drop_tail)
-        for give_way in ways:
-            try:
-                return self._begin(draft)
-            except ContextOverflowError as error:
-                give_way(draft, error)
-        return self._begin(draft)
-
-    def _strip_old_tails(self, draft: Draft, _: ContextOverflowError) -> None:
-        self._room.strip_all(draft)
-
-    def _evict_more(self, draft: Draft, error: ContextOverflowError) -> None:
-        self._room.make(draft, self._exchanges, error.prompt_tokens)
-
-    def _drop_tail(self, draft: Draft, _: ContextOverflowError) -> None:
-        if draft.injection:
-            draft.drop_tail()
-            draft.notes.append(NO_ROOM_FOR_MEMORY)
-
-    def _begin(self, draft: Draft) -> Reply:
+    def _begin(self, draft: Draft, has_tools: bool) -> Reply:
         return self.engine.generate(
             draft.prompt,
             sampling=sampling_of(self.config, self.engine.info.sampling),
             max_tokens=self.config.max_tokens or self.engine.window_tokens,
-            tools=self.tools,
+            tools=self.tools if has_tools else (),
         )
 
     def _record(self, draft: Draft, generation: Reply) -> Exchange | None:
@@ -449,72 +462,29 @@ class Assistant:
             gone = {id(exchange) for exchange in draft.leaving}
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
+        draft.keep_stripped()
         self._snapshot = draft.snapshot
         self._compaction.kept(draft.snapshot.summary, self._exchanges)
         self._planner.shown(draft)
         draft.message.created_at = int(time.time())
-        exchange = Exchange(draft.message, message_of(generation), steps=draft.steps)
-        self._exchanges.append(exchange)
+        exchange = Exchange(
+            draft.message, message_of(generation), steps=draft.steps, is_private=draft.private
+        )
+        self._exchanges = [*self._exchanges, exchange]
         return exchange
-
-    def _hear(self, draft: Draft, exchange: Exchange) -> None:
-        """The answer ends the turn for those that listen whom it is about."""
-        exchange.is_heard, draft.is_heard = draft.is_heard, False
-        if exchange.is_heard and self._dialogue is not None:
-            self._dialogue.answered(exchange.answer.raw)
-
-    def _store(self, draft: Draft, exchange: Exchange, *, archive: bool) -> None:
-        """Write the exchange down; the first failure ends it: a locked database is waited for once."""
-        if draft.private or not self._keeper.writes:
-            return
-        now = int(time.time())
-        self._attempt(draft, "keeping this turn", lambda: self._write(draft, exchange, archive, now))
-
-    def _write(self, draft: Draft, exchange: Exchange, archive: bool, now: int) -> None:
-        model = self.engine.info.name
-        self._keeper.write(exchange, model=model, archive=archive, now=now)
-        if draft.leaving:
-            self._keeper.note_left(draft.leaving, draft.snapshot.summary)
-        session = self._keeper.session_id or ""
-        if self._dialogue is not None and exchange.is_heard:
-            self._dialogue.save(session)
-        if self._traces is not None:
-            summary = draft.snapshot.summary.text
-            record = trace_of(draft, model=model, summary=summary, summary_tokens=self._room.count(summary))
-            exchange.trace = self._traces.write(session, record, with_prompt=self.config.trace_prompts)
-
-    def _let_go(self, draft: Draft) -> None:
-        """What left the window is kept in memory, whatever it said, and may be recalled from now on."""
-        leaving = draft.leaving
-        if not leaving:
-            return
-        kept = [exchange for exchange in leaving if self._keeper.may_archive(exchange)]
-        now = int(time.time())
-        self._attempt(draft, "keeping what left the window", lambda: self._keeper.archive_all(kept, now))
-        what = "exchange" if len(leaving) == 1 else f"{len(leaving)} exchanges"
-        where = "kept in memory" if len(kept) == len(leaving) else "no longer part of this conversation"
-        how = "left it with a summary" if draft.is_folded else "left it"
-        draft.notes.append((f"the window was full: the oldest {what} {how}, {where}", ""))
-        on_evicted = self._on_evicted
-        if on_evicted is not None:
-            left = messages_of(leaving)
-            self._attempt(draft, "summing up what left the window", lambda: on_evicted(left))
-
-    def _attempt(self, draft: Draft, what: str, action: Callable[[], _T]) -> _T | None:
-        """The result of something that the answer does not depend on; a failure becomes a warning."""
-        try:
-            return action()
-        except ShepherdError as error:
-            draft.notes.append((f"{what} failed: {error}", error.hint))
-        return None
 
     # ---- its parts
 
     def _use(self, parts: ConversationParts, summarizer: Summarizer | None) -> None:
         """Everything that depends on the model and on what it may know."""
-        self.engine, self.memory, self.is_forgetful = parts.engine, parts.memory, parts.is_forgetful
-        self._keeper, self._dialogue, self._traces = parts.keeper, parts.dialogue, parts.traces
-        self._knowledge, self._planner = parts.knowledge, parts.planner
+        self.engine: ChatModel = parts.engine
+        self.memory, self.is_forgetful = parts.memory, parts.is_forgetful
+        self._settled = decided(self._config, parts.engine)
+        self._keeper: Keeper = parts.keeper
+        self._dialogue = parts.dialogue
+        self._recorder = Recorder(parts, self._on_evicted)
+        self._knowledge = parts.knowledge
+        self._planner: Planner = parts.planner
         self.extraction = parts.extraction
         self._open_toolbox()
         self._compaction.use(summarizer)
@@ -533,12 +503,15 @@ class Assistant:
             fits=self._may_have,
             others=self._other_tools,
         )
-        self._room = Room(
+        self._room: Room = Room(
             self.engine,
             max_tokens=self._config.max_tokens,
             retention=self._config.injection_retention,
             tools=self.tools,
         )
+
+    def _hide_memory(self) -> None:
+        hide_memory(self._exchanges, {entry.tool.name for entry in self._other_tools})
 
     def _may_have(self, tools: Sequence[Tool]) -> bool:
         return self.engine.count_tokens(written(tools)) <= self.engine.window_tokens * _TOOLS_SHARE
@@ -550,7 +523,7 @@ class Assistant:
 
         def take(knowledge: Knowledge | None) -> Snapshot:
             return take_snapshot(
-                self.config,
+                self._settled,
                 memory=explains,
                 knowledge=knowledge,
                 summary=summary,

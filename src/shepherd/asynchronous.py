@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -63,26 +64,31 @@ class AsyncAssistant:
         """
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
+        # A turn that has not begun cannot be cancelled: the assistant may be in somebody else's meanwhile.
+        is_left, is_under_way = threading.Event(), threading.Event()
 
         def run() -> None:
             end: BaseException | None = None
             try:
-                for event in self.assistant.ask(text):
+                for event in self.assistant.ask(text) if not is_left.is_set() else ():
+                    is_under_way.set()
+                    if is_left.is_set():
+                        self.assistant.cancel()
                     loop.call_soon_threadsafe(events.put_nowait, event)
             except BaseException as error:
                 end = error
+            is_under_way.clear()
             loop.call_soon_threadsafe(events.put_nowait, end)
 
         turn = loop.run_in_executor(None, run)
-        has_ended = False
         try:
             while isinstance(event := await events.get(), Event):
                 yield event
-            has_ended = True
             if event is not None:
                 raise event
         finally:
-            if not has_ended:  # else it might be somebody else's turn
+            is_left.set()
+            if is_under_way.is_set():
                 self.assistant.cancel()
             await asyncio.shield(turn)
 

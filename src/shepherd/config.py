@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal
 
 from shepherd.errors import ConfigError
-from shepherd.setting import Kind, Setting, shortened
+from shepherd.setting import Kind, Setting, listed, percentages, shortened
 
 __all__ = [
     "SETTINGS",
@@ -32,6 +34,8 @@ def _setting(
     most: float = math.inf,
     choices: tuple[str, ...] = (),
     secret: bool = False,
+    form: str = "",
+    reads: Callable[[str], object] | None = None,
 ) -> Any:
     return field(
         default=default,
@@ -42,12 +46,24 @@ def _setting(
             "most": most,
             "choices": choices,
             "secret": secret,
+            "form": form,
+            "reads": reads,
         },
     )
 
 
 def _auto(kind: Kind, help: str, *, least: float = 0, most: float = 1) -> Any:
     return _setting("auto", kind, help, least=least, most=most, choices=("auto",))
+
+
+# What a prompt is made of beside system part and message, and how answers may be formatted.
+_PARTS = ("memory", "history", "focus", "knowledge", "entities")
+_FORMATS = ("bullets", "numbered lists", "code blocks", "links")
+
+
+def _list_of(names: tuple[str, ...], help: str, *, default: str = "") -> Any:
+    form = f"any of {', '.join(names)}, with commas"
+    return _setting(default, "text", help, form=form, reads=partial(listed, names=names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +133,7 @@ class Config:
         "how technical answers are",
         choices=("default", "beginner", "intermediate", "expert"),
     )
-    answer_formatting: str = _setting(
-        "", "text", "of bullets, numbered lists, code blocks, links: those that you like, with commas"
-    )
+    answer_formatting: str = _list_of(_FORMATS, "how answers may be formatted: what you like of it")
     answer_instructions: str = _setting(
         "", "text", "what else answers are to heed, in your own words; semicolons between"
     )
@@ -248,9 +262,11 @@ class Config:
         "history=40,entities=15,knowledge=30,memory=10,focus=5",
         "text",
         "for fixed: percentages of what system prompt and message leave; they make 100",
+        form=f"a share of each of {', '.join(_PARTS)}, such as memory=100; together 100",
+        reads=partial(percentages, names=_PARTS),
     )
-    context_order: str = _setting(
-        "memory,history,focus,knowledge,entities", "text", "for prioritized: who is served first"
+    context_order: str = _list_of(
+        _PARTS, "for prioritized: who is served first", default="memory,history,focus,knowledge,entities"
     )
     history_verbatim_turns: int = _setting(
         4, "whole number", "newest turns that are never summed up", least=1, most=1000
@@ -262,7 +278,7 @@ class Config:
         choices=("auto",),
     )
     history_summary_tokens: int = _setting(
-        200, "whole number", "longest summary of the turns that leave together", least=16, most=4096
+        200, "whole number", "longest summary of the turns that leave together", least=16, most=1024
     )
     context_entities: bool | str = _setting(
         "auto",

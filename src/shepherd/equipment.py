@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel
 
-__all__ = ["ConversationParts", "open_parts"]
+__all__ = ["ConversationParts", "decided", "is_told_of_entities", "open_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def open_parts(
 ) -> ConversationParts:
     """The parts by these settings; nobody in particular, and a model that is to know nothing, get few."""
     is_known = user_id not in ANONYMOUS_USERS
+    config = decided(config, engine)
     keeper = Keeper(
         memory,
         user_id,
@@ -72,3 +74,21 @@ def open_parts(
     planner = Planner(config, memory, knowledge, user_id, dialogue)
     learner = extraction if keeper.learner is not None else None
     return ConversationParts(engine, memory, forgetful, keeper, planner, knowledge, dialogue, traces, learner)
+
+
+def decided(config: Config, engine: ChatModel) -> Config:
+    """The settings, with what `auto` means for this model, which runs here or elsewhere."""
+    # Not at the top: who has a memory alone needs no models.
+    from shepherd.inference import Engine
+
+    if config.context_entities != "auto":
+        return config
+    path = Path(engine.model.path) if isinstance(engine, Engine) else None
+    return replace(config, context_entities=is_told_of_entities(path))
+
+
+def is_told_of_entities(chat_model: Path | None) -> bool:
+    """What `context_entities = auto` means: Shepherd's own small model was not taught these blocks."""
+    from shepherd.inference.models import is_built_in
+
+    return chat_model is None or not is_built_in(chat_model)

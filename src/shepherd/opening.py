@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shepherd.config import Config
 from shepherd.config_file import load
 from shepherd.context import Summarizer
+from shepherd.equipment import is_told_of_entities
 from shepherd.errors import (
     ConfigError,
     SessionCacheError,
@@ -31,6 +32,7 @@ from shepherd.inference import Engine, EngineSettings, trial
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
+from shepherd.paths import from_home
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ def model_path(config: Config, report: Report = lambda event: None) -> Path:
 def open_memory(config: Config, *, read_only: bool = False) -> Memory:
     """The memory of these settings; raises StoreError, or UsageError for a database this build cannot use."""
     from_url = "://" in config.memory_database
-    database = config.memory_database if from_url else str(Path(config.memory_database).expanduser())
+    named = config.memory_database
+    database = named if from_url else str(from_home(named, "memory_database"))
     return Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
@@ -203,11 +206,6 @@ def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = Fa
     return on and (for_everyone or config.effective_user_id not in ANONYMOUS_USERS)
 
 
-def is_told_of_entities(chat_model: Path | None) -> bool:
-    """What `context_entities = auto` means: Shepherd's own small model was not taught these blocks."""
-    return chat_model is None or not is_built_in(chat_model)
-
-
 def sums_up(config: Config, chat_model: Path | None) -> bool:
     """Whether turns that leave the window are summed up; `auto`: by a model here that is up to it.
 
@@ -291,6 +289,11 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
             temperature=config.memory_extraction_temperature,
         )
     own = resolve(config.memory_extraction_model) if config.memory_extraction_model else path or resolve("")
+    if not own.exists():
+        raise UsageError(
+            f"{own}: there is no such file",
+            hint="memory_extraction_model names a GGUF file, or is empty for the chat's",
+        )
     built_in = is_built_in(own)
 
     def open_own() -> Engine:

@@ -21,7 +21,6 @@ from shepherd.inference.hub import Report
 from shepherd.memory import Memory
 from shepherd.opening import (
     extracts,
-    is_told_of_entities,
     kept_cache,
     memory_in_any_weather,
     model_path,
@@ -30,7 +29,7 @@ from shepherd.opening import (
     sums_up,
     worked,
 )
-from shepherd.paths import mcp_file
+from shepherd.paths import from_home, mcp_file
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 
@@ -46,7 +45,7 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What one provider needs, and what closes it. `listens`: it is told whom a talk is about."""
+    """What one provider needs, and what closes it."""
 
     provider: ProviderSettings
     model: ChatModel
@@ -56,7 +55,6 @@ class _Parts:
     summarizer: Summarizer | None
     stack: ExitStack
     reader: EntityReader | None = None
-    listens: bool = True
 
 
 class Session:
@@ -72,8 +70,10 @@ class Session:
         loading: Callable[[str], None] = lambda text: None,
         report: Report = lambda event: None,
         confirm: Confirm | None = None,
+        is_limited: bool = False,
     ) -> None:
         self.config = config
+        self.is_limited = is_limited  # max_tokens was asked for; it holds whoever answers
         self.table = ProviderTable()
         self._with_memory = memory
         self._warn, self._loading, self._report = warn, loading, report
@@ -85,7 +85,7 @@ class Session:
         self._assistant = Assistant(
             engine=parts.model,
             memory=parts.memory,
-            config=_listening(config, parts),
+            config=replace(config, max_tokens=self._max_tokens(parts.provider)),
             writes_memory=parts.is_writable,
             extraction=parts.extraction,
             summarizer=parts.summarizer,
@@ -130,6 +130,8 @@ class Session:
             raise
         before, self._parts = self._parts, parts
         before.stack.close()
+        max_tokens = self._max_tokens(parts.provider)
+        self.assistant.config = replace(self.assistant.config, max_tokens=max_tokens)
         return parts.provider
 
     def close(self) -> None:
@@ -155,6 +157,10 @@ class Session:
         provider = self.table.get(name)
         return replace(provider, model=model) if model else provider
 
+    def _max_tokens(self, provider: ProviderSettings) -> int:
+        """Of the longest answer: the provider's own stands before the setting, but not before a request."""
+        return self.config.max_tokens if self.is_limited else provider.max_tokens or self.config.max_tokens
+
     def _open(self, provider: ProviderSettings) -> _Parts:
         with ExitStack() as stack:
             open_parts = self._open_local if provider.is_local else self._open_remote
@@ -168,7 +174,8 @@ class Session:
         engine = open_engine(config, path, loading=self._loading)
         stack.callback(engine.close)
         if config.session_cache:
-            stack.enter_context(kept_cache(engine, Path(config.session_cache).expanduser(), self._warn))
+            file = from_home(config.session_cache, "session_cache")
+            stack.enter_context(kept_cache(engine, file, self._warn))
         worker = None
         if self._learns(provider, memory, is_writable, path):
             assert memory is not None
@@ -181,8 +188,7 @@ class Session:
             from shepherd.context.entity_reading import EntityReader
 
             reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
-        listens = is_told_of_entities(path)
-        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, reader, listens)
+        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, reader)
 
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
         from shepherd.providers import open_remote
@@ -221,11 +227,6 @@ class Session:
         return self._with_memory and (self._assistant is None or not self._assistant.private)
 
 
-def _listening(config: Config, parts: _Parts) -> Config:
-    """The settings with `context_entities` decided."""
-    return replace(config, context_entities=parts.listens) if config.context_entities == "auto" else config
-
-
 @contextmanager
 def opened_session(
     config: Config,
@@ -236,16 +237,25 @@ def opened_session(
     loading: Callable[[str], None] = lambda text: None,
     report: Report = lambda event: None,
     confirm: Confirm | None = None,
+    is_limited: bool = False,
 ) -> Iterator[Session]:
     """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
 
     Mistakes are found in the order of their cost. A database that is locked, full or read-only costs a
     warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
     "" when that is over; `report` is told of downloads. `confirm` is asked before a tool of another program
-    may change something; without it that is refused.
+    may change something; without it that is refused. `is_limited`: the setting `max_tokens` was asked for
+    with this session, so that no provider's own stands before it.
     """
     session = Session(
-        config, model=model, memory=memory, warn=warn, loading=loading, report=report, confirm=confirm
+        config,
+        model=model,
+        memory=memory,
+        warn=warn,
+        loading=loading,
+        report=report,
+        confirm=confirm,
+        is_limited=is_limited,
     )
     try:
         yield session

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from shepherd.errors import ConfigError
 from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
 
-__all__ = ["Kind", "Setting", "shortened"]
+__all__ = ["Kind", "Setting", "listed", "percentages", "shortened"]
 
 Kind = Literal["text", "whole number", "number", "switch", "size"]
 
@@ -30,7 +31,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key of the table: how its value is read, checked and explained."""
+    """One key of the table: how its value is read, checked and explained.
+
+    `reads` raises ValueError for a text that is none of what `form` says in words.
+    """
 
     key: str
     kind: Kind
@@ -40,6 +44,8 @@ class Setting:
     most: float = math.inf
     choices: tuple[str, ...] = ()
     secret: bool = False
+    form: str = ""
+    reads: Callable[[str], object] | None = None
 
     def shown(self, value: Any) -> Any:
         """The value as it may be printed: that a secret is set, not what it is."""
@@ -62,7 +68,7 @@ class Setting:
         if self.kind == "size":
             return "a size of at least 1M, such as 500M or 10G"
         if self.kind == "text":
-            return "text"
+            return self.form or "text"
         return f"a {self.kind}{_range(self.least, self.most)}"
 
     def parse(self, text: str) -> Any:
@@ -94,6 +100,8 @@ class Setting:
             good = good and (self.kind != "size" or _is_size(str(value)))
         if not good:
             raise ValueError(self.expected)
+        if self.reads is not None:
+            self.reads(str(value))
         return value
 
     def problem(self, value: object, where: str) -> ConfigError:
@@ -102,6 +110,29 @@ class Setting:
             f"{where}{': ' if where else ''}{self.key} is {shortened(value)}; expected {self.expected}",
             hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
         )
+
+
+def listed(text: str, names: Collection[str]) -> tuple[str, ...]:
+    """The names in `text`, with commas between them, each once; ValueError names the first that is none."""
+    found = [name for name in (part.strip() for part in text.split(",")) if name]
+    for name in found:
+        if name not in names:
+            raise ValueError(f"there is no {shortened(name)}")
+    return tuple(dict.fromkeys(found))
+
+
+def percentages(text: str, names: Collection[str]) -> dict[str, int]:
+    """`history=40, memory=60` as whole numbers that make 100; ValueError says what is wrong."""
+    shares: dict[str, int] = {}
+    for pair in filter(None, (pair.strip() for pair in text.split(","))):
+        name, _, number = (part.strip() for part in pair.partition("="))
+        listed(name, names)
+        if not name or name in shares or not (number.isascii() and number.isdecimal()) or len(number) > 3:
+            raise ValueError(f"{shortened(pair)} is no share")
+        shares[name] = int(number)
+    if (total := sum(shares.values())) != 100:
+        raise ValueError(f"they add up to {total}, not to 100")
+    return shares
 
 
 def _without_password(value: Any) -> Any:

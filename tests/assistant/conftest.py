@@ -44,7 +44,10 @@ def memory(tmp_path) -> Iterator[Memory]:
 
 @pytest.fixture
 def new_assistant(engine, memory) -> Callable[..., Assistant]:
-    """Makes an assistant of user steve; keywords are settings, or parts of it."""
+    """Makes an assistant of user steve; keywords are settings, or parts of it.
+
+    It is told of people and things with context_entities=True alone.
+    """
 
     def make(**options) -> Assistant:
         parts = {
@@ -58,6 +61,7 @@ def new_assistant(engine, memory) -> Callable[..., Assistant]:
             "reader": None,
         }
         parts |= {name: options.pop(name) for name in parts.keys() & options.keys()}
-        return Assistant(config=Config(temperature=0.0, **options), **parts)
+        config = Config(**{"temperature": 0.0, "context_entities": False, **options})
+        return Assistant(config=config, **parts)
 
     return make

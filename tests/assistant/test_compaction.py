@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from shepherd.assistant import Warned
-from shepherd.context import Summarizer
-from shepherd.errors import ModelLoadError
+from shepherd.context import Summarizer, Summary
+from shepherd.errors import ModelLoadError, ProviderUnavailableError
 from shepherd.inference import Engine, EngineSettings
+from tests import models
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 SUMMARY = f"[Conversation summary: {ANSWER}"
@@ -132,10 +133,54 @@ def test_a_summariser_that_fails_costs_the_summary_and_not_the_turn(small):
     assert any("left it" in text for text in warnings)
 
 
+def test_a_summariser_that_failed_is_asked_again_for_the_next_fold(small, engine):
+    opened = []
+
+    def open_second_time():
+        opened.append(len(opened))
+        if len(opened) == 1:
+            raise ProviderUnavailableError("the server is too busy")
+        return engine.sibling(n_ctx=1024)
+
+    summarizer = Summarizer(open_second_time, max_tokens=64)
+    assistant = small(summarizer=summarizer)
+    events, _ = talk_until(assistant, has_left)
+    assert any("summing up failed" in event.message for event in events if isinstance(event, Warned))
+
+    events, _ = talk_until(assistant, has_left)
+    summarizer.close()
+
+    assert SUMMARY in assistant.system_prompt.text
+    assert not any("failed" in event.message for event in events if isinstance(event, Warned))
+
+
+def test_of_a_long_fold_the_newest_part_is_there(tmp_path, engine):
+    """A model that writes pages of each part, as long as it may."""
+    path = tmp_path / "wordy.gguf"
+    models.scripted(path, [f"word{number:04d} " * 10 for number in range(40)])
+    with Engine(path, settings=EngineSettings(n_ctx=4096, n_threads=1)) as wordy:
+        summarizer = Summarizer(lambda: wordy.sibling(n_ctx=1024), max_tokens=1024)
+        job = summarizer.begin([f"User: turn {number}" + " and so on" * 40 for number in range(12)])
+        assert job.wait(60)
+        summarizer.close()
+
+    summary = Summary().with_pieces(job.pieces, 12, fits=lambda text: len(text) < 40_000)
+
+    assert len(job.pieces) > 1
+    assert len(summary.pieces) == len(job.pieces)
+    assert all("word0039" in piece for piece in summary.pieces)
+
+
+def test_pieces_that_are_too_many_go_from_the_oldest_on():
+    summary = Summary(("old",), 3).with_pieces(["first", "second"], 2, fits=lambda text: len(text) < 35)
+
+    assert summary == Summary(("second",), 5)
+
+
 def test_an_abandoned_turn_folds_nothing(small, summarizer):
     assistant = small(summarizer=summarizer)
     for number in range(60):
-        before, prompt = assistant.history, assistant.system_prompt
+        before, prompt = [m.copy() for m in assistant.history], assistant.system_prompt
         events = assistant.ask(statement(number))
         next(events)
         events.close()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from shepherd.assistant import Finished, Warned
-from shepherd.errors import UsageError
+from shepherd.errors import StoreLockedError, UsageError
 from shepherd.memory import Memory
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -190,6 +190,24 @@ def test_a_locked_database_costs_a_warning_and_not_the_answer(new_assistant, mem
 
     ask(assistant, "My dog is called Rex")
     assert memory.count_memories() == 1
+
+
+def test_undo_that_fails_takes_nothing_back_and_may_be_tried_again(new_assistant, memory, tmp_path):
+    assistant = new_assistant()
+    for text in ("one", "My favourite editor is Helix", "My dog is called Rex"):
+        ask(assistant, text)
+    command = [sys.executable, "-c", _HOLD_LOCK, str(tmp_path / "memory.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+
+        with pytest.raises(StoreLockedError):
+            assistant.undo()
+        other.communicate()
+
+    assert raws(assistant.history) == raws(memory.load_session())
+    assert assistant.undo() == "My dog is called Rex"
+    assert raws(assistant.history) == raws(memory.load_session())
+    assert raws(assistant.history) == ["one", ANSWER, "My favourite editor is Helix", ANSWER]
 
 
 def test_a_closed_memory_costs_warnings_and_not_the_answer(new_assistant, tmp_path):

@@ -6,8 +6,10 @@ from contextlib import closing
 
 import pytest
 
+from shepherd.assistant import Assistant
 from shepherd.context.entity_reading import EntityReader
-from shepherd.inference import Engine
+from shepherd.inference import Engine, EngineSettings
+from shepherd.inference.models import resolve
 from shepherd.trace import Traces
 from tests import models
 from tests.inference.engines import exact_settings
@@ -37,6 +39,22 @@ def test_who_is_spoken_of_is_told_with_what_is_known(assistant):
     assert tail.startswith("\n\n=== ENTITIES ===\n• Anna (Person)")
     assert "works at Acme" in tail
     assert finished.plan.budget["entities"] > 0
+
+
+def test_without_settings_a_model_is_told_of_entities_unless_it_came_with_shepherd(engine, memory):
+    other = Assistant(engine=engine, memory=memory, user_id="steve")
+    ask(other, "My sister Anna works at Acme.")
+    assert "Anna" in names(ask(other, "Where does she work?"))
+
+    with Engine(resolve(""), settings=EngineSettings(n_threads=1)) as own:
+        other.switch(own, memory=memory)
+        assert not other.snapshot.blocks
+        assert names(ask(other, "Where does Anna work?")) == []
+
+        other.switch(engine, memory=memory)
+        assert other.snapshot.blocks
+        assert "Anna" in names(ask(other, "Where does Anna work?"))
+        assert other.config.context_entities == "auto"
 
 
 def test_somebody_who_was_only_mentioned_by_a_role_is_not_told(assistant):

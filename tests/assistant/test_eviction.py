@@ -11,6 +11,7 @@ import pytest
 from shepherd.assistant import Warned
 from shepherd.errors import ContextOverflowError
 from shepherd.inference import Engine, EngineSettings
+from shepherd.knowledge import Knowledge
 
 WINDOW = 512
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -161,6 +162,71 @@ def test_a_message_that_cannot_fit_is_refused_and_nothing_leaves(small):
         ask(assistant, "many words " * 1_000)
 
     assert len(assistant.history) == 6
+
+
+def test_a_message_that_cannot_fit_leaves_old_tails_where_they_are(small, memory):
+    memory.set_fact("name", "Steve")
+    assistant = small()
+    for number in range(2):
+        ask(assistant, statement(number))
+    before = [(message.sent, message.tokens) for message in assistant.history]
+    assert before[0][0] != assistant.history[0].raw
+
+    with pytest.raises(ContextOverflowError):
+        ask(assistant, "many words " * 1_000)
+
+    assert [(message.sent, message.tokens) for message in assistant.history] == before
+    _, finished = ask(assistant, statement(2))
+    assert finished.stats.decoded_tokens < finished.stats.prompt_tokens / 2  # the prefix is as it was, too
+
+
+@pytest.mark.parametrize("retention", ["auto", "strip"])
+def test_an_abandoned_turn_takes_no_tail_off(small, memory, retention):
+    memory.set_fact("name", "Steve")
+    assistant = small(injection_retention=retention)
+    finished = None
+    for number in range(100):
+        before = [(message.sent, message.tokens) for message in assistant.history]
+        events = assistant.ask(statement(number))
+        next(events)
+        events.close()
+        assert [(message.sent, message.tokens) for message in assistant.history] == before
+        _, finished = ask(assistant, statement(number))
+        if finished.stats.evicted_turns:
+            break
+
+    assert finished is not None
+    assert finished.stats.evicted_turns
+
+
+def test_a_passage_stands_somewhere_in_each_prompt(new_assistant, scripted_model, memory):
+    """Also in the turn for which the turn that had it leaves."""
+    passage = "Sheep eat grass on the northern hills."
+    Knowledge(memory.transactions, "steve").add_node("Sheep", source_text=passage)
+    with Engine(scripted_model, settings=EngineSettings(n_ctx=1024, n_threads=1)) as engine:
+        assistant = new_assistant(engine=engine, max_tokens=64, archive_turns=False)
+        evictions = 0
+
+        for number in range(60):
+            _, finished = ask(assistant, f"What do sheep eat on the northern hills on day {number}?")
+            evictions += finished.stats.evicted_turns > 0
+            assert any(passage in message.sent for message in assistant.history)
+
+    assert evictions >= 2
+
+
+def test_what_leaves_for_a_message_is_recalled_for_it(small, monkeypatch):
+    seconds = count(1_800_000_000)
+    monkeypatch.setattr("shepherd.assistant.time", SimpleNamespace(time=lambda: next(seconds)))
+    assistant = small()
+    ask(assistant, "The bicycle of my aunt Melinda is turquoise.")
+
+    finished = None
+    while finished is None or not finished.stats.evicted_turns:
+        _, finished = ask(assistant, "Which colour does the bicycle of aunt Melinda have?")
+
+    assert assistant.history[0].raw != "The bicycle of my aunt Melinda is turquoise."
+    assert "turquoise" in finished.injection.tail
 
 
 def test_an_abandoned_turn_evicts_nothing(small, memory):

@@ -10,8 +10,10 @@ import pytest
 
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
 from shepherd.config import Config
+from shepherd.errors import ContextOverflowError
 from shepherd.inference import Engine, EngineSettings
-from shepherd.types import ToolCall
+from shepherd.tools import AssistantTool
+from shepherd.types import Tool, ToolCall
 from tests import models
 
 
@@ -209,6 +211,108 @@ def test_failing_memory_is_told_to_the_user_and_only_hinted_at_to_the_model(talk
     assert json.loads(result.text) == {"error": "the tool failed, and the user was told why"}
     assert any(isinstance(event, Warned) and "set_fact failed" in event.message for event in events)
     assert events[-1].answer == "Done."
+
+
+def again_and_again(call: list[str]) -> tuple[str, ...]:
+    """The same call after each result; its pieces differ from those before."""
+    return (call[0] + "\n", call[1], "\n" + call[2])
+
+
+def test_results_that_fill_the_window_are_cut_and_the_turn_is_kept(talk, memory):
+    for i in range(20):
+        memory.store_memory(f"question {i} about dogs", "a long answer " * 40)
+    script = call_of("search_memory", query="dogs", limit="20")
+    assistant = talk(script, after_tab=again_and_again(script), tool_rounds=6, max_tokens=200)
+
+    events = list(assistant.ask("What about my dogs?"))
+
+    results = [event for event in events if isinstance(event, ToolResult)]
+    warnings = [event.message for event in events if isinstance(event, Warned)]
+    assert len(results) == 6
+    found = sum(assistant.engine.count_tokens(result.text) for result in results)
+    assert found > assistant.engine.window_tokens
+    assert isinstance(events[-1], Finished)
+    assert sum("the oldest of it was cut" in warning for warning in warnings) == 1
+    read = [json.loads(message.sent) for message in assistant.history if message.role == "tool"]
+    assert [("cut" in one) for one in read][:2] == [True, True]
+    assert [message.raw for message in memory.load_session()] == [m.raw for m in assistant.history]
+    # The conversation goes on.
+    assert isinstance(list(assistant.ask("and now?"))[-1], Finished)
+
+
+def test_one_result_longer_than_the_window_is_cut_as_far_as_needed(new_engine, memory):
+    tool = Tool("read", "Read it.", {"type": "object", "properties": {}})
+    assistant = Assistant(
+        engine=new_engine(call_of("read")),
+        memory=memory,
+        config=Config(temperature=0.0, max_tokens=3000),
+        user_id="steve",
+        tools=[AssistantTool(tool, lambda arguments: "∀x∃y " * 1500)],
+    )
+
+    *_, finished = assistant.ask("What does it say?")
+
+    result = next(message for message in assistant.history if message.role == "tool")
+    assert finished.answer == "Done."
+    assert finished.stats.prompt_tokens < assistant.engine.window_tokens
+    assert len(json.loads(result.sent)["cut"]) > 500
+
+
+def test_turn_with_tools_lets_old_turns_go_before_it_is_refused(new_engine, memory):
+    tool = Tool("read", "Read it.", {"type": "object", "properties": {}})
+    assistant = Assistant(
+        engine=new_engine(call_of("read")),
+        memory=memory,
+        config=Config(temperature=0.0, max_tokens=64),
+        user_id="steve",
+        tools=[AssistantTool(tool, lambda arguments: "sheep " * 150)],
+    )
+    room = assistant.engine.window_tokens
+    for text in ("one " * (room // 6), "two " * (room // 6)):
+        list(assistant.ask(text))
+
+    *_, finished = assistant.ask("three " * (room // 6))
+
+    assert finished.answer == "Done."
+    assert finished.stats.evicted_turns
+    assert "cut" not in assistant.history[-2].sent
+    with pytest.raises(ContextOverflowError):  # a message alone may still be too long
+        list(assistant.ask("four " * room))
+
+
+def test_model_whose_memory_is_off_is_not_told_what_tools_have_read(talk, memory):
+    memory.set_fact("name", "Rumpelstiltskin")
+    assistant = talk(call_of("get_fact", key="name"))
+    list(assistant.ask("Who am I?"))
+    assert any("Rumpelstiltskin" in message.sent for message in assistant.history)
+
+    assistant.switch(assistant.engine, memory=memory, forgetful=True)
+    list(assistant.ask("And now?"))
+
+    sent = [message.sent for message in assistant.history]
+    calls = [call for message in assistant.history for call in message.tool_calls]
+    assert "Rumpelstiltskin" not in "".join(sent)
+    assert [(call.name, call.arguments) for call in calls] == [("get_fact", "{}")]
+    # It is hidden, not lost: each call has its result, and `raw` is what it was.
+    assert [m.tool_call_id for m in assistant.history if m.role == "tool"] == [call.id for call in calls]
+    assert any("Rumpelstiltskin" in message.raw for message in assistant.history)
+
+
+def test_what_other_programs_have_said_stays_where_memory_is_off(new_engine, memory):
+    tool = Tool("files__read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+    assistant = Assistant(
+        engine=new_engine(call_of("files__read", path="notes")),
+        memory=memory,
+        config=Config(temperature=0.0),
+        user_id="steve",
+        tools=[AssistantTool(tool, lambda arguments: "Sheep eat grass.")],
+    )
+    list(assistant.ask("What do my notes say?"))
+
+    assistant.switch(assistant.engine, memory=memory, forgetful=True)
+
+    assert any(message.sent == '"Sheep eat grass."' for message in assistant.history)
+    assert [c.arguments for m in assistant.history for c in m.tool_calls] == ['{"path": "notes"}']
 
 
 def test_model_without_memory_has_no_tools_until_it_is_switched_back(talk, memory):

@@ -68,7 +68,6 @@ def test_the_answers_room_shrinks_for_a_long_message() -> None:
     assert output_reserve(1000, 1024, 1000) == 0
 
 
-@settings(deadline=None)
 @given(
     conversation=CONVERSATIONS,
     seed=st.lists(st.integers(0, 300), min_size=33, max_size=33),
@@ -106,7 +105,7 @@ def test_what_leaves_is_always_the_oldest_whole_turns(
         assert evict(kept, rest, window_tokens=window, max_tokens=max_tokens) == []
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(size=st.integers(10, 60), window=st.integers(1000, 5000))
 def test_evictions_are_far_apart(size: int, window: int) -> None:
     conversation, counts, evictions, spoken = [Message("system", "x")], [20], 0, 400

@@ -34,7 +34,19 @@ def test_an_endpoint_is_written_with_or_without_v1_and_slash(endpoint, url):
     assert chat_completions_url(endpoint) == url
 
 
-@pytest.mark.parametrize("endpoint", ["host:8080", "ftp://host", "http://", "http://host/?key=1", "nonsense"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "host:8080",
+        "ftp://host",
+        "http://",
+        "http://host/?key=1",
+        "nonsense",
+        "http://[::1",
+        "http://host:99999",
+        "http://host:x/v1",
+    ],
+)
 def test_what_is_no_http_address_is_refused(endpoint):
     with pytest.raises(UsageError, match="memory_extraction_endpoint"):
         EndpointExtractor(endpoint)
@@ -63,6 +75,31 @@ def test_the_request_is_that_of_the_prompt(server):
         "messages": 0,
         "response_format": 0,
     }
+
+
+@pytest.mark.parametrize("key", ["ключ", "key\n", "k\u2019ey", "\0"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key):
+    with pytest.raises(UsageError, match="memory_extraction_api_key") as caught:
+        EndpointExtractor("http://127.0.0.1:9", api_key=key)
+
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("said", ["inf", "nan", "-1", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_pause_that_is_no_number_of_seconds_is_ours_to_choose(server, said):
+    server.answers = [(503, b"", {"Retry-After": said})]
+
+    with pytest.raises(UnavailableError) as caught:
+        ask(EndpointExtractor(server.url))
+
+    assert caught.value.retry_after_s == 0
+
+
+def test_an_answer_that_cannot_be_unpacked_is_unusable(server):
+    server.answers = [(200, b"no gzip at all", {"Content-Encoding": "gzip"})]
+
+    with pytest.raises(UnusableAnswerError):
+        ask(EndpointExtractor(server.url))
 
 
 def test_no_key_no_header(server):

@@ -108,6 +108,19 @@ def test_lines_that_do_not_fit_together_are_asked_about_in_parts(learner, new_ex
     assert {json.dumps(json.loads(answer)) for answer in [*parts, *one_long]} == {json.dumps(LEARNED)}
 
 
+def test_a_long_line_whose_answer_is_cut_off_is_asked_about_in_parts(learner, new_extractor):
+    long, short = "a quick brown fox. " * 40, "I am Steve"
+    with Engine(learner, settings=exact_settings(n_ctx=2048)) as engine:
+        extractor = new_extractor(engine, max_tokens=4)  # its answer takes nine
+        of_long = extractor.answers([long], Cancellation())
+        of_both = extractor.answers([long, short], Cancellation())
+        of_short = extractor.answers([short], Cancellation())
+
+    assert len(of_long) == 4  # 760 characters, until they are fewer than 320
+    assert len(of_both) == 5
+    assert len(of_short) == 1
+
+
 def test_a_window_too_small_for_the_request_says_so(learner, new_extractor):
     with (
         Engine(learner, settings=exact_settings(n_ctx=1024)) as engine,
@@ -117,10 +130,11 @@ def test_a_window_too_small_for_the_request_says_so(learner, new_extractor):
 
 
 def test_a_call_is_stopped_while_it_waits_for_the_users_turn(endless_model, new_extractor):
-    with Engine(endless_model, settings=exact_settings(n_ctx=4096)) as engine:
-        extractor, cancellation = new_extractor(engine), Cancellation()
+    # Of a tiny model 4,096 tokens are over in a moment; these are not.
+    with Engine(endless_model, settings=exact_settings(n_ctx=262_144)) as engine:
+        extractor, cancellation = new_extractor(engine, n_ctx=4096), Cancellation()
         extractor._opened()
-        with engine.generate(HELLO, max_tokens=4000) as turn:
+        with engine.generate(HELLO, max_tokens=262_000) as turn:
             next(turn)
             cancellation_after_start(cancellation)
             with pytest.raises(CancelledError):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from shepherd.extraction.ownership import is_gone, new_owner
+from shepherd.extraction.worker import LONGEST_PAUSE_S
 from shepherd.memory import Memory
 from tests.extraction.server import learned, running, said
 
@@ -138,6 +139,59 @@ def test_what_will_not_pass_is_given_up_after_three_tries_and_blocks_nobody(
     memory.extraction.retry()
     worker.flush(30)
     assert worker.stats().dead == 0
+
+
+@pytest.mark.parametrize("said", ["99999999999", "1e300"])
+def test_a_server_that_asks_for_a_pause_of_years_gets_the_longest_of_ours(
+    new_worker, memory, server, tell, said
+):
+    server.answers = [(503, b"", {"Retry-After": said})]
+    worker = new_worker(min_turns=1)
+    worker.start()
+
+    tell(worker, "I am Steve")
+
+    until(lambda: [job for job in memory.extraction.jobs() if job.error])
+    until(lambda: worker.flush(1))  # it waits, and is not dead
+    assert worker._thread.is_alive()
+    assert 0 < memory.extraction.due_in() <= 1.25 * LONGEST_PAUSE_S
+
+
+class Parts:
+    """An extractor that was asked in parts, whose answers are these."""
+
+    copies = False
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+
+    def answers(self, lines, cancellation) -> list[str]:
+        return self._answers
+
+    def close(self) -> None:
+        pass
+
+
+def test_one_part_that_cannot_be_read_does_not_cost_the_others(new_worker, memory, tell):
+    good, other = '{"facts": {"name": "Steve"}, "context": []}', '{"facts": {"city": "Rome"}, "context": []}'
+    worker = new_worker(extractor=Parts(good, '{"facts": {"a": "cut off', other), min_turns=1)
+    worker.start()
+
+    tell(worker, "I am Steve")
+    until(lambda: worker.stats().done)
+
+    assert {fact.key: fact.value for fact in memory.get_all_facts()} == {"name": "Steve", "city": "Rome"}
+    assert worker.stats().dropped == 1
+
+
+def test_where_no_part_can_be_read_the_job_is_given_up(new_worker, memory, tell):
+    worker = new_worker(extractor=Parts("{", "nothing"), min_turns=1)
+    worker.start()
+
+    tell(worker, "I am Steve")
+
+    until(lambda: worker.stats().dead)
+    assert memory.get_all_facts() == []
 
 
 def test_the_retry_interval_is_read_at_each_retry(memory, server, tell):

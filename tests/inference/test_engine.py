@@ -559,6 +559,7 @@ engine.close()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_is_told_that_nobody_would_answer(plain_model: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FORKED, str(plain_model)], capture_output=True, text=True)
+    command = [sys.executable, "-c", FORKED, str(plain_model)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert "forked after the engine was made" in done.stdout
+    assert "forked after the engine was made" in said

@@ -97,6 +97,25 @@ def test_row_that_is_filed_under_a_stranger_comes_to_its_own_user(
     assert [r.question for r in filled.search("question 3", 1, "bob")] == ["question 3?"]
 
 
+@pytest.mark.parametrize("value", ["CAST(user_message AS BLOB)", "x'fe00ff63'"])
+def test_bytes_in_the_place_of_a_text_become_one(tmp_path: Path, value: str) -> None:
+    """SQLite keeps any type in any column; PostgreSQL does not."""
+    with Memory(tmp_path / "memory.db") as memory:
+        for user in ("steve", "anna"):
+            for i in range(9):
+                memory.store_memory(f"question {i} of {user}?", f"answer {i}", user_id=user)
+        harm(tmp_path / "memory.db", f"UPDATE context SET user_message = {value} WHERE id = {OWN}")
+
+        assert "1 memories hold bytes where text belongs" in memory.check().problems
+        assert len(memory.search("question", 20, "anna")) == 9
+        assert memory.check(repair=True).ok
+
+        assert memory.check().problems == ()
+        assert memory.count_memories("steve") == 9
+        assert all(isinstance(record.question, str) for record in memory.list_memories("steve"))
+        assert len(memory.search("answer", 20, "steve")) == 9
+
+
 def test_text_that_another_row_has_already_is_kept_once(
     filled: Memory, damage: Callable[[str], None]
 ) -> None:

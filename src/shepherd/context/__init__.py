@@ -18,7 +18,9 @@ from shepherd.context.exchanges import (
     sampling_of,
     with_recall,
 )
+from shepherd.context.forgetting import hide_memory
 from shepherd.context.gathering import hubs_of
+from shepherd.context.giving_way import begun_answer
 from shepherd.context.keeping import Keeper
 from shepherd.context.ledger import Ledger, Restored, Said, conversation_hashes
 from shepherd.context.oneshot import DEFAULT_TOKENS, OneShot
@@ -60,8 +62,10 @@ __all__ = [
     "TokenCounts",
     "added_stats",
     "assemble",
+    "begun_answer",
     "conversation_hashes",
     "evict",
+    "hide_memory",
     "hubs_of",
     "is_statement",
     "is_worth_a_memory",

@@ -10,9 +10,11 @@ All of it is integers and a fixed order: the same request gives the same budget.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from shepherd.context.parts import Category, Strategy
 from shepherd.errors import UsageError
+from shepherd.setting import listed, percentages
 
 __all__ = [
     "ONE_SHOT_WEIGHTS",
@@ -121,29 +123,19 @@ def parse_percentages(text: str) -> dict[Category, int]:
 
     Raises UsageError for anything else.
     """
-    shares: dict[Category, int] = {}
-    for pair in filter(None, (pair.strip() for pair in text.split(","))):
-        name, _, number = (part.strip() for part in pair.partition("="))
-        category = _category(name)
-        if category in shares or not number.isdecimal() or len(number) > 3:
-            raise UsageError(f"context_shares: {pair[:40]!a} is no share", hint=_SHARES_HINT)
-        shares[category] = int(number)
-    if (total := sum(shares.values())) != 100:
-        raise UsageError(f"context_shares add up to {total}, not to 100", hint=_SHARES_HINT)
-    return shares
+    try:
+        return cast(dict[Category, int], percentages(text, SHARED))
+    except ValueError as error:
+        raise UsageError(
+            f"context_shares: {error}",
+            hint="write it as history=40,entities=20,knowledge=25,memory=10,focus=5",
+        ) from None
 
 
 def parse_order(text: str) -> tuple[Category, ...]:
     """`memory, history, knowledge` as an order; those that it does not name come after, as in ORDER."""
-    named = [_category(name) for name in (part.strip() for part in text.split(",")) if name]
+    try:
+        named = cast(tuple[Category, ...], listed(text, SHARED))
+    except ValueError as error:
+        raise UsageError(f"context_order: {error}", hint="parts: " + ", ".join(sorted(SHARED))) from None
     return tuple(dict.fromkeys([*named, *ORDER]))
-
-
-_SHARES_HINT = "write context_shares as history=40,entities=20,knowledge=25,memory=10,focus=5"
-
-
-def _category(name: str) -> Category:
-    for category in SHARED:
-        if category == name:
-            return category
-    raise UsageError(f"{name[:40]!a} is no part of the context", hint="parts: " + ", ".join(sorted(SHARED)))

@@ -36,6 +36,7 @@ class _Pending:
 
     job: SummaryJob
     exchanges: list[Exchange]
+    is_private: bool
 
 
 class Compaction:
@@ -46,13 +47,11 @@ class Compaction:
         self._summarizer: Summarizer | None = None
         self._verbatim = verbatim
         self._pending: _Pending | None = None
-        self._has_failed = False
 
     def use(self, summarizer: Summarizer | None) -> None:
         """Another model goes on; what was summed up stays."""
         self.cancel()
         self._summarizer = summarizer
-        self._has_failed = False
 
     def fold(self, draft: Draft, exchanges: Sequence[Exchange], room: Room, share: int) -> Folded | None:
         """What leaves now, and what stands for it; None when nothing is due, or its summary is not done.
@@ -62,17 +61,21 @@ class Compaction:
         n = due_to_leave([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
         if n == 0:
             return None
-        if self._summarizer is None or self._has_failed:
+        if self._summarizer is None:
             return Folded(self.summary, n)
         pending = self._pending
         if pending is None or not pending.job.is_done:
             return None
-        if not pending.job.text:
-            self._has_failed = True
+        if not pending.job.pieces:
+            self._pending = None  # the next ones are summed up again: a server may be back by then
             draft.notes.append((f"summing up failed: {pending.job.error}", "old turns leave without"))
             return Folded(self.summary, n)
-        fits = self._fits(room)
-        summary = self.summary.with_piece(pending.job.text, len(pending.exchanges), fits=fits)
+        summary = self.summary.with_pieces(
+            pending.job.pieces,
+            len(pending.exchanges),
+            fits=self._fits(room),
+            is_private=pending.is_private,
+        )
         return Folded(summary, _leading(pending.exchanges, exchanges))
 
     def kept(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
@@ -82,13 +85,19 @@ class Compaction:
             self.cancel()
 
     def prepare(self, exchanges: Sequence[Exchange], room: Room, share: int) -> None:
-        """After a turn: begin the summary of what will leave next, unless that is far away or begun."""
-        if self._summarizer is None or self._has_failed or self._pending is not None:
+        """After a turn: begin the summary of what will leave next, unless that is far away or begun.
+
+        What was said in private is no part of it, since a summary is written down. Where all of it was, as
+        with a model whose memory is off, there is a summary for the model alone.
+        """
+        if self._summarizer is None or self._pending is not None:
             return
         n = leaving_next([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
         if n:
             leaving = list(exchanges[:n])
-            self._pending = _Pending(self._summarizer.begin(told_for_summary(leaving)), leaving)
+            public = [exchange for exchange in leaving if not exchange.is_private]
+            job = self._summarizer.begin(told_for_summary(public or leaving))
+            self._pending = _Pending(job, leaving, is_private=not public)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Whether no summary is on its way, or none is any more within that time."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shepherd.context.exchanges import Exchange
-from shepherd.context.parts import Plan
+from shepherd.context.exchanges import Exchange, messages_of
+from shepherd.context.parts import Part, Plan
 from shepherd.context.prompt import assemble
+from shepherd.context.retention import strip_tails
 from shepherd.context.snapshot import Snapshot
 from shepherd.types import Injection, Message, TurnStats
 
@@ -23,8 +24,8 @@ class Draft:
 
     `history` is what goes before the message, `steps` what came after it so far: calls of tools and their
     results, which cost `stats`. `leaving` are the exchanges that make room, `is_folded` whether a summary
-    stands for them. `is_heard`: the registry of entities has heard the message. `measured` gives the plan
-    with its figures, where it has none yet.
+    stands for them. `is_heard`: the registry of entities has heard the message, which is about `entities`.
+    `measured` gives the plan with its figures, where it has none yet.
     """
 
     message: Message
@@ -35,22 +36,64 @@ class Draft:
     leaving: list[Exchange] = field(default_factory=list)
     is_folded: bool = False
     is_heard: bool = False
+    entities: Sequence[Part] = ()
     injection: Injection = field(default_factory=Injection)
     plan: Plan = field(default_factory=Plan)
     measured: Callable[[], Plan] | None = None
     notes: list[Note] = field(default_factory=list)
     private: bool = False
+    # Messages that lost their tails for this turn: as they were sent, and the tokens that they had.
+    _stripped: list[tuple[Message, str, int]] = field(default_factory=list)
+    # How much had left or lost its tail when the plan was made.
+    _planned_with: tuple[int, int] = (0, 0)
 
     @property
     def prompt(self) -> list[Message]:
         """What the model sees. InternalError when P0 to P2 are not what they were."""
         return [*assemble(self.snapshot.system, self.history, self.message), *self.steps]
 
+    def kept_prompt(self, exchanges: Iterable[Exchange]) -> str:
+        """The prompt as it may be written down: of these exchanges, those that are private are left out."""
+        hidden = {id(m) for m in messages_of(exchange for exchange in exchanges if exchange.is_private)}
+        system, *others = self.prompt
+        summary = self.snapshot.summary
+        said = system.sent.replace(summary.text, summary.kept.text) if summary.private else system.sent
+        return "\n".join([said, *(message.sent for message in others if id(message) not in hidden)])
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether something left, or lost its tail, since the plan was made: it may be shown anew."""
+        return self._planned_with != self._given_way
+
+    def planned(self) -> None:
+        """The plan is made for the history as it is now."""
+        self._planned_with = self._given_way
+
+    @property
+    def _given_way(self) -> tuple[int, int]:
+        return len(self.leaving), len(self._stripped)
+
     def let_leave(self, exchanges: list[Exchange]) -> None:
         """Show the model these exchanges no more."""
-        gone = {id(message) for e in exchanges for message in (e.user, *e.steps, e.answer)}
+        gone = {id(message) for message in messages_of(exchanges)}
         self.history = [message for message in self.history if id(message) not in gone]
         self.leaving += exchanges
+
+    def strip(self, messages: Iterable[Message]) -> None:
+        """Take these messages' tails off: for good where the turn ends well, see `put_back`."""
+        carriers = list(messages)
+        self._stripped += [(message, message.sent, message.tokens) for message in carriers]
+        strip_tails(carriers)
+
+    def keep_stripped(self) -> None:
+        """The turn has ended well."""
+        self._stripped.clear()
+
+    def put_back(self) -> None:
+        """Give the messages of the conversation their tails back, after a turn that came to nothing."""
+        for message, sent, tokens in self._stripped:
+            message.sent, message.tokens = sent, tokens
+        self._stripped.clear()
 
     def drop_tail(self) -> None:
         """Do without what is added to the message."""

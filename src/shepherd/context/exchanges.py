@@ -30,7 +30,8 @@ class Exchange:
     """A message of the user and its answer, and where they were written.
 
     `steps` lie between: answers that called tools, and the tools' results. `is_heard`: the registry of
-    entities knows it. `trace`: its number among the traces of the session.
+    entities knows it. `trace`: its number among the traces of the session. `is_private`: it was said while
+    memory was off, and nothing of it may be written down.
     """
 
     user: Message
@@ -40,6 +41,7 @@ class Exchange:
     steps: list[Message] = field(default_factory=list)
     is_heard: bool = False
     trace: int | None = None
+    is_private: bool = False
 
 
 def messages_of(exchanges: Iterable[Exchange]) -> list[Message]:

@@ -87,11 +87,12 @@ class Gatherer:
         *,
         shown: Collection[str] = (),
         hears: bool = True,
+        heard: Sequence[Part] | None = None,
     ) -> Gathered:
         """Candidates for a message beside the `injection` that memory has for it.
 
         Passages of the ids `shown` do not count for the limit: the model has them in front of it. With
-        `hears` the message becomes part of the dialogue.
+        `hears` the message becomes part of the dialogue; `heard` is what it was about where it is that.
         """
         gathered = Gathered(injection=injection or Injection())
         if injection:
@@ -100,7 +101,8 @@ class Gatherer:
         knowledge = self._knowledge
         # Most users have no nodes: that is one look instead of three.
         changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
-        if self._dialogue is not None:
+        found = heard or ()
+        if self._dialogue is not None and heard is None:
             dialogue, facts = self._dialogue, gathered.injection.facts
             found = (
                 gathered.attempt(
@@ -108,8 +110,8 @@ class Gatherer:
                 )
                 or ()
             )
-            gathered.parts += found
-            gathered.entities = len(found)
+        gathered.parts += found
+        gathered.entities = len(found)
         if knowledge is not None and changed is not None and self.config.knowledge_injection:
             names = [
                 str(part.about.get("title", "")) for part in gathered.parts if part.category == "entities"

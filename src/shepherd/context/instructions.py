@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shepherd.errors import UsageError
 from shepherd.escaping import escape_lines
+from shepherd.setting import listed
 
 __all__ = ["FORMATS", "LEVELS", "STYLES", "VERBOSITIES", "Preferences", "personality", "preferences_block"]
 
@@ -62,12 +63,10 @@ class Preferences:
 
         Raises UsageError for a format that there is none of.
         """
-        formats = tuple(filter(None, (part.strip() for part in formatting.split(","))))
-        for name in formats:
-            if name not in FORMATS:
-                raise UsageError(
-                    f"answer_formatting: there is no {name[:40]!a}", hint=f"formats: {', '.join(FORMATS)}"
-                )
+        try:
+            formats = listed(formatting, FORMATS)
+        except ValueError as error:
+            raise UsageError(f"answer_formatting: {error}", hint=f"formats: {', '.join(FORMATS)}") from None
         own = lines.replace(_LINE_ENDS[1], _LINE_ENDS[0]).splitlines()
         return cls(style, verbosity, level, formats, tuple(line.strip() for line in own if line.strip()))
 

@@ -60,11 +60,14 @@ class Keeper:
             exchange.memory_id = self._archive(exchange, now)
 
     def note_left(self, exchanges: Sequence[Exchange], summary: Summary) -> None:
-        """These exchanges have left the window, and the summary stands for them. Raises StoreError."""
+        """These exchanges have left the window, and the summary stands for them. Raises StoreError.
+
+        What of it is private is not written down.
+        """
         last_id = max((exchange.answer.id for exchange in exchanges if exchange.in_session), default=0)
         if self._memory is not None and self.session_id and last_id:
             kept = KeptSummaries(self._memory.transactions, self._user_id)
-            kept.save(self.session_id, Left(summary, last_id))
+            kept.save(self.session_id, Left(summary.kept, last_id))
 
     def left(self) -> Left:
         """What of the conversation has left the window. Raises StoreError."""
@@ -88,8 +91,10 @@ class Keeper:
             return
         if exchange.in_session and self.session_id:
             self._memory.delete_last_turn(self.session_id, self._user_id)
+        exchange.in_session = False  # should the rest fail, the next try must not take another turn back
         if exchange.memory_id is not None:
             self._memory.delete_memory(exchange.memory_id, self._user_id)
+        exchange.memory_id = None
 
     def release(self) -> None:
         """What was said in a conversation that ends need not wait for its next message."""

@@ -16,7 +16,7 @@ from shepherd.context.fitting import make_fitted_plan
 from shepherd.context.gathering import Gathered, Gatherer, shown_injection
 from shepherd.context.injection import recalled
 from shepherd.context.oneshot import OneShot, build_one_shot, history_parts
-from shepherd.context.parts import Category, LeftOut, Plan, Strategy
+from shepherd.context.parts import Category, LeftOut, Part, Plan, Strategy
 from shepherd.context.planning import Request, Sharing, make_roomy_plan, without_one
 from shepherd.context.rendering import render_tail
 from shepherd.context.room import Room
@@ -69,9 +69,12 @@ class Planner:
         `turns` were there before. What the running `session` told since `since` (unix seconds) is not
         recalled: the history holds it. Failures become notes. A turn that is private, or one without memory,
         gets a plan without a tail. Without `measures`, where all fits by its bytes, the plan has no figures
-        until `settle`: a tokenizer takes as long as recall does.
+        until `settle`: a tokenizer takes as long as recall does. A draft that has a plan gets another one.
         """
         began = time.perf_counter()
+        if draft.injection:
+            draft.drop_tail()
+        draft.planned()
         shown = _shown_ids(draft.history)
         gathered = self._gather(draft, shown, session, since)
         request_of = self._requests(draft, room, gathered, shown, turns)
@@ -92,7 +95,8 @@ class Planner:
             timings_us=gathered.timings_us | timings,
             about=gathered.about,
         )
-        draft.notes += gathered.notes
+        draft.notes = [note for note in draft.notes if note != NO_ROOM_FOR_MEMORY]
+        draft.notes += [note for note in gathered.notes if note not in draft.notes]
         _write_tail(draft, gathered.injection, draft.plan)
 
     def one_shot(
@@ -194,8 +198,11 @@ class Planner:
     def _gather(self, draft: Draft, shown: Collection[str], session: str, since: int) -> Gathered:
         if draft.private or not self._config.injection_enabled:
             return Gathered()
+        heard = draft.entities if draft.is_heard else None
         draft.is_heard = self._has_dialogue
-        return self._gathered(draft.message.raw, draft.snapshot, shown, session, since)
+        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, heard=heard)
+        draft.entities = [part for part in gathered.parts if part.category == "entities"]
+        return gathered
 
     def _gathered(
         self,
@@ -206,13 +213,14 @@ class Planner:
         since: int,
         *,
         hears: bool = True,
+        heard: Sequence[Part] | None = None,
     ) -> Gathered:
         first = Gathered()
         injection = first.attempt(
             "recall",
             lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
         )
-        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown, hears=hears)
+        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown, hears=hears, heard=heard)
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us
         return gathered

@@ -11,7 +11,7 @@ from shepherd.context.draft import Draft
 from shepherd.context.eviction import evict, output_reserve
 from shepherd.context.exchanges import Exchange
 from shepherd.context.parts import Part
-from shepherd.context.retention import Retention, strip_tails, tails_to_strip
+from shepherd.context.retention import Retention, tails_to_strip
 from shepherd.types import Message, Tool
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ class Room:
 
     def strip_by_habit(self, draft: Draft) -> None:
         """Take off the tails of earlier messages that are not to stay."""
-        strip_tails(tails_to_strip(draft.history, self.retention, self.window_tokens))
+        draft.strip(tails_to_strip(draft.history, self.retention, self.window_tokens))
 
     def strip_all(self, draft: Draft) -> None:
         """Take off all tails of earlier messages, unless they are to be kept at any price."""
         if self.retention != "keep":
-            strip_tails(tails_to_strip(draft.history, "strip", self.window_tokens))
+            draft.strip(tails_to_strip(draft.history, "strip", self.window_tokens))
 
     def make(self, draft: Draft, exchanges: Sequence[Exchange], prompt_tokens: int = 0) -> None:
         """Let the oldest turns go when the window is full; old tails first, since the prefix moves anyway.
@@ -98,6 +98,16 @@ class Room:
         gone = {id(prompt[i]) for i in self._leaving(draft, prompt_tokens)}
         draft.let_leave([exchange for exchange in exchanges if id(exchange.user) in gone])
 
+    def excess_tokens(self, draft: Draft, prompt_tokens: int = 0) -> int:
+        """How many tokens this turn has too many, were it alone in the window with room for an answer.
+
+        `prompt_tokens`: what the engine found for the whole prompt, where our counts were less.
+        """
+        system, *others = self._counts(draft.prompt, prompt_tokens)
+        message, *steps = others[len(draft.history) :]
+        reserve = output_reserve(self.window_tokens, self.max_tokens, system + message)
+        return system + message + sum(steps) + reserve - self.window_tokens
+
     def _leaving(self, draft: Draft, prompt_tokens: int) -> list[int]:
         messages = draft.prompt
 
@@ -109,12 +119,16 @@ class Room:
         at_most[0] += len(self._tools)
         if not prompt_tokens and not leaving(at_most):
             return []
+        return leaving(self._counts(messages, prompt_tokens))
+
+    def _counts(self, messages: Sequence[Message], prompt_tokens: int) -> list[int]:
+        """Tokens of each message of a prompt, those of the tools with the first; see `excess_tokens`."""
         counts = [self.tokens_of(message) for message in messages]
         counts[0] += self.count(self._tools) if self._tools else 0
         total = sum(counts)
         if 0 < total < prompt_tokens:
             counts = [-(-count * prompt_tokens // total) for count in counts]
-        return leaving(counts)
+        return counts
 
     def _count(self, text: str) -> int:
         """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""

@@ -29,14 +29,16 @@ _TEMPERATURE = 0.2
 _FRAME_TOKENS = 64
 # A turn is not cut below this.
 _LEAST_CHARS = 100
+# Of the window, for the summary: the rest is for what is summed up.
+_MOST_WRITTEN = 4
 _JOIN_S = 2.0
 
 
 class SummaryJob:
-    """A summary while it is made. `text` is what came of it once `is_done`; `error` why nothing did."""
+    """A summary while it is made. `pieces` are what came of it once `is_done`; `error` why nothing did."""
 
-    def __init__(self, work: Callable[[SummaryJob], str]) -> None:
-        self.text = ""
+    def __init__(self, work: Callable[[SummaryJob], Sequence[str]]) -> None:
+        self.pieces: tuple[str, ...] = ()
         self.error = ""
         self._work = work
         self._cancelled = threading.Event()
@@ -76,15 +78,15 @@ class SummaryJob:
 
     def _run(self) -> None:
         try:
-            text = self._work(self)
+            pieces = self._work(self)
         except ShepherdError as error:
             self.error = str(error)
         except Exception as error:
             _log.exception("summary")
             self.error = type(error).__name__
         else:
-            self.text = "" if self.is_cancelled else text
-            self.error = "" if self.text else "the model said nothing"
+            self.pieces = () if self.is_cancelled else tuple(filter(None, pieces))
+            self.error = "" if self.pieces else "the model said nothing"
 
 
 class Summarizer:
@@ -119,20 +121,20 @@ class Summarizer:
             self._stack.close()
             self._model = None
 
-    def _summed_up(self, turns: list[str], job: SummaryJob) -> str:
+    def _summed_up(self, turns: list[str], job: SummaryJob) -> list[str]:
         with self._busy:
             if job.is_cancelled:
-                return ""
+                return []
             model = self._opened()
-            pieces = [self._answer(model, part, job) for part in _parts(turns, model, self._max_tokens)]
-        return " ".join(filter(None, pieces))
+            longest = min(self._max_tokens, model.window_tokens // _MOST_WRITTEN)
+            return [self._answer(model, part, job, longest) for part in _parts(turns, model, longest)]
 
-    def _answer(self, model: ChatModel, text: str, job: SummaryJob) -> str:
+    def _answer(self, model: ChatModel, text: str, job: SummaryJob, max_tokens: int) -> str:
         if job.is_cancelled:
             return ""
         messages = [Message("system", SUMMARY_PROMPT), Message("user", f"The conversation:\n\n{text}")]
         sampling = Sampling(temperature=_TEMPERATURE)
-        with model.generate(messages, sampling=sampling, max_tokens=self._max_tokens) as reply:
+        with model.generate(messages, sampling=sampling, max_tokens=max_tokens) as reply:
             job.attach(reply.cancel)
             try:
                 for _ in reply:

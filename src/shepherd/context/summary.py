@@ -17,8 +17,8 @@ from shepherd.types import Message
 __all__ = ["NO_SUMMARY", "QUESTION_MARKS", "Summary", "speech_act", "told", "told_for_summary"]
 
 _LABEL = "Conversation summary"
-# Of one piece. A model that was asked for a few sentences may write pages.
-_LONGEST_PIECE = 2000
+# Of one piece: 1,024 tokens may be asked for. A model may write pages all the same.
+_LONGEST_PIECE = 8000
 _LONGEST_LINE = 20_000
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
@@ -26,30 +26,44 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was said before the history begins, in pieces, oldest first; `n_turns` are summed up in them."""
+    """What was said before the history begins, in pieces, oldest first; `n_turns` are summed up in them.
+
+    Of the pieces, `private` are those of turns that nothing may be written down of.
+    """
 
     pieces: tuple[str, ...] = ()
     n_turns: int = 0
+    private: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
         """As the model sees it, label and all; empty without pieces."""
         return f"[{_LABEL}: {' '.join(self.pieces)}]" if self.pieces else ""
 
-    def with_piece(self, piece: str, n_turns: int, *, fits: Callable[[str], bool]) -> Summary:
-        """The summary with one more piece; the oldest ones go until `fits` says yes to the text."""
-        # A model may repeat the label that it was shown.
-        said = " ".join(piece.split()).removeprefix("[").removeprefix(f"{_LABEL}:").strip()
-        clean = escape_text(said, _LONGEST_PIECE)
-        if not clean:
-            return Summary(self.pieces, self.n_turns + n_turns)
-        pieces = (*self.pieces, clean)
+    @property
+    def kept(self) -> Summary:
+        """As much of it as may be written down."""
+        return Summary(tuple(piece for piece in self.pieces if piece not in self.private), self.n_turns)
+
+    def with_pieces(
+        self, more: Sequence[str], n_turns: int, *, fits: Callable[[str], bool], is_private: bool = False
+    ) -> Summary:
+        """The summary with more pieces; the oldest ones go until `fits` says yes to the text."""
+        clean = tuple(filter(None, map(_clean, more)))
+        pieces = (*self.pieces, *clean)
         while len(pieces) > 1 and not fits(Summary(pieces).text):
             pieces = pieces[1:]
-        return Summary(pieces, self.n_turns + n_turns)
+        private = self.private.union(clean) if is_private else self.private
+        return Summary(pieces, self.n_turns + n_turns, private.intersection(pieces))
 
 
 NO_SUMMARY = Summary()
+
+
+def _clean(piece: str) -> str:
+    # A model may repeat the label that it was shown.
+    said = " ".join(piece.split()).removeprefix("[").removeprefix(f"{_LABEL}:").strip()
+    return escape_text(said, _LONGEST_PIECE)
 
 
 def told(message: Message, *, times: bool = False, act: str = "") -> str:

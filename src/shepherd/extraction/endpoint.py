@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,12 +36,17 @@ def chat_completions_url(endpoint: str) -> str:
 
     Raises UsageError for what is no HTTP address.
     """
-    parts = urlsplit(endpoint.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise UsageError(
-            f"memory_extraction_endpoint is no HTTP address: {endpoint[:40]!a}",
-            hint="write it like http://127.0.0.1:8080/v1",
-        )
+    no_address = UsageError(
+        f"memory_extraction_endpoint is no HTTP address: {endpoint[:40]!a}",
+        hint="write it like http://127.0.0.1:8080/v1",
+    )
+    try:
+        parts = urlsplit(endpoint.strip())
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is none
+        raise no_address from None
+    if parts.scheme not in ("http", "https") or not has_host or parts.query or parts.fragment:
+        raise no_address
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     if not path.endswith("/v1"):
         path += "/v1"
@@ -48,7 +54,10 @@ def chat_completions_url(endpoint: str) -> str:
 
 
 class EndpointExtractor:
-    """Posts one request a call. A call that is stopped returns at once, whatever the network does."""
+    """Posts one request a call. A call that is stopped returns at once, whatever the network does.
+
+    UsageError for an address or a key that cannot be one.
+    """
 
     copies = False
 
@@ -63,6 +72,11 @@ class EndpointExtractor:
         timeout_s: float = 60.0,
     ) -> None:
         self.url = chat_completions_url(endpoint)
+        if not (api_key.isascii() and api_key.isprintable()):
+            raise UsageError(
+                "memory_extraction_api_key has a character that no HTTP header can hold",
+                hint="copy it anew, without quotes, blanks and line ends around it",
+            )
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._timeout_s = timeout_s
         self._takes_schema = True
@@ -166,6 +180,8 @@ class _Request:
             raise UnavailableError(
                 f"{self._url}: {type(error).__name__}", hint="is the server of memory_extraction_endpoint up?"
             ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:  # such as an answer that cannot be unpacked
+            raise UnusableAnswerError(f"{self._url}: {type(error).__name__}", hint=_NO_CHAT) from error
 
     def _read(self, response: httpx.Response) -> bytes:
         body = bytearray()
@@ -180,9 +196,10 @@ class _Request:
 
 def _retry_after(headers: httpx.Headers) -> float:
     try:
-        return max(float(headers.get("Retry-After", "0")), 0.0)
+        seconds = float(headers.get("Retry-After", "0"))
     except ValueError:  # a date; our own interval does as well
         return 0.0
+    return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
 
 
 def _content(response: _Response) -> str:

@@ -22,6 +22,8 @@ __all__ = ["WINDOW_TOKENS", "LocalExtractor"]
 WINDOW_TOKENS = 4096
 # A line is not cut below this: a model whose window cannot hold so much cannot extract.
 _LEAST_CHARACTERS = 80
+# A line of so much may say more than an answer has room for, and is asked about in parts when it was cut off.
+_LONG_CHARACTERS = 320
 
 
 class LocalExtractor:
@@ -79,7 +81,8 @@ class LocalExtractor:
             cancellation.attach(None)
         if generation.stats.finish_reason == "cancelled":
             raise CancelledError
-        if generation.stats.finish_reason == "length" and len(lines) > 1:
+        is_long = len(lines) > 1 or len(lines[0]) >= _LONG_CHARACTERS
+        if generation.stats.finish_reason == "length" and is_long:
             return [answer for part in _halves(lines) for answer in self._answers(part, cancellation)]
         return [text]
 

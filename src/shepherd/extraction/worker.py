@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from shepherd.errors import ShepherdError, StoreError
-from shepherd.extraction.answer import Extracted, parse_answer
+from shepherd.extraction.answer import Extracted, UnusableAnswerError, parse_answer
 from shepherd.extraction.calls import Cancellation, CancelledError, Extractor, UnavailableError
 from shepherd.extraction.ownership import is_gone, new_owner
 from shepherd.extraction.selection import select
@@ -207,7 +207,7 @@ class ExtractionWorker:
             return
         except UnavailableError as error:
             self._failures += 1
-            pause = max(self._pause_s(self._failures), error.retry_after_s)
+            pause = max(self._pause_s(self._failures), min(error.retry_after_s, LONGEST_PAUSE_S))
             self._paused_until = time.monotonic() + pause
             self._note_failure(job, error, pause, refused=False)
         except StoreError as error:
@@ -221,9 +221,18 @@ class ExtractionWorker:
             self._note_failure(job, error, self._pause_s(job.refusals + 1), refused=True)
 
     def _extract(self, job: ExtractionJob) -> Extracted:
+        """What the answers say; UnusableAnswerError when none of them says anything."""
         extracted = Extracted()
-        for answer in self._extractor.answers(job.lines, self._cancellation):
-            extracted += parse_answer(answer)
+        unusable: list[UnusableAnswerError] = []
+        answers = self._extractor.answers(job.lines, self._cancellation)
+        for answer in answers:
+            try:
+                extracted += parse_answer(answer)
+            except UnusableAnswerError as error:
+                unusable.append(error)
+        if answers and len(unusable) == len(answers):
+            raise unusable[0]
+        extracted.dropped += len(unusable)
         return extracted
 
     def _store(self, job: ExtractionJob, extracted: Extracted) -> None:

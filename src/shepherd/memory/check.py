@@ -26,6 +26,12 @@ _PAGE = 500
 # spread over all of them.
 _LOOKED_UP = 20_000
 _MOST_WORDS = 50
+# SQLite keeps any type in any column: another program, or a flipped bit, leaves bytes.
+_NO_TEXT = "context WHERE typeof(user_message) <> 'text' OR typeof(assistant_response) <> 'text'"
+_AS_TEXT = (
+    "user_message = CAST(user_message AS TEXT), assistant_response = CAST(assistant_response AS TEXT)"
+    f" {_NO_TEXT.removeprefix('context ')}"
+)
 
 
 def check(database: Database, *, repair: bool) -> CheckReport:
@@ -36,6 +42,7 @@ def check(database: Database, *, repair: bool) -> CheckReport:
     if damage or not found or not repair:
         return CheckReport(found)
     with database.write() as connection:
+        connection.execute(f"UPDATE context SET {_AS_TEXT}")
         consistency.mend_rows(connection, adding.add_all, memories.FULL_TEXT)
         if index_problems:
             reindex(connection)
@@ -81,6 +88,8 @@ def _index_problems(connection: Connection, other_words: int) -> tuple[str, ...]
         problems.append(f"{n} memories are missing from the full-text index")
     if n := consistency.count(connection, orphaned):
         problems.append(f"{n} entries of the full-text index have no memory")
+    if n := consistency.count(connection, f"FROM {_NO_TEXT}"):
+        problems.append(f"{n} memories hold bytes where text belongs")
     if is_index_outdated(connection):
         problems.append("the full-text index was made by another version of the tokenizer")
     elif other_words:
@@ -103,7 +112,8 @@ class _Row(NamedTuple):
 def _rows(connection: Connection) -> Iterator[_Row]:
     after = -(1 << 63)
     while page := connection.execute(
-        "SELECT c.id, user_message, assistant_response, content_hash, doc_len, d.sz FROM context c"
+        "SELECT c.id, CAST(user_message AS TEXT), CAST(assistant_response AS TEXT), content_hash, doc_len,"
+        " d.sz FROM context c"
         f" LEFT JOIN context_fts_docsize d ON d.id = c.id WHERE c.id > ? ORDER BY c.id LIMIT {_PAGE}",
         (after,),
     ):

@@ -25,8 +25,13 @@ from shepherd.types import Injection
 __all__ = ["trace_of"]
 
 
-def trace_of(draft: Draft, *, model: str, summary: str, summary_tokens: int) -> TurnTrace:
-    """What the model was shown in a turn that is over, with all that was decided about it."""
+def trace_of(
+    draft: Draft, *, model: str, summary: str, summary_tokens: int, prompt: str | None = None
+) -> TurnTrace:
+    """What the model was shown in a turn that is over, with all that was decided about it.
+
+    `prompt`: as much of the text as may be written down, where that is not all of it.
+    """
     plan = draft.plan
     return TurnTrace(
         model=model,
@@ -42,7 +47,7 @@ def trace_of(draft: Draft, *, model: str, summary: str, summary_tokens: int) -> 
         entities=_entities(plan),
         rag=_rag(plan),
         assembled=AssembledTrace(
-            full_prompt="\n".join(message.sent for message in draft.prompt),
+            full_prompt="\n".join(message.sent for message in draft.prompt) if prompt is None else prompt,
             total_tokens=plan.total_tokens,
             under_budget=plan.total_tokens <= plan.window_tokens,
         ),

@@ -1,0 +1,118 @@
+"""What was said while memory was off is written down nowhere: no summary, no trace, whatever comes later."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd.context import Summarizer
+from shepherd.context.kept_summary import KeptSummaries
+from shepherd.inference import Engine, EngineSettings
+from shepherd.trace import Traces
+
+SECRET = "The combination of the vault is fourteen parrots."
+
+
+@pytest.fixture(scope="module")
+def engine(scripted_model):
+    with Engine(scripted_model, settings=EngineSettings(n_ctx=1024, n_threads=1)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def summarizer(engine):
+    summarizer = Summarizer(lambda: engine.sibling(n_ctx=1024), max_tokens=64)
+    yield summarizer
+    summarizer.close()
+
+
+@pytest.fixture
+def assistant(new_assistant, engine, summarizer):
+    return new_assistant(
+        engine=engine,
+        system_prompt="Be brief.",
+        rag_context_injection=False,
+        max_tokens=64,
+        trace_prompts=True,
+        summarizer=summarizer,
+    )
+
+
+def ask(assistant, text, *, private=False):
+    assistant.private = private
+    *_, finished = assistant.ask(text)
+    assistant._compaction.wait()
+    return finished
+
+
+def statement(number):
+    return f"The house number {number} in our street belongs to a family with {number} cats."
+
+
+def read_by(summarizer):
+    """The last prompt of the model that sums up."""
+    engine = summarizer._model
+    ids = engine.decoder.mirror_ids
+    return b"".join(engine.model.vocabulary.detokenize([token]) for token in ids).decode("utf-8", "replace")
+
+
+def stored(memory):
+    """Every text that the database holds."""
+    tables = [
+        name
+        for (name,) in memory.transactions.read(
+            lambda c: c.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            )
+        )
+    ]
+    rows = [memory.transactions.read(lambda c, t=t: c.execute(f"SELECT * FROM {t}")) for t in tables]
+    return json.dumps(rows, default=repr)
+
+
+def test_who_sums_up_is_not_told_what_was_private(assistant, summarizer, memory):
+    ask(assistant, statement(0))
+    ask(assistant, SECRET, private=True)
+
+    finished = None
+    while finished is None or not finished.stats.evicted_turns:
+        finished = ask(assistant, statement(1))
+        assert summarizer._model is None or "parrots" not in read_by(summarizer)
+
+    assert "house number 0" in read_by(summarizer)
+    assert assistant.snapshot.summary.pieces
+    assert "parrots" not in stored(memory)
+    assert "house number 0" in stored(memory)
+
+
+def test_a_talk_that_was_private_is_summed_up_for_the_model_alone(assistant, summarizer, memory):
+    finished = None
+    while finished is None or not finished.stats.evicted_turns:
+        finished = ask(assistant, SECRET, private=True)
+    assert assistant.snapshot.summary.pieces
+    assert "parrots" in read_by(summarizer)
+
+    kept = KeptSummaries(memory.transactions, "steve")
+    ask(assistant, statement(0))
+    while not kept.load(assistant.session_id).last_id:  # until what is stored leaves the window, too
+        ask(assistant, statement(1))
+
+    left = kept.load(assistant.session_id)
+    assert left.summary.n_turns == assistant.snapshot.summary.n_turns
+    # This model says the same of every talk, so that all pieces are the private one.
+    assert left.summary.pieces == ()
+    assert "parrots" not in stored(memory)
+
+
+def test_whole_prompts_are_traced_without_what_was_private(assistant, memory):
+    ask(assistant, statement(0))
+    ask(assistant, SECRET, private=True)
+    ask(assistant, statement(1))
+
+    traces = Traces(memory.transactions, "steve")
+    root = f"/context/{assistant.session_id}/000001"
+    prompt = traces.get(f"{root}/assembled/full_prompt")
+    assert "house number 0" in prompt
+    assert "house number 1" in prompt
+    assert "parrots" not in stored(memory)
