@@ -278,7 +278,7 @@ class Config:
         choices=("auto",),
     )
     history_summary_tokens: int = _setting(
-        200, "whole number", "longest summary of the turns that leave together", least=16, most=1024
+        200, "whole number", "longest summary of the turns that leave together", least=16, most=4096
     )
     context_entities: bool | str = _setting(
         "auto",

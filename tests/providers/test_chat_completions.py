@@ -257,8 +257,12 @@ ROME, OSLO = ToolCall("a", "weather", '{"place": "Rome"}'), ToolCall("b", "weath
             [ROME, OSLO],
         ),
         (
-            [part("{}", "weather"), part("{}", "weather")],
-            [ToolCall("", "weather", "{}"), ToolCall("", "weather", "{}")],
+            [
+                part("", "weather", index=0, id="a"),
+                part('{"place": ', index=0, id="x"),
+                part('"Rome"}', index=0, id="y"),
+            ],
+            [ROME],
         ),
     ],
     ids=[
@@ -268,13 +272,22 @@ ROME, OSLO = ToolCall("a", "weather", '{"place": "Rome"}'), ToolCall("b", "weath
         "no index",
         "the id again",
         "by turns",
-        "neither index nor id",
+        "another id with each part",
     ],
 )
 def test_calls_are_told_apart_however_they_are_numbered(new_model, parts, calls):
     pieces, _ = answer(new_model("openai", called(*parts)), tools=[WEATHER])
 
     assert pieces == calls
+
+
+def test_calls_without_an_id_get_one_each(new_model):
+    model = new_model("openai", called(part("{}", "weather"), part("{}", "weather")))
+
+    [first, second], _ = answer(model, tools=[WEATHER])
+
+    assert (first.name, first.arguments) == (second.name, second.arguments) == ("weather", "{}")
+    assert first.id and second.id and first.id != second.id
 
 
 SIGNED = {"google": {"thought_signature": "c2lnbmF0dXJl", "more": [1, None]}}

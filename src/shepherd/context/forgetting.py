@@ -23,7 +23,7 @@ def hide_memory(exchanges: Iterable[Exchange], other_tools: Collection[str]) -> 
         strip_tails([exchange.user])
         own = {call.id for step in exchange.steps for call in step.tool_calls if call.name not in other_tools}
         for step in exchange.steps:
-            if step.tool_call_id in own:
+            if step.role == "tool" and step.tool_call_id in own:
                 step.sent, step.tokens = _HIDDEN, 0
             step.tool_calls = tuple(_hidden(call) if call.id in own else call for call in step.tool_calls)
 

@@ -156,10 +156,10 @@ def check_grammar(grammar: str) -> None:
     if len(grammar.encode("utf-8", "replace")) > _MOST_BYTES or "\0" in grammar:
         raise _problem(1, f"a grammar has at most {_MOST_BYTES} bytes, none of them 0")
     position = depth = repeated = 0
+    line = 1
     defined: set[str] = set()
     named: dict[str, int] = {}
     while position < len(grammar):
-        line = grammar.count("\n", 0, position) + 1
         token = _TOKEN.match(grammar, position)
         if token is None:
             raise _problem(line, "this is not GBNF")
@@ -174,6 +174,7 @@ def check_grammar(grammar: str) -> None:
         elif token["least"]:
             repeated += _repeated(line, int(token["least"]), token["most"])
         position = token.end()
+        line += token[0].count("\n")
     if depth:
         raise _problem(line, "a ( without )")
     for name, line in [*named.items(), ("root", 1)]:

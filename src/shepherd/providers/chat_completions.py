@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -196,13 +197,19 @@ class _Call:
     extra: object = None
 
     def goes_on(self, index: object, call_id: str, name: str) -> bool:
-        """Whether a part with these is one of this call; a new id or, without an index, a name begins one."""
+        """Whether a part with these is one of this call: a name begins one, unless the call has that id.
+
+        With an index, a name without an id goes on: some servers repeat it. So do those that give each part a
+        new id, but no name.
+        """
         if isinstance(index, int):
-            return index == self.index and (not call_id or self.id in ("", call_id))
+            return index == self.index and (not call_id or not name or self.id in ("", call_id))
         return call_id == self.id if call_id else not name
 
     def whole(self, address: str) -> ToolCall:
-        return ToolCall(self.id, self.name, self.arguments, sealed_extra(self.extra, address))
+        # Results name the call they belong to: one without an id gets one of ours.
+        call_id = self.id or f"call_{secrets.token_hex(12)}"
+        return ToolCall(call_id, self.name, self.arguments, sealed_extra(self.extra, address))
 
 
 def _collect(calls: list[_Call], delta: Any) -> None:

@@ -192,7 +192,7 @@ class RemoteModel:
         window = min(self.window_tokens, error.window_tokens or self.window_tokens)
         refused = account.total + asked_tokens
         if refused <= window:  # no number was told, or its tokens are others than ours
-            window = int(_LESS * refused)
+            window = int(_LESS * (account.total + asked_tokens // 2))
         self.window_tokens = min(self.window_tokens, max(window, self._fitted, 1))
         return account
 
