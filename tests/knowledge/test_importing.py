@@ -162,6 +162,12 @@ def test_latin_1_is_windows_1252_as_in_browsers(charset):
     assert read(page, "x.html").text == "“10 €”"
 
 
+def test_utf_8_that_calls_itself_ascii_is_read_as_it_is():
+    page = "<meta charset=us-ascii><p>naïve é"
+
+    assert read(page.encode(), "x.html").text == "naïve é"
+
+
 def test_a_pdf_is_read_page_by_page():
     seen = []
     data = documents.pdf([["The first page."], ["The second", "has two lines."], []], title="A report")

@@ -339,6 +339,21 @@ def test_what_the_user_changed_between_the_lines_of_a_job_stays(memory, clock, c
     assert memory.get_fact("location") == ("Berlin" if changed == "set" else None)
 
 
+def test_what_a_tool_of_the_model_set_between_the_lines_of_a_job_gives_way(memory, clock):
+    """Else what the user said last would never be learned: the job is done."""
+    session = say(memory, "I live in Austin")
+    clock[0] += 10
+    memory.set_fact("location", "Austin", source="tool")
+    clock[0] += 10
+    say(memory, "Sorry, I live in Berlin now", session=session)
+    memory.extraction.release(OWNER.owner)
+
+    stored = memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Berlin"}, [])
+
+    assert stored == (1, 0)
+    assert memory.get_fact("location") == "Berlin"
+
+
 def test_what_another_job_learned_between_the_lines_of_a_job_gives_way(memory, clock):
     session = say(memory, "Hello")
     clock[0] += 10

@@ -98,7 +98,10 @@ class EndpointEmbedder:
                     if len(data) > _MOST_BYTES:
                         raise ModelError(f"{self.url}: the answer is longer than {_MOST_BYTES} bytes")
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise ModelError(
+            # A batch may take too long for its texts' sake; whatever else fails on the way is the server's.
+            is_slow = isinstance(error, httpx.ReadTimeout) and timeout_s == self._batch_timeout_s
+            is_away = isinstance(error, httpx.TransportError) and not is_slow
+            raise (ProviderUnavailableError if is_away else ModelError)(
                 f"{self.url}: {type(error).__name__}", hint="is the server of memory_vectors up?"
             ) from error
         if response.status_code != 200:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shepherd.memory.connection import Connection
 from shepherd.memory.records import FactChange
@@ -78,7 +78,8 @@ def find(connection: Connection, user_id: str, key: str) -> Fact | None:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
     if rows:
         return Fact(*rows[0])
-    alike = [fact for fact in of_user(connection, user_id) if _is_alike(fact.key, key)]
+    is_alike = _like(key)
+    alike = [fact for fact in of_user(connection, user_id) if is_alike(fact.key)]
     return max(alike, key=lambda fact: fact.updated_at, default=None)
 
 
@@ -105,14 +106,17 @@ def learn(
 ) -> int | None:
     """Sets a fact that was told between `since` and `told_at`, as of the latter; the number of the change.
 
-    None when it had that value, or was set or cleared later than that: it stays so. What did not come from
-    this source, such as the user's own word, stays from `since` on: it may have corrected what is learned.
+    None when it had that value, or was set or cleared later than that: it stays so. What the user set or
+    cleared himself stays from `since` on: it may have corrected what is learned.
     """
     known = find(connection, user_id, key)
-    changes = history(connection, user_id, key)
-    if known is not None and (known.value == value or known.updated_at > (told_at if changes else since)):
+    if known is not None and known.value == value:
         return None
-    if any(change.changed_at > (told_at if change.source == source else since) for change in changes):
+    changes = history(connection, user_id, key)
+    if known is not None and known.updated_at > (told_at if changes else since):
+        return None
+    by_models = (source, "tool")
+    if any(change.changed_at > (told_at if change.source in by_models else since) for change in changes):
         return None
     return set_value(connection, user_id, key, value, source=source, now=told_at)
 
@@ -170,15 +174,18 @@ def _forget_values(connection: Connection, user_id: str, key: str) -> bool:
     rows = connection.execute(
         "SELECT id, key FROM fact_history WHERE user_id = ? AND value IS NOT NULL", (user_id,)
     )
-    had = [number for number, other in rows if _is_alike(other, key)]
+    is_alike = _like(key)
+    had = [number for number, other in rows if is_alike(other)]
     for number in had:
         connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
     return bool(had)
 
 
-def _is_alike(key: str, other: str) -> bool:
+def _like(key: str) -> Callable[[str], bool]:
+    """Whether another key is this one, or folds to the same."""
+    folded = fold_key(key)
     # A key of separators alone folds to nothing, and would be every other such key.
-    return key == other or (fold_key(key) == fold_key(other) != "")
+    return lambda other: other == key or (folded != "" and fold_key(other) == folded)
 
 
 def history(connection: Connection, user_id: str, key: str | None) -> list[FactChange]:
@@ -190,7 +197,8 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
     changes = (FactChange(*row) for row in rows)
     if key is None:
         return list(changes)
-    return [change for change in changes if _is_alike(change.key, key)]
+    is_alike = _like(key)
+    return [change for change in changes if is_alike(change.key)]
 
 
 def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]) -> int:

@@ -143,9 +143,10 @@ def take_some(
     is put into `exhausted`.
     """
     least = knowledge.get(writer, 0)
-    asked = [holder for holder in holders(connection, knowledge) if holder.all_bytes >= least]
+    first_ones = holders(connection, knowledge, len(exhausted) + 2)
+    asked = [holder for holder in first_ones if holder.all_bytes >= least]
     givers = [holder for holder in asked if holder.tenant not in exhausted]
-    if not givers or _is_in_vain(connection, excess, asked):
+    if not givers or _is_in_vain(connection, excess, asked if knowledge else None):
         return None
     first = givers[0]
     lead = first.all_bytes - max(givers[1].all_bytes if len(givers) > 1 else 0, least)
@@ -156,14 +157,16 @@ def take_some(
     return n_removed or 0
 
 
-def _is_in_vain(connection: Connection, excess: int, asked: Sequence[Holder]) -> bool:
-    """Whether all that may be removed would not be enough."""
+def _is_in_vain(connection: Connection, excess: int, asked: Sequence[Holder] | None) -> bool:
+    """Whether all that may be removed would not be enough, of those `asked` to give; None: of everybody."""
     # One huge message can exceed the limit by itself. Text takes at most about its size again in the index;
     # what all of that cannot cure must not cost every memory.
-    [(old_sessions,)] = connection.execute(
-        "SELECT (SELECT count(*) FROM sessions) - (SELECT count(DISTINCT user_id) FROM sessions)"
+    [(old_sessions, memory_bytes)] = connection.execute(
+        "SELECT (SELECT count(*) FROM sessions) - (SELECT count(DISTINCT user_id) FROM sessions), sum(bytes)"
+        " FROM tenants"
     )
-    memory_bytes = sum(holder.memory_bytes for holder in asked)
+    if asked is not None:
+        memory_bytes = sum(holder.memory_bytes for holder in asked)
     return old_sessions == 0 and excess > 2 * memory_bytes and not traces.are_any(connection)
 
 

@@ -59,9 +59,10 @@ def knowledge_bytes(connection: Connection) -> dict[str, int]:
     return dict(connection.execute(_KNOWLEDGE))
 
 
-def holders(connection: Connection, knowledge: Mapping[str, int]) -> list[Holder]:
-    """All users, the one who holds most first."""
-    rows = connection.execute(f"SELECT number, user_id, n, bytes, {OWN_BYTES_SQL} FROM tenants")
+def holders(connection: Connection, knowledge: Mapping[str, int], n_first: int) -> list[Holder]:
+    """Users, the one who holds most first: all of them, or where nobody has knowledge the first `n_first`."""
+    first = "" if knowledge else f" ORDER BY {OWN_BYTES_SQL} DESC, number LIMIT {n_first}"
+    rows = connection.execute(f"SELECT number, user_id, n, bytes, {OWN_BYTES_SQL} FROM tenants{first}")
     found = [
         Holder(number, user_id, n, memory_bytes, own_bytes + knowledge.get(user_id, 0))
         for number, user_id, n, memory_bytes, own_bytes in rows

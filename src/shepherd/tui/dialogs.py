@@ -74,7 +74,6 @@ class Confirm(ModalScreen[bool]):
         Binding("pageup", "scroll_question('page_up')", show=False),
         Binding("pagedown", "scroll_question('page_down')", show=False),
     ]
-    AUTO_FOCUS = "Button"
 
     def __init__(self, question: str, yes: str) -> None:
         super().__init__()
@@ -83,7 +82,7 @@ class Confirm(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """The question, which scrolls when it is long, and two buttons."""
         with Vertical(classes="dialog"):
-            with VerticalScroll(classes="question"):
+            with VerticalScroll(classes="question", can_focus=False):
                 yield Static(Content(printable(self._question)))
             with Horizontal(classes="buttons"):
                 yield Button(f"{self._yes}  y", id="yes", variant="error", compact=True)

@@ -49,7 +49,7 @@ _FIELD = re.compile(r"^(title|date)[^\S\n]*:(.*)$", re.MULTILINE | re.IGNORECASE
 _HEADING = re.compile(r"^#{1,6}[^\S\n]+(\S.*)$", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # What pages that name these have in fact, as browsers read them (WHATWG's Encoding Standard).
-_MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+_MEANT = {"iso8859-1": "cp1252"}
 # Python's own, which no page is in; some take the square of a page's length.
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
 

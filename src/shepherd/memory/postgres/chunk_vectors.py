@@ -45,9 +45,11 @@ class ServerChunkVectors:
         operator = f"OPERATOR({self._type.removesuffix('.vector')}.<#>)"
         rows = connection.execute(
             # Vectors have length 1: the inner product, which pgvector gives negated, is the cosine.
-            f"WITH v AS MATERIALIZED (SELECT id, -(vector {operator} CAST(?1 AS {self._type})) AS cosine"
-            # Zeros stand for a text that the embedder does not take.
-            f" FROM chunk_vectors WHERE id BETWEEN ?2 AND ?3 AND vector {operator} vector < 0),"
+            "WITH v AS MATERIALIZED (SELECT id, cosine FROM"
+            f" (SELECT id, vector, -(vector {operator} CAST(?1 AS {self._type})) AS cosine"
+            " FROM chunk_vectors WHERE id BETWEEN ?2 AND ?3 OFFSET 0) AS rated"
+            # Zeros stand for a text that the embedder does not take; few others are at right angles.
+            f" WHERE cosine <> 0 OR vector {operator} vector < 0),"
             " best AS (SELECT id FROM v ORDER BY cosine DESC, id DESC LIMIT ?4)"
             " SELECT v.id, v.cosine, (SELECT count(*) FROM v),"
             f" (SELECT CAST(sum(CAST(round(cosine * {UNITS}) AS bigint)) AS bigint) FROM v)"

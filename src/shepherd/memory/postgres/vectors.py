@@ -60,11 +60,12 @@ class ServerVectors:
                 return NOTHING
             rows = connection.execute(
                 # Vectors have length 1: the inner product, which pgvector gives negated, is the cosine.
-                f"WITH v AS MATERIALIZED (SELECT id, -(vector OPERATOR({self._type_schema}.<#>)"
+                "WITH v AS MATERIALIZED (SELECT id, cosine FROM"
+                f" (SELECT id, vector, -(vector OPERATOR({self._type_schema}.<#>)"
                 f" CAST(?1 AS {self._type_schema}.vector)) AS cosine FROM context_vectors"
-                " WHERE id BETWEEN ?2 AND ?3 AND vector IS NOT NULL"
-                # Zeros stand for a text that the embedder does not take.
-                f" AND vector OPERATOR({self._type_schema}.<#>) vector < 0),"
+                " WHERE id BETWEEN ?2 AND ?3 AND vector IS NOT NULL OFFSET 0) AS rated"
+                # Zeros stand for a text that the embedder does not take; few others are at right angles.
+                f" WHERE cosine <> 0 OR vector OPERATOR({self._type_schema}.<#>) vector < 0),"
                 " best AS (SELECT id FROM v ORDER BY cosine DESC, id DESC LIMIT ?4)"
                 " SELECT c.id, c.user_message, c.assistant_response, c.timestamp, c.pinned, c.source,"
                 " c.session, v.cosine, (SELECT count(*) FROM v),"

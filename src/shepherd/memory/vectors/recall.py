@@ -130,11 +130,14 @@ class VectorRecall:
             return None
         try:
             embedder = self._opened(self._questions)
-            vector = None if embedder is None else embed_question(embedder, query)
+            if embedder is None:
+                return None
+            vector = embed_question(embedder, query)
         except ShepherdError as error:
             self._questions.failed(error)
             return None
-        if vector is None or not vector.any():
+        self._questions.reset()
+        if not vector.any():
             return None
         if len(self._queries) >= _SAME_QUESTION:
             self._queries.clear()
