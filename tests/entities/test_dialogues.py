@@ -212,3 +212,103 @@ def test_relations_are_read_from_plain_statements(text, first, label, second):
     assert one is not None
     assert other is not None
     assert (label, other.id) in [(relation.label, relation.target) for relation in one.relations]
+
+
+def who(registry: EntityRegistry, text: str) -> list[int]:
+    return [one.entity_id for one in registry.hear(text)]
+
+
+def roles(registry: EntityRegistry) -> list[tuple[str, list[str]]]:
+    people = sorted((one for one in registry if one.type == "person"), key=lambda one: one.id)
+    return [(one.name, [relation.label for relation in one.relations]) for one in people]
+
+
+def test_sister_and_boss_of_one_name_are_two():
+    registry = EntityRegistry()
+    registry.hear("My sister Anna lives in Berlin.")
+    registry.hear("My boss Anna lives in Hamburg.")
+
+    assert roles(registry) == [("Anna", ["sister of", "lives in"]), ("Anna", ["boss of", "lives in"])]
+    sister, boss = (who(registry, f"What does my {role} say?")[0] for role in ("sister", "boss"))
+    assert sister != boss
+    assert who(registry, "My sister Anna is here, my boss Anna is not.") == [sister, sister, boss, boss]
+    # Whoever was named last, less surely.
+    [anna] = registry.resolve("What does Anna say?")
+    assert (anna.entity_id, anna.confidence) == (boss, 0.75)
+
+
+def test_sister_and_boss_of_one_name_are_two_in_one_sentence():
+    registry = EntityRegistry()
+
+    registry.hear("My sister Anna and my boss Anna met.")
+
+    assert roles(registry) == [("Anna", ["sister of"]), ("Anna", ["boss of"])]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "n"),
+    [
+        ("friend", "sister", 1),
+        ("colleague", "boss", 1),
+        ("girlfriend", "wife", 1),
+        ("boss", "manager", 1),
+        ("mother", "mom", 1),
+        ("sister", "doctor", 2),
+        ("landlord", "cousin", 2),
+        ("sister", "daughter", 2),
+        ("sister", "brother", 2),
+    ],
+)
+def test_roles_that_one_person_has_are_one_person(first, second, n):
+    registry = EntityRegistry()
+
+    registry.hear(f"My {first} Robin called.")
+    registry.hear(f"My {second} Robin called.")
+
+    assert len(roles(registry)) == n
+
+
+def test_facts_of_one_name_are_two_people():
+    facts = [Fact("sister", "Anna", 0, 0), Fact("boss", "Anna", 0, 0)]
+    registry = EntityRegistry(known=known_from_facts(facts))
+
+    [anna] = registry.hear("Anna called.")
+    boss = who(registry, "My boss called.")
+    sister = who(registry, "My sister called.")
+
+    assert anna.confidence < 0.8
+    assert sister == [anna.entity_id]
+    assert boss != sister
+    assert roles(registry) == [("Anna", ["sister of"]), ("Anna", ["boss of"])]
+
+
+@pytest.mark.parametrize("is_fact", [True, False])
+def test_a_surname_does_not_rename_the_sister(is_fact):
+    known = known_from_facts([Fact("sister", "Anna", 0, 0)]) if is_fact else []
+    registry = EntityRegistry(known=known)
+    [sister] = {*who(registry, "My sister Anna is here.")}
+
+    [other, _] = who(registry, "Anna Weber from accounting moved to Hamburg.")
+
+    assert other != sister
+    assert who(registry, "Is my sister there?") == [sister]
+    assert registry[sister].name == "Anna"
+    assert who(registry, "Anna is nice.") == [sister]
+
+
+def test_somebody_else_with_a_surname_leaves_the_fact_its_name():
+    registry = EntityRegistry(known=known_from_facts([Fact("sister", "Anna", 0, 0)]))
+    registry.hear("Anna Weber from accounting moved to Hamburg.")
+
+    registry.hear("Anna called.")
+
+    assert roles(registry) == [("Anna Weber", []), ("Anna", ["sister of"])]
+
+
+def test_the_sister_gets_her_surname_where_it_is_said_of_her():
+    registry = EntityRegistry()
+    registry.hear("My sister Anna is here.")
+
+    registry.hear("My sister Anna Weber lives in Rome.")
+
+    assert roles(registry) == [("Anna Weber", ["sister of", "lives in"])]

@@ -182,3 +182,68 @@ def test_nodes_are_known_by_short_titles():
     assert known_from_nodes(nodes) == [
         Known("Vector databases", "abstract", description="where vectors are kept", node_id=7)
     ]
+
+
+def known(**facts: str) -> list[Known]:
+    return known_from_facts([Fact(key, value, 0, 0) for key, value in facts.items()])
+
+
+def of_user(registry: EntityRegistry) -> dict[str, list[str]]:
+    return {entity.name: [one.label for one in entity.relations] for entity in registry}
+
+
+def heard_of_all() -> EntityRegistry:
+    registry = EntityRegistry(known=known(city="Austin", employer="Acme", wife="Lisa"))
+    for text in ("Is Austin warm?", "Acme pays well.", "What does Lisa like?"):
+        registry.hear(text)
+        registry.end_turn()
+    return registry
+
+
+def test_who_was_the_wife_by_a_fact_is_not_when_it_has_changed():
+    registry = heard_of_all()
+    assert of_user(registry) == {"Lisa": ["wife of"], "Acme": ["employer of"], "Austin": ["home of"]}
+
+    registry.set_known(known(city="Berlin", employer="Initech", wife="Paula"))
+
+    assert of_user(registry) == {"Lisa": [], "Acme": [], "Austin": []}
+    [wife] = registry.hear("What does my wife like?")
+    assert registry[wife.entity_id].name == "Paula"
+
+
+def test_taking_a_turn_back_does_not_bring_former_facts_back():
+    registry = heard_of_all()
+    registry.set_known(known(wife="Paula"))
+
+    assert registry.roll_back()
+    assert registry.roll_back()
+
+    assert of_user(registry) == {"Austin": []}
+
+
+def test_what_was_said_goes_with_the_fact_that_was_made_of_it():
+    registry = told("My wife Lisa called.")
+    registry.set_known(known(wife="Lisa"))
+    assert of_user(registry) == {"Lisa": ["wife of"]}
+
+    registry.set_known(known(wife="Paula"))
+
+    assert of_user(registry) == {"Lisa": []}
+
+
+def test_what_was_only_said_stays_whatever_the_facts_are():
+    registry = told("My cousin Tom called.")
+
+    registry.set_known(known(wife="Paula"))
+    registry.set_known([])
+
+    assert of_user(registry) == {"Tom": ["cousin of"]}
+
+
+def test_a_fact_that_gains_a_surname_is_still_held():
+    registry = told("My sister Anna called.")
+    registry.set_known(known(sister="Anna"))
+
+    registry.set_known(known(sister="Anna Weber"))
+
+    assert of_user(registry) == {"Anna": ["sister of"]}

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from shepherd.entities import EntityRegistry, SessionEntities
+from shepherd.entities import EntityRegistry, SessionEntities, known_from_facts
 from shepherd.errors import UsageError
-from shepherd.types import Message
+from shepherd.types import Fact, Message
 
 
 def everything(registry: EntityRegistry) -> tuple[int, list[dict[str, object]]]:
@@ -126,3 +126,16 @@ def test_entities_go_with_their_session(memory, session_id):
 
     rows = memory.transactions.read(lambda connection: connection.execute("SELECT * FROM session_entities"))
     assert rows == []
+
+
+def test_a_session_follows_the_facts_of_the_day_it_goes_on(memory, session_id):
+    store = kept(memory)
+    registry = store.load(session_id, known_from_facts([Fact("wife", "Lisa", 0, 0)]))
+    store.save(session_id, told(registry, "Lisa called."))
+
+    again = kept(memory).load(session_id)
+    assert [one.label for one in again[1].relations] == ["wife of"]
+    again.set_known(known_from_facts([Fact("wife", "Paula", 0, 0)]))
+
+    assert again[1].relations == ()
+    assert [again[one.entity_id].name for one in again.hear("my wife called")] == ["Paula"]

@@ -1,15 +1,16 @@
 """What a text says of the entities it names: relations between two, and a few attributes, by plain patterns.
 
-Only statements in so many words; nothing is inferred, and questions state nothing.
+Only statements in so many words; nothing is inferred. Questions state nothing, nor does what is supposed.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from shepherd.entities.mentions import Spot
+from shepherd.entities.mentions import Spot, is_shortened
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
 
@@ -17,41 +18,76 @@ __all__ = ["note_facts"]
 
 # Of a pronoun: what "it" is said to be is mostly said of something else.
 _LEAST_CONFIDENCE = 0.6
+_LONGEST_BETWEEN = 60
+_NOW = r"(?:now\s+|still\s+|currently\s+)?"
+_JOB = r"(?!(?:former|ex)\b)[\w\s-]{2,30}"
 # Between two entities: what the first is to the second, and what both are then.
 _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
-    (r"(?:now\s+|still\s+)?work(?:s|ed|ing)?\s+(?:at|for)", "works at", "person", "organization"),
-    (r"(?:is|was)\s+(?:a|an|the)\s+[\w\s-]{2,30}\s+(?:at|for)", "works at", "person", "organization"),
-    (r"(?:now\s+|still\s+)?(?:lives?|lived)\s+in", "lives in", "person", "location"),
-    (r"(?:has\s+)?moved\s+to", "lives in", "person", "location"),
-    (r"(?:is|was)\s+(?:based|located)\s+in", "located in", "unknown", "location"),
+    (rf"{_NOW}(?:(?:is\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
+    (r"worked\s+(?:at|for)", "worked at", "person", "organization"),
+    (rf"is\s+{_NOW}(?:a|an|the)\s+{_JOB}\s+(?:at|for)", "works at", "person", "organization"),
+    (rf"was\s+(?:a|an|the)\s+{_JOB}\s+(?:at|for)", "worked at", "person", "organization"),
+    (rf"{_NOW}(?:(?:is\s+)?living|lives?)\s+in", "lives in", "person", "location"),
+    (r"lived\s+in", "lived in", "person", "location"),
+    (r"(?:has\s+)?(?:just\s+|recently\s+)?moved\s+to", "lives in", "person", "location"),
+    (rf"is\s+{_NOW}(?:based|located)\s+in", "located in", "unknown", "location"),
     (r"(?:is|was|comes?)\s+from", "from", "unknown", "location"),
-    (r"(?:is|was|got)\s+married\s+to", "married to", "person", "person"),
+    (r"(?:is|got)\s+married\s+to", "married to", "person", "person"),
     (r"married", "married to", "person", "person"),
     (r"reports?\s+to", "reports to", "person", "person"),
     (r"(?:manages|leads|runs)", "leads", "person", "unknown"),
     (r"founded", "founded", "person", "organization"),
     (r"owns", "owns", "unknown", "unknown"),
-    (r"stud(?:ies|ied)\s+at", "studies at", "person", "organization"),
+    (r"(?:is\s+studying|studies)\s+at", "studies at", "person", "organization"),
+    (r"studied\s+at", "studied at", "person", "organization"),
     (r"teaches\s+at", "teaches at", "person", "organization"),
     (r"(?:wrote|is\s+the\s+author\s+of)", "author of", "person", "unknown"),
     (r"(?:is|are)\s+(?:a\s+)?part\s+of", "part of", "unknown", "unknown"),
     (r"knows", "knows", "person", "person"),
 )
+# Between two entities: what the first is to the second no more.
+_NO_MORE = (
+    r"(?:(?:is|was|are|does|did|do|has)\s*)?(?:n['\u2019]t|not|no\s+longer|never|stopped|quit|used\s+to)\s+"
+    r"(?:currently\s+|be\s+|been\s+)?"
+)
+_ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (rf"{_NO_MORE}work(?:s|ing)?\s+(?:at|for)", ("works at",)),
+    (rf"{_NO_MORE}(?:a|an|the)\s+{_JOB}\s+(?:at|for)", ("works at",)),
+    (rf"{_NO_MORE}liv(?:e|es|ing)\s+in", ("lives in",)),
+    (rf"{_NO_MORE}(?:based|located)\s+in", ("located in",)),
+    (rf"{_NO_MORE}married\s+to", ("married to",)),
+    (rf"{_NO_MORE}report(?:s|ing)?\s+to", ("reports to",)),
+    (rf"{_NO_MORE}stud(?:y|ies|ying)\s+at", ("studies at",)),
+    (r"was\s+(?:married|engaged)\s+to|divorced|(?:is|was|got)\s+divorced\s+from", ("married to",)),
+    (r"was\s+(?:based|located)\s+in", ("located in",)),
+    (
+        r"(?:has\s+)?(?:just\s+|recently\s+)?(?:left|quit|resigned\s+from|moved\s+(?:away\s+|out\s+)?(?:from|of))",
+        ("works at", "lives in", "studies at"),
+    ),
+)
+_AROUND = r"\s*,?\s*(?:who\s+|which\s+)?(?:{})\s+(?:the\s+)?"
 _BETWEEN = tuple(
-    (re.compile(rf"\s*,?\s*(?:who\s+|which\s+)?{pattern}\s+(?:the\s+)?", re.IGNORECASE), label, first, second)
+    (re.compile(_AROUND.format(pattern), re.IGNORECASE), label, first, second)
     for pattern, label, first, second in _STATEMENTS
+)
+_ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
+_MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"\?|[.!](?=[\s\"'\u201d\u2019)\]]|\Z)|\n")
+_SUPPOSED = re.compile(
+    r"\b(?:if|unless|whether|wish(?:es|ed)?|would|might|could|maybe|perhaps|imagine|suppose|(?-i:may))\b",
+    re.IGNORECASE,
 )
 _LABELLED_VALUE = re.compile(
     r"(?:['\u2019]s|['\u2019])?\s+((?:work\s+|private\s+|new\s+)?e-?mail(?:\s+address)?|(?:phone|mobile)(?:\s+number)?|birthday"
-    r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)\s+(?:is|was|:)\s+",
+    r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)\s+(?:is|:)\s+",
     re.IGNORECASE,
 )
 _SHORT_NAMES = {"mobile": "phone", "job": "title", "e-mail": "email"}
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
 _PHONE = re.compile(r"\+?\d[\d\s()/-]{4,18}\d")
-_VALUE = re.compile(r"[^.;!?\n]{1,80}")
+_VALUE = re.compile(r"(?:[^.;!?\n]|\.(?=\w)){1,80}")
 _IS_A = re.compile(
-    r"(?:\s*,\s*|\s+(?:is|was|works\s+as)\s+)(?:a|an)\s+([a-z][\w]*(?:[ -][a-z]\w*){0,3}?)"
+    r"(?:\s*,\s*|\s+(?:is|works\s+as)\s+)(?:a|an)\s+(?!(?:former|ex)\b)([a-z][\w]*(?:[ -][a-z]\w*){0,3}?)"
     r"(?=\s*(?:[,.;!\n]|\Z)|\s+(?:at|in|for|from|who|and|with|but|of|that)\b)"
 )
 _AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;!\n]|\Z|and\b))")
@@ -64,30 +100,96 @@ def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], stat
         for one in found
         if one.entity_id in state.entities and (one.by != "pronoun" or one.confidence >= _LEAST_CONFIDENCE)
     ]
+    if not sure:
+        return
     owners = {spot.start: spot for spot in spots}
-    for first, second in pairwise(sure):
-        _note_relation(text, first, second, state)
+    sentences = _Sentences(text)
+    for n, (first, second) in enumerate(pairwise(sure)):
+        if sentences.states(first.start) and second.start - first.end <= _LONGEST_BETWEEN:
+            after = sure[n + 2] if n + 2 < len(sure) else None
+            _note_relation(text, first, second, after, state)
     for one in sure:
-        if _is_asked(text, one.end):
+        if sentences.asks(one.start):
             continue
         _note_value(text, one, owners, state)
-        _note_kind(text, one, state)
+        if sentences.states(one.start):
+            _note_kind(text, one, state)
 
 
-def _note_relation(text: str, first: Resolved, second: Resolved, state: State) -> None:
+class _Sentences:
+    """Which sentences of a text are questions, and which only suppose something: "if", "I wish"."""
+
+    def __init__(self, text: str) -> None:
+        self._ends: list[int] = []
+        self._asks: list[bool] = []
+        self._supposes: list[bool] = []
+        begin = 0
+        for match in _SENTENCE_END.finditer(text):
+            words = re.findall(r"\w+", text[max(begin, match.start() - 12) : match.start()])
+            if match[0] == "." and words and is_shortened(words[-1].casefold()):
+                continue
+            self._add(text, begin, match.end(), match[0] == "?")
+            begin = match.end()
+        self._add(text, begin, len(text), False)
+
+    def _add(self, text: str, begin: int, end: int, asks: bool) -> None:
+        self._ends.append(end)
+        self._asks.append(asks)
+        self._supposes.append(_SUPPOSED.search(text, begin, end) is not None)
+
+    def _at(self, start: int) -> int:
+        return min(bisect_right(self._ends, start), len(self._ends) - 1)
+
+    def asks(self, start: int) -> bool:
+        """Whether the sentence at `start` is a question."""
+        return self._asks[self._at(start)]
+
+    def states(self, start: int) -> bool:
+        """Whether it says that something is so."""
+        at = self._at(start)
+        return not (self._asks[at] or self._supposes[at])
+
+
+def _note_relation(
+    text: str, first: Resolved, second: Resolved, after: Resolved | None, state: State
+) -> None:
     between = text[first.end : second.start]
-    if len(between) > 60 or _is_asked(text, first.end):
-        return
+    for pattern, labels in _ENDED:
+        if pattern.fullmatch(between):
+            for label in labels:
+                _end(state, first.entity_id, label, second.entity_id)
+            if after is None or _MOVED_FROM.fullmatch(between) is None:
+                return
+            if text[second.end : after.start] == " to ":
+                _relate(state, first, "lives in", after, "person", "location")
+            return
     for pattern, label, first_type, second_type in _BETWEEN:
         if pattern.fullmatch(between):
-            if not (_may_be(state, first, first_type) and _may_be(state, second, second_type)):
-                return
-            state.characterise(first.entity_id, first_type)
-            state.characterise(second.entity_id, second_type)
-            state.relate(first.entity_id, label, second.entity_id)
-            if label == "lives in":
-                state.note(first.entity_id, "location", state.entities[second.entity_id].name, 0.9)
+            _relate(state, first, label, second, first_type, second_type)
             return
+
+
+def _relate(
+    state: State,
+    first: Resolved,
+    label: str,
+    second: Resolved,
+    first_type: EntityType,
+    second_type: EntityType,
+) -> None:
+    if not (_may_be(state, first, first_type) and _may_be(state, second, second_type)):
+        return
+    state.characterise(first.entity_id, first_type)
+    state.characterise(second.entity_id, second_type)
+    state.relate(first.entity_id, label, second.entity_id)
+    if label == "lives in":
+        state.note(first.entity_id, "location", state.entities[second.entity_id].name, 0.9)
+
+
+def _end(state: State, entity_id: int, label: str, target: int) -> None:
+    state.unrelate(entity_id, label, target)
+    if label == "lives in":
+        state.forget_attribute(entity_id, "location", state.entities[target].name)
 
 
 def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:
@@ -129,9 +231,3 @@ def _note_kind(text: str, one: Resolved, state: State) -> None:
         state.note(one.entity_id, "title", match[1], 0.9)
     elif not entity.description:
         state.describe(one.entity_id, match[1])
-
-
-def _is_asked(text: str, start: int) -> bool:
-    """Whether the sentence that goes on at `start` is a question."""
-    end = re.compile(r"[.!?\n]").search(text, start)
-    return end is not None and end[0] == "?"

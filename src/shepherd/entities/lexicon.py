@@ -25,6 +25,8 @@ __all__ = [
     "POSSESSIVES",
     "PRONOUNS",
     "ROLES",
+    "ROLE_GROUPS",
+    "WORKING",
     "gender_of_name",
     "is_plain_word",
 ]
@@ -54,6 +56,29 @@ ROLES: dict[str, Gender] = {
     **dict.fromkeys(_FEMALE_ROLES, "f"),
     **dict.fromkeys(_MALE_ROLES, "m"),
     **dict.fromkeys(_OTHER_ROLES, ""),
+}
+
+# Which roles one person may have to another: those of one group. Who has none (a friend, a colleague, a
+# partner) may be of any.
+WORKING = "working"
+_COMPANIONS = _words("partner friend flatmate roommate neighbour neighbor colleague coworker co-worker")
+_FAMILY = (
+    "mother mom mum father dad parent stepmother stepfather",
+    "sister brother stepsister stepbrother",
+    "wife husband spouse girlfriend boyfriend fiancée fiancé",
+    "daughter son child kid baby",
+    "aunt uncle",
+    "niece nephew",
+    "cousin",
+    "grandmother grandma grandfather grandpa",
+    "granddaughter grandson",
+    "mother-in-law father-in-law",
+    "sister-in-law brother-in-law",
+    "daughter-in-law son-in-law",
+)
+ROLE_GROUPS: dict[str, str] = {
+    **dict.fromkeys(ROLES.keys() - _COMPANIONS, WORKING),
+    **{role: group for group in _FAMILY for role in group.split()},
 }
 
 # What "the company" and "my dog" are.

@@ -24,9 +24,9 @@ from shepherd.entities.lexicon import (
     ROLES,
     is_plain_word,
 )
-from shepherd.entities.names import PART, Entry, NameIndex
+from shepherd.entities.names import PART, WORD, Entry, NameIndex
 
-__all__ = ["Spot", "find_spots"]
+__all__ = ["Spot", "find_spots", "is_shortened"]
 
 # A pasted document is not a conversation: its names are found when it is searched.
 _MOST_CHARS = 4000
@@ -36,7 +36,9 @@ _UNREAD = re.compile(
 )
 # One of these is in whatever that finds.
 _UNREAD_SIGNS = re.compile(r"[`@#/]|www\.")
-_WORD = re.compile(r"[^\W_]+(?:[-'\u2019&][^\W_]+)*")
+# After these a full stop ends no sentence: Dr. Weber, J. Smith, J.K. Rowling, St. Gallen.
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
+_NO_INITIALS = frozenset(("a.m", "p.m", "e.g", "i.e", "u.s", "u.k", "e.u", "u.s.a", "d.c"))
 _SENTENCE_END = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
 _POSSESSIVE = re.compile(r"['\u2019][sS]?$")
 # "It is raining", "it's hard to", "makes it easy": nothing is meant.
@@ -140,14 +142,12 @@ def _may_refer(reading: _Reading, word: _Word) -> bool:
 def _split(text: str) -> list[_Word]:
     words: list[_Word] = []
     sentence, end = 0, 0
-    for match in _WORD.finditer(text):
+    for match in WORD.finditer(text):
         gap = text[end : match.start()]
-        before = words[-1].folded if words else ""
-        # "Dr. Weber", "J. Smith": no end of a sentence.
         is_first = not words or (
             gap != " "
             and _SENTENCE_END.search(gap) is not None
-            and not (gap.startswith(".") and (before in HONORIFICS or len(before) == 1))
+            and not (gap.startswith(".") and is_shortened(words[-1].folded))
         )
         sentence += bool(words) and is_first
         word = match[0]
@@ -238,14 +238,17 @@ def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
             before = [entry for entry in before if entry.rank != PART]
         n_named, n_known = n_named if entries else 0, n_known if before else 0
     n = max(n_named, n_known)
-    if n == 1 and not words[at].text[:1].isupper() and is_plain_word(folded[at]):
+    is_small = n == 1 and not words[at].text[:1].isupper()
+    # Of a name of one letter the capital is half of it.
+    if is_small and (is_plain_word(folded[at]) or len(folded[at]) == 1):
         n = n_named = n_known = 0
     # A name does not run over the end of a sentence.
     if n > 1 and any(words[i].is_first for i in range(at + 1, at + n)):
         n = n_named = n_known = 0
     run = 0 if reading.shouts else _capitalised(words, at)
-    if run > max(n, 1) and words[at].is_first and not (folded[at] in GIVEN_NAMES or folded[at] in HONORIFICS):
-        # "Poor Anna", where Anna is known: the sentence begins with a word.
+    is_named_first = folded[at] in GIVEN_NAMES or folded[at] in HONORIFICS
+    if run > max(n, 1) and words[at].is_first and not is_named_first and len(folded[at + 1]) > 1:
+        # "Poor Anna", where Anna is known: the sentence begins with a word. Not "Plan C".
         run = 0 if names.longest(folded, at + 1)[0] or known.longest(folded, at + 1)[0] else run
     if n == 1 and words[at].is_first and folded[at] in NO_NAMES:
         n = n_named = n_known = 0
@@ -254,14 +257,17 @@ def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
         return None
     if _SELF_INTRODUCTION.search(text, max(words[at].start - 40, 0), words[at].start):
         return None, length
+    is_known = n_known > n_named
+    if n_known and n_known == n_named:  # the whole name of somebody known, against a part of another's
+        is_known = before[0].rank < PART == entries[0].rank
     spot = _spot(
         "name",
         text,
         words,
         at,
         length,
-        entries=tuple(entries) if n_named and n_named >= n_known else (),
-        known=tuple(before) if n_known and n_known > n_named else (),
+        entries=tuple(entries) if n_named and not is_known else (),
+        known=tuple(before) if is_known else (),
     )
     return spot, length
 
@@ -316,7 +322,14 @@ def _is_gap(gap: str) -> bool:
 
 
 def _is_name_gap(gap: str, before: _Word) -> bool:
-    return _is_gap(gap) or (gap == ". " and (len(before.text) == 1 or before.folded in HONORIFICS))
+    return _is_gap(gap) or (gap == ". " and is_shortened(before.folded))
+
+
+def is_shortened(folded: str) -> bool:
+    """Whether a full stop after this word ends no sentence: Dr. Weber, J. Smith."""
+    if len(folded) == 1 or folded == "st" or folded in HONORIFICS:
+        return True
+    return "." in folded and folded not in _NO_INITIALS and _INITIALS.fullmatch(folded) is not None
 
 
 def _spot(

@@ -8,14 +8,21 @@ from typing import NamedTuple
 
 from shepherd.entities.journal import Journal
 
-__all__ = ["ALIAS", "CANONICAL", "PART", "NameIndex", "key_of"]
+__all__ = ["ALIAS", "CANONICAL", "PART", "WORD", "Entry", "NameIndex", "is_short_for", "key_of"]
 
 # How a name names: wholly, by another name, by a part of it. Less is surer.
 CANONICAL = 0
 ALIAS = 1
 PART = 2
 
-_WORD = re.compile(r"[^\W_]+(?:[-'\u2019&.][^\W_]+)*")
+# A word of a name, and of the text that names it: Node.js, .NET, C++, J.K, AT&T, O'Brien. A full stop without
+# the blank that belongs after it ("Anna.She") is still one.
+WORD = re.compile(
+    r"(?:(?<![\w.])\.(?=[^\W\d_]))?"
+    r"[^\W_]+(?:(?:[-'\u2019&]|\.(?![A-Z][a-z]))[^\W_]+)*"
+    r"(?:(?:\+\+(?![^\W\d_]|\+)|[+#](?![^\W_]|[+#]))(?:['\u2019]s\b)?)?"
+)
+_POSSESSIVE = re.compile(r"'s$")
 # "Acme Corp" is called Acme; "the Acme Corp" is Acme Corp.
 _TRIMMED = frozenset(("inc", "corp", "corporation", "ltd", "llc", "gmbh", "ag", "plc", "company", "co"))
 
@@ -30,8 +37,15 @@ class Entry(NamedTuple):
 
 def key_of(name: str) -> tuple[str, ...]:
     """The words of a name as they are compared; empty for what has none."""
-    words = tuple(_WORD.findall(name.casefold().replace("\u2019", "'")))
+    # Before folding: the capital after a full stop counts.
+    words = tuple(_POSSESSIVE.sub("", word.casefold().replace("\u2019", "'")) for word in WORD.findall(name))
     return words[1:] if len(words) > 1 and words[0] == "the" else words
+
+
+def is_short_for(words: Sequence[str], short: Sequence[str]) -> bool:
+    """Whether only such words follow as names go without: Acme, of Acme Corp."""
+    n = len(short)
+    return len(words) > n and tuple(words[:n]) == tuple(short) and all(one in _TRIMMED for one in words[n:])
 
 
 class NameIndex:

@@ -59,11 +59,15 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Reads from the entity to its target: `sister of` the user, `works at` Acme."""
+    """Reads from the entity to its target: `sister of` the user, `works at` Acme.
+
+    `of_fact`: a fact of the user says so; it goes when the facts do not say it any more.
+    """
 
     label: str
     target: int
     turn: int = 0
+    of_fact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

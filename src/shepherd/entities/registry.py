@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator
 from shepherd.entities.extractor import Extracted
 from shepherd.entities.records import USER, Entity, Known, Resolved, Speaker
 from shepherd.entities.resolution import Reading
-from shepherd.entities.state import FOCUS_LEAST, FOCUS_TURNS, Gazetteer, State, salience_at
+from shepherd.entities.state import (
+    FOCUS_LEAST,
+    FOCUS_TURNS,
+    SINGLE_VALUED,
+    Gazetteer,
+    State,
+    salience_at,
+)
 
 __all__ = ["EntityRegistry"]
 
@@ -18,6 +25,8 @@ __all__ = ["EntityRegistry"]
 _MOST_UNDONE = 20
 # How sure an attribute is that a model found.
 _BY_MODEL = 0.8
+# Before anybody has said what is known: what a session was kept with stays.
+_NOT_KNOWN_YET = Gazetteer(())
 
 
 class EntityRegistry:
@@ -40,7 +49,10 @@ class EntityRegistry:
     ) -> None:
         self._state = State.of(entities, turn)
         self._is_open = False
-        self._known = Gazetteer(known)
+        self._known = _NOT_KNOWN_YET
+        names = Gazetteer(known)
+        if names.known:
+            self.set_known(names)
 
     def __len__(self) -> int:
         return len(self._state.entities)
@@ -75,8 +87,14 @@ class EntityRegistry:
         return other
 
     def set_known(self, known: Iterable[Known] | Gazetteer) -> None:
-        """Other names that mean something before they are said; those that were said stay what they are."""
+        """Other names that mean something before they are said; who was named stays.
+
+        What somebody is to the user because a fact said so, he is as long as it does.
+        """
+        if known is self._known:
+            return
         self._known = known if isinstance(known, Gazetteer) else Gazetteer(known)
+        self._state.follow_facts(self._known)
 
     def resolve(self, text: str) -> tuple[Resolved, ...]:
         """What a text refers to, in order, of entities there are; nothing changes, nothing is registered."""
@@ -111,7 +129,11 @@ class EntityRegistry:
         The last twenty can be taken back, but for those before a registry was loaded.
         """
         self._is_open = False
-        return self._state.undo()
+        if not self._state.undo():
+            return False
+        if self._known is not _NOT_KNOWN_YET:  # what facts said then, they may not say now
+            self._state.follow_facts(self._known)
+        return True
 
     # ---- what is known of them
 
@@ -160,9 +182,11 @@ class EntityRegistry:
             ids[one.name.casefold()] = known.id
         for one in listed:
             for label, target in one.relations:
-                target_id = ids.get(" ".join(target.casefold().split()))
-                if target_id is not None:
-                    self._state.relate(ids[one.name.casefold()], label, target_id)
+                target_id, entity_id = ids.get(" ".join(target.casefold().split())), ids[one.name.casefold()]
+                relations = self._state.entities[entity_id].relations
+                is_settled = label in SINGLE_VALUED and any(known.label == label for known in relations)
+                if target_id is not None and not is_settled:
+                    self._state.relate(entity_id, label, target_id)
 
     def describe(self, entity_id: int, description: str) -> None:
         """Gives an entity a description in a few words."""

@@ -7,7 +7,7 @@ less again where another one would have fitted as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shepherd.entities.facts_in_text import note_facts
@@ -19,25 +19,21 @@ from shepherd.entities.lexicon import (
     PERSON_WORDS,
     PERSONAL_VERBS,
     PLACES,
-    PRONOUNS,
     ROLES,
     gender_of_name,
 )
 from shepherd.entities.mentions import Spot, find_spots
-from shepherd.entities.names import ALIAS, PART, key_of
+from shepherd.entities.names import ALIAS, PART, Entry, is_short_for, key_of
+from shepherd.entities.pronouns import RIVALRY, Focus
 from shepherd.entities.records import USER, USER_NAME, Entity, EntityType, Gender, Known, Resolved, Speaker
-from shepherd.entities.state import FOCUS_TURNS, Gazetteer, State
+from shepherd.entities.roles import family_of, go_together, has_relation, may_also_be
+from shepherd.entities.state import Gazetteer, State
 
 __all__ = ["Reading"]
 
 _BY_NAME = (1.0, 0.95, 0.8)  # canonical, alias, part
-_BY_ROLE, _BY_ROLE_ALONE, _BY_KIND, _BY_PRONOUN = 0.9, 0.75, 0.6, 0.7
+_BY_ROLE, _BY_ROLE_ALONE, _BY_KIND = 0.9, 0.75, 0.6
 _NEW_NAME, _NEW_DESCRIPTION = 0.5, 0.5
-# What people call "it" is mostly none of the entities.
-_BY_IT = 0.5
-_CLOSE_TURNS = 3
-# Of what another one fits as well.
-_RIVALRY = 0.75
 
 _IS_CALLED = re.compile(
     r"\s*(?:['\u2019]s\s+name\s+is|(?:,\s*)?(?:who\s+)?(?:is|was)\s+(?:called|named)|(?:,\s*)?(?:called|named))\s+",
@@ -68,6 +64,9 @@ class Reading:
         self._found: list[Resolved] = []
         # What was told so far in this text: sentence, entity.
         self._told: list[tuple[int, int]] = []
+        self._focus = Focus(state, self._told)
+        # Whom a description beside it has said a name to be, by where the name begins.
+        self._named: dict[int, int] = {}
 
     def read(self, text: str, speaker: Speaker) -> tuple[Resolved, ...]:
         """What the text refers to, in order; mentions are counted, new entities are there from now on."""
@@ -98,32 +97,43 @@ class Reading:
 
     def _entities_of(self, i: int, spot: Spot) -> list[tuple[int, float]]:
         if spot.kind == "pronoun":
-            return self._by_pronoun(spot)
+            return self._focus.by_pronoun(spot)
         found = self._by_name(spot, i) if spot.kind == "name" else self._by_description(i, spot)
         return [] if found is None else [found]
 
     # ---- names
 
-    def _by_name(self, spot: Spot, i: int = 0) -> tuple[int, float] | None:
+    def _by_name(
+        self, spot: Spot, i: int = 0, *, label: str = "", owner: int | None = None
+    ) -> tuple[int, float] | None:
+        """Who is named; with `label` ("sister of") one who may be that to the owner, or somebody new."""
         words = key_of(spot.text)
         if not words:
             return None
+        named = self._named.get(spot.start, USER)
+        if named in self._state.entities and not label:
+            return named, _BY_NAME[0]
         other = self._also_called(i, spot)
         if other is not None:
             self._state.alias(other, spot.text)
             return other, _BY_NAME[ALIAS]
         if spot.known and (not spot.entries or len(spot.known[0].words) > len(spot.entries[0].words)):
-            return self._of_known(spot)
+            found = self._of_known(spot, words, label, owner)
+            if found is not None:
+                return found
         entries = [entry for entry in spot.entries if entry.id in self._state.entities]
-        entries = entries or self._state.names.find(spot.text)  # of what this text itself has made known
+        if spot.text[:1].isupper() or not entries:  # of what this text itself has made known, too
+            entries = self._state.names.find(spot.text) or entries
         if not entries and spot.is_first:  # "Poor Anna", where a sentence begins
             rest = self._state.names.find(spot.text.partition(" ")[2])
             if rest:
                 return self._best(rest)
         exact = [entry for entry in entries if len(entry.words) == len(words)]
+        if label and owner is not None:
+            exact = self._in_role(exact, label, owner)
         if exact:
             return self._best(exact)
-        longer = [entry for entry in entries if self._may_be_called(entry.id, words)]
+        longer = [entry for entry in entries if self._may_be_called(entry.id, words, label, owner)]
         if longer:
             entity_id = longer[0].id
             self._state.rename(entity_id, spot.text)
@@ -147,23 +157,60 @@ class Reading:
         ranked = sorted(entries, key=lambda entry: (entry[2], -self._state.entities[entry[1]].place))
         _, entity_id, rank = ranked[0]
         has_rival = len(ranked) > 1 and ranked[1][2] == rank
-        return entity_id, _BY_NAME[rank] * (_RIVALRY if has_rival else 1.0)
+        return entity_id, _BY_NAME[rank] * (RIVALRY if has_rival else 1.0)
 
-    def _may_be_called(self, entity_id: int, words: tuple[str, ...]) -> bool:
-        """Whether "Anna Smith" is who was Anna so far."""
+    def _in_role(self, entries: Sequence[Entry], label: str, owner: int) -> list[Entry]:
+        """Those that are `label` to the owner; if none is, those that may be."""
+        fitting = [one for one in entries if may_also_be(self._state.entities[one.id], label, owner)]
+        sure = [one for one in fitting if has_relation(self._state.entities[one.id], label, owner)]
+        return sure or fitting
+
+    def _may_be_called(
+        self, entity_id: int, words: tuple[str, ...], label: str = "", owner: int | None = None
+    ) -> bool:
+        """Whether "Anna Smith" is who was Anna so far; of kin only where it is said whose she is."""
         entity = self._state.entities[entity_id]
         called = key_of(entity.name)
         is_person = entity.type == "person" or (entity.type == "unknown" and words[0] in GIVEN_NAMES)
-        return is_person and len(called) == 1 and words[0] == called[0] and len(words) <= 3
+        if not (is_person and len(called) == 1 and words[0] == called[0] and len(words) <= 3):
+            return False
+        if owner is not None and not may_also_be(entity, label, owner):
+            return False
+        is_kin = any(family_of(one.label) for one in entity.relations)
+        return not is_kin or (owner is not None and has_relation(entity, label, owner))
 
-    def _of_known(self, spot: Spot) -> tuple[int, float] | None:
-        entry = spot.known[0]
-        return self._introduced(self._known.known[entry.id]), _BY_NAME[entry.rank]
+    def _of_known(
+        self, spot: Spot, words: tuple[str, ...], label: str, owner: int | None
+    ) -> tuple[int, float] | None:
+        places = [
+            entry for entry in spot.known if _is_known_as(self._known.known[entry.id], entry, words, label)
+        ]
+        if label and owner == USER:
+            # Of two Annas the one of whom it is known.
+            relations = {entry: self._known.known[entry.id].relation for entry in places}
+            sure = [entry for entry in places if relations[entry] == label]
+            places = sure or [entry for entry in places if go_together(relations[entry], label)]
+        if not places:
+            return None
+        entry, one = places[0], self._known.known[places[0].id]
+        others = [self._known.known[other.id] for other in places if other.rank == entry.rank]
+        has_rival = not all(go_together(one.relation, other.relation) for other in others)
+        return self._introduced(one), _BY_NAME[entry.rank] * (RIVALRY if has_rival else 1.0)
 
     def _introduced(self, known: Known) -> int:
         """The entity of something that was known before, which is there from now on."""
         there = self._state.names.find(known.name)
+        if family_of(known.relation):  # with a surname more it is somebody else
+            there = [
+                entry
+                for entry in there
+                if entry.rank != PART or has_relation(self._state.entities[entry.id], known.relation, USER)
+            ]
+        if known.relation:
+            there = self._in_role(there, known.relation, USER)
         if there:
+            if known.relation:
+                self._state.relate(there[0].id, known.relation, USER, of_fact=True)
             return there[0].id
         entity = self._state.add(
             known.name,
@@ -179,7 +226,7 @@ class Reading:
                 entity.id, attribute.name, attribute.value, attribute.confidence, attribute.private or None
             )
         if known.relation:
-            self._state.relate(entity.id, known.relation, USER)
+            self._state.relate(entity.id, known.relation, USER, of_fact=True)
         return entity.id
 
     def _new_name(self, spot: Spot) -> int:
@@ -215,9 +262,9 @@ class Reading:
     # ---- descriptions
 
     def _by_description(self, i: int, spot: Spot) -> tuple[int, float] | None:
-        named = self._named_by(i, spot)
-        owner = self._owner(i, spot, named[0] if named else None)
         label = f"{spot.role} of"
+        named = self._named_by(i, spot, label)
+        owner = self._owner(i, spot, named[0] if named else None)
         if named is not None:
             entity_id, is_surely = named
             if owner is not None:
@@ -232,20 +279,20 @@ class Reading:
         if owner is not None:
             candidates = self._state.related(label, owner)
             if candidates:
-                return candidates[0].id, _BY_ROLE * (_RIVALRY if len(candidates) > 1 else 1.0)
+                return candidates[0].id, _BY_ROLE * (RIVALRY if len(candidates) > 1 else 1.0)
             known = self._known.related(label) if owner == USER else None
             if known is not None:
                 return self._introduced(known), _BY_ROLE
             return self._new_description(spot, owner), _NEW_DESCRIPTION
         if spot.owner != "the":
             return None
-        candidates = [one for one in self._recent() if self._has_role(one, spot.role)]
+        candidates = [one for one in self._focus.recent() if self._has_role(one, spot.role)]
         if candidates:
-            return candidates[0].id, _BY_ROLE_ALONE * (_RIVALRY if len(candidates) > 1 else 1.0)
+            return candidates[0].id, _BY_ROLE_ALONE * (RIVALRY if len(candidates) > 1 else 1.0)
         if spot.role in KINDS:
-            candidates = [one for one in self._recent() if self._is_a(one, spot.role)]
+            candidates = [one for one in self._focus.recent() if self._is_a(one, spot.role)]
             if candidates:
-                return candidates[0].id, _BY_KIND * (_RIVALRY if len(candidates) > 1 else 1.0)
+                return candidates[0].id, _BY_KIND * (RIVALRY if len(candidates) > 1 else 1.0)
             return None
         return self._new_description(spot, None), _NEW_DESCRIPTION
 
@@ -260,14 +307,14 @@ class Reading:
             if before is None or not self._told or not before.is_possessive:
                 return None
             return self._told[-1][1]
-        for entity_id, confidence in self._by_pronoun(spot, except_id=owned)[:1]:
+        for entity_id, confidence in self._focus.by_pronoun(spot, except_id=owned)[:1]:
             end = spot.start + len(spot.owner)
             pronoun = replace(spot, kind="pronoun", text=self._text[spot.start : end], end=end)
             self._take(pronoun, entity_id, confidence)
             return entity_id
         return None
 
-    def _named_by(self, i: int, spot: Spot) -> tuple[int, bool] | None:
+    def _named_by(self, i: int, spot: Spot, label: str) -> tuple[int, bool] | None:
         """The entity whose name stands beside a description: my sister Anna; Anna is my sister."""
         after = self._spots[i + 1] if i + 1 < len(self._spots) else None
         if after is not None and after.kind == "name" and after.sentence == spot.sentence:
@@ -280,8 +327,10 @@ class Reading:
                 or (between == ", " and self._text[after.end : after.end + 1] in (",", ".", ""))
             )
             if says and not (between == " " and spot.is_possessive):
-                found = self._by_name(after)
+                owner = self._owner(i, spot, None) if spot.owner in ("my", "our", "") else None
+                found = self._by_name(after, label=label, owner=owner)
                 if found is not None and self._may_have_role(found[0], spot.role):
+                    self._named[after.start] = found[0]
                     return found[0], True
         if self._found and i:
             before = self._spots[i - 1]
@@ -320,7 +369,7 @@ class Reading:
 
     def _merge(self, kept_id: int, gone_id: int) -> None:
         self._state.merge(kept_id, gone_id)
-        self._told = [(n, kept_id if one == gone_id else one) for n, one in self._told]
+        self._told[:] = [(n, kept_id if one == gone_id else one) for n, one in self._told]
 
     @staticmethod
     def _has_role(entity: Entity, role: str) -> bool:
@@ -337,94 +386,10 @@ class Reading:
             return entity.type == "person" and PERSON_WORDS[kind] in (entity.gender, "")
         return entity.type == KINDS[kind] and entity.type not in ("unknown", "object")
 
-    # ---- pronouns
 
-    def _by_pronoun(self, spot: Spot, *, except_id: int | None = None) -> list[tuple[int, float]]:
-        wanted = PRONOUNS.get(spot.owner, "")
-        if not wanted:
-            return []
-        if wanted == "p":
-            group = self._latest_group()
-            if group:
-                return [(entity_id, _BY_PRONOUN) for entity_id in group]
-        fitting = [one for one in self._by_recency(spot) if one.id != except_id and _agrees(one, wanted)]
-        if wanted in ("n", "p"):
-            fitting = [one for one in fitting if self._is_close(one, wanted)]
-        if not fitting:
-            return []
-        chosen = fitting[0]
-        has_rival = any(
-            one.id != chosen.id and one.last_turn == chosen.last_turn and _agrees_as_well(one, chosen)
-            for one in fitting[1:]
-        )
-        if wanted in ("f", "m") and not has_rival:
-            self._state.characterise(
-                chosen.id, "person" if chosen.is_named else "unknown", "f" if wanted == "f" else "m"
-            )
-        confidence = _BY_IT if wanted in ("n", "p") else _BY_PRONOUN
-        return [(chosen.id, confidence * (_RIVALRY if has_rival else 1.0))]
-
-    def _is_close(self, entity: Entity, wanted: str) -> bool:
-        """Whether "it" or "they" may be an entity: one of the latest turns, and no stranger to the word.
-
-        Of a name whose type is not known (a person, mostly) only in the text that names it.
-        """
-        if self._state.turn - entity.last_turn > _CLOSE_TURNS:
-            return False
-        is_here = any(entity.id == entity_id for _, entity_id in self._told)
-        if wanted == "p":
-            return entity.type == "organization" or (
-                is_here and entity.type == "person" and not entity.gender
-            )
-        return entity.type != "unknown" or bool(entity.node_id) or is_here
-
-    def _by_recency(self, spot: Spot) -> Iterator[Entity]:
-        """Of this text the latest sentence first and in it the first told, then what was in focus before."""
-        seen: set[int] = set()
-        sentences = sorted({n for n, _ in self._told if n <= spot.sentence}, reverse=True)
-        for sentence in sentences:
-            for n, entity_id in self._told:
-                if n == sentence and entity_id not in seen:
-                    seen.add(entity_id)
-                    yield self._state.entities[entity_id]
-        for entity in self._recent():
-            if entity.id not in seen:
-                yield entity
-
-    def _latest_group(self) -> list[int]:
-        """The people of the latest sentence that tells of more than one."""
-        for sentence in sorted({n for n, _ in self._told}, reverse=True):
-            people = dict.fromkeys(
-                entity_id
-                for n, entity_id in self._told
-                if n == sentence and self._state.entities[entity_id].type in ("person", "unknown")
-            )
-            if len(people) > 1:
-                return list(people)
-        turn = self._state.turn - 1
-        people = dict.fromkeys(
-            one.id for one in self._recent() if one.last_turn == turn and one.type == "person"
-        )
-        return list(reversed(people)) if len(people) > 1 and not self._told else []
-
-    def _recent(self) -> Iterator[Entity]:
-        """What was in focus, the one mentioned last first."""
-        for entity_id in self._state.recent():
-            entity = self._state.entities[entity_id]
-            if self._state.turn - entity.last_turn > FOCUS_TURNS:
-                return
-            yield entity
-
-
-def _agrees(entity: Entity, wanted: str) -> bool:
-    if wanted == "n":
-        return entity.type != "person" and not (entity.type == "unknown" and entity.gender)
-    if wanted == "p":
-        return entity.type in ("person", "organization", "unknown")
-    return entity.type in ("person", "unknown") and entity.gender in (wanted, "")
-
-
-def _agrees_as_well(other: Entity, chosen: Entity) -> bool:
-    """Whether the pronoun fits the other as surely as the chosen one."""
-    sure, other_sure = (one.type != "unknown" and bool(one.gender) for one in (chosen, other))
-    return other_sure or not sure
+def _is_known_as(known: Known, entry: Entry, words: tuple[str, ...], label: str) -> bool:
+    """Whether "Acme Corp" is Acme, and "Anna Smith" Anna, as it was known; of kin only where that is said."""
+    if len(entry.words) == len(words) or is_short_for(words, entry.words):
+        return True
+    is_person = known.type == "person" and len(entry.words) == 1 and len(words) <= 3
+    return is_person and (not family_of(known.relation) or known.relation == label)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shepherd.entities.journal import Journal, Recency
-from shepherd.entities.names import NameIndex
+from shepherd.entities.names import NameIndex, key_of
 from shepherd.entities.records import (
     PRIVATE_ATTRIBUTES,
     USER,
@@ -26,6 +26,7 @@ __all__ = [
     "FOCUS_TURNS",
     "MENTION_GAIN",
     "MOST_ENTITIES",
+    "SINGLE_VALUED",
     "Gazetteer",
     "State",
     "salience_at",
@@ -44,6 +45,8 @@ _MOST_ATTRIBUTES = 24
 _MOST_RELATIONS = 16
 _MOST_ALIASES = 8
 _LONGEST_NAME, _LONGEST_VALUE = 120, 400
+# Of these one has a single target: a new one takes the place of the old one.
+SINGLE_VALUED = frozenset(("lives in", "works at", "married to", "reports to", "located in", "studies at"))
 
 
 def salience_at(entity: Entity, turn: int) -> float:
@@ -58,17 +61,26 @@ class Gazetteer:
     def __init__(self, known: Iterable[Known]) -> None:
         self.known = tuple(known)
         self.names = NameIndex()  # ids are places in `known`
-        self._by_relation: dict[str, Known] = {}
+        self._by_relation: dict[str, list[Known]] = {}
         for place, one in enumerate(self.known):
             self.names.add(place, one.name, is_person=one.type == "person")
             for alias in one.aliases:
                 self.names.add(place, alias, is_alias=True)
             if one.relation:
-                self._by_relation.setdefault(one.relation, one)
+                self._by_relation.setdefault(one.relation[:_LONGEST_NAME], []).append(one)
 
     def related(self, relation: str) -> Known | None:
         """Who is `relation` ("sister of") the user; of several the first."""
-        return self._by_relation.get(relation)
+        return next(iter(self._by_relation.get(relation, ())), None)
+
+    def holds(self, entity: Entity, relation: str) -> bool:
+        """Whether that is so of an entity of this name, or of a longer or a shorter form of it."""
+        names = [set(key_of(name)) for name in (entity.name, *entity.aliases)]
+        for one in self._by_relation.get(relation, ()):
+            for words in map(set, map(key_of, (one.name, *one.aliases))):
+                if any(name and words and (name <= words or words <= name) for name in names):
+                    return True
+        return False
 
 
 class State:
@@ -220,15 +232,48 @@ class State:
         others = [attribute for attribute in entity.attributes if attribute.name != new.name]
         self._put(replace(entity, attributes=(*others, new)[-_MOST_ATTRIBUTES:]))
 
-    def relate(self, entity_id: int, label: str, target: int) -> None:
-        """Notes a relation, once."""
+    def forget_attribute(self, entity_id: int, name: str, value: str) -> None:
+        """Takes an attribute away, if that is its value."""
+        entity = self.entities[entity_id]
+        kept = tuple(one for one in entity.attributes if (one.name, one.value) != (name, value))
+        if len(kept) < len(entity.attributes):
+            self._put(replace(entity, attributes=kept))
+
+    def relate(self, entity_id: int, label: str, target: int, *, of_fact: bool = False) -> None:
+        """Notes a relation, once; one that has a single target loses another one."""
         entity = self.entities[entity_id]
         if target == entity_id or (target != USER and target not in self.entities):
             return
-        if any(known.label == label and known.target == target for known in entity.relations):
-            return
-        relations = (*entity.relations, Relation(label[:_LONGEST_NAME], target, self.turn))
-        self._put(replace(entity, relations=relations[-_MOST_RELATIONS:]))
+        label = label[:_LONGEST_NAME]
+        relations = tuple(
+            known
+            for known in entity.relations
+            if known.label != label or known.target == target or label not in SINGLE_VALUED
+        )
+        if not any(known.label == label and known.target == target for known in relations):
+            relations = (*relations, Relation(label, target, self.turn, of_fact))[-_MOST_RELATIONS:]
+        if relations != entity.relations:
+            self._put(replace(entity, relations=relations))
+
+    def unrelate(self, entity_id: int, label: str, target: int) -> None:
+        """Takes a relation away, if it is there."""
+        entity = self.entities[entity_id]
+        kept = tuple(one for one in entity.relations if (one.label, one.target) != (label, target))
+        if len(kept) < len(entity.relations):
+            self._put(replace(entity, relations=kept))
+
+    def follow_facts(self, known: Gazetteer) -> None:
+        """Marks the relations to the user that facts hold; those that they held and hold no more go."""
+        of_user = {id for (_, target), ids in self._related.items() if target == USER for id in ids}
+        for entity_id in sorted(of_user):
+            entity = self.entities[entity_id]
+            relations = []
+            for one in entity.relations:
+                holds = one.target == USER and known.holds(entity, one.label)
+                if holds or not one.of_fact:
+                    relations.append(one if one.of_fact == holds else replace(one, of_fact=holds))
+            if tuple(relations) != entity.relations:
+                self._put(replace(entity, relations=tuple(relations)))
 
     def describe(self, entity_id: int, description: str) -> None:
         """Gives an entity a description in a few words."""
@@ -273,7 +318,8 @@ class State:
         names = {attribute.name for attribute in kept.attributes}
         aliases = dict.fromkeys((*kept.aliases, *((gone.name,) if gone.is_named else ()), *gone.aliases))
         aliases.pop(kept.name, None)
-        own = [relation for relation in gone.relations if relation.target != kept_id]
+        settled = {relation.label for relation in kept.relations} & SINGLE_VALUED
+        own = [one for one in gone.relations if one.target != kept_id and one.label not in settled]
         known = {(relation.label, relation.target) for relation in kept.relations}
         merged = replace(
             kept,

@@ -1,0 +1,134 @@
+"""What a text says of whom it names: as it is now, not as it was or might be."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.entities import USER, EntityRegistry, Extracted
+
+
+def told(*turns: str) -> EntityRegistry:
+    registry = EntityRegistry()
+    for text in turns:
+        registry.hear(text)
+        registry.end_turn()
+    return registry
+
+
+def relations(registry: EntityRegistry, name: str) -> list[str]:
+    entity = registry.find(name)
+    assert entity is not None
+    return [
+        f"{one.label} {'the user' if one.target == USER else registry[one.target].name}"
+        for one in entity.relations
+    ]
+
+
+def location(registry: EntityRegistry, name: str) -> str | None:
+    entity = registry.find(name)
+    assert entity is not None
+    found = entity.attribute("location")
+    return None if found is None else found.value
+
+
+def test_who_moves_lives_in_one_place():
+    registry = told("My sister Anna lives in Berlin.", "Anna moved to Munich last month.")
+
+    assert relations(registry, "Anna") == ["sister of the user", "lives in Munich"]
+    assert location(registry, "Anna") == "Munich"
+
+
+def test_what_was_is_not_what_is():
+    registry = told("Anna moved to Munich last year. Before that, Anna lived in Berlin.")
+
+    assert relations(registry, "Anna") == ["lives in Munich", "lived in Berlin"]
+    assert location(registry, "Anna") == "Munich"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Tom worked at Acme.", ["worked at Acme"]),
+        ("Tom was a nurse at Acme.", ["worked at Acme"]),
+        ("Tom studied at Initech.", ["studied at Initech"]),
+        ("Tom is a former nurse at Acme.", []),
+        ("Tom used to work at Acme.", []),
+        ("Tom was married to Anna.", []),
+    ],
+)
+def test_the_past_is_told_as_such_or_not_at_all(text, expected):
+    assert relations(told(text), "Tom") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If Anna moved to Berlin, I would be glad.",
+        "I wish Anna lived in Berlin.",
+        "Maybe Anna lives in Berlin.",
+        "It may be that Anna works at Acme.",
+        "If Dr. Weber moved to Berlin, Anna is a dentist.",
+        "Anna might say that Tom works at Acme.",
+    ],
+)
+def test_what_is_supposed_states_nothing(text):
+    assert all(not entity.attributes and not entity.relations for entity in told(text))
+
+
+def test_a_month_is_no_supposition():
+    assert relations(told("In May Anna moved to Berlin."), "Anna") == ["lives in Berlin"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Anna works at Acme.", "Anna left Acme."),
+        ("Anna works at Acme.", "Anna doesn't work at Acme any more."),
+        ("Anna works at Acme.", "She is no longer working for Acme."),
+        ("Anna works at Acme.", "Anna used to work at Acme."),
+        ("Anna works at Acme.", "Anna quit Acme."),
+        ("Anna is a nurse at Acme.", "Anna is not a nurse at Acme."),
+        ("Anna lives in Berlin.", "She no longer lives in Berlin."),
+        ("Anna lives in Berlin.", "Anna stopped living in Berlin."),
+        ("Anna is married to Tom.", "Anna divorced Tom."),
+        ("Anna is married to Tom.", "Anna isn't married to Tom."),
+        ("Anna reports to Tom.", "Anna does not report to Tom."),
+    ],
+)
+def test_what_has_ended_is_taken_away(before, after):
+    registry = told(before, after)
+
+    assert relations(registry, "Anna") == []
+    assert location(registry, "Anna") is None
+
+
+def test_only_what_was_said_to_end_does():
+    registry = told("Anna works at Acme. Anna lives in Berlin.", "Anna doesn't work at Initech.")
+
+    assert relations(registry, "Anna") == ["works at Acme", "lives in Berlin"]
+
+
+def test_a_new_employer_takes_the_place_of_the_old_one():
+    registry = told("Anna works at Acme.", "Anna left Acme. Anna works at Initech now.")
+
+    assert relations(registry, "Anna") == ["works at Initech"]
+
+
+def test_moving_from_there_to_here_is_read_whole():
+    registry = told("Anna lives in Berlin.", "Anna moved from Berlin to Munich.")
+
+    assert relations(registry, "Anna") == ["lives in Munich"]
+    assert location(registry, "Anna") == "Munich"
+
+
+def test_a_full_stop_in_a_name_does_not_hide_the_question_mark():
+    assert relations(told("Does Anna work at Amazon.com?"), "Anna") == []
+    assert relations(told("Anna works at Amazon.com."), "Anna") == ["works at Amazon.com"]
+
+
+def test_what_a_model_found_does_not_replace_where_somebody_works():
+    registry = told("Anna works at Acme.")
+
+    registry.learn([Extracted("Anna", relations=(("works at", "Initech"),)), Extracted("Initech")])
+
+    assert relations(registry, "Anna") == ["works at Acme"]
