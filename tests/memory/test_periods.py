@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shepherd._native.text import keywords
 from shepherd.memory import Memory, Turn
-from shepherd.memory.periods import mentions_time, named_periods
+from shepherd.memory.periods import mentions_time, named_periods, named_times
 
 UTC = timezone.utc
 # A Wednesday.
@@ -50,6 +50,17 @@ def days(text: str) -> list[tuple[str, str]]:
         ("last year", "2022-01-01", "2023-11-15"),
         ("two days ago", "2023-11-13", "2023-11-13"),
         ("a week ago", "2023-11-05", "2023-11-11"),
+        ("the day before yesterday", "2023-11-13", "2023-11-13"),
+        ("a year ago", "2022-05-17", "2023-05-16"),
+        ("half a year ago", "2023-02-15", "2023-08-16"),
+        ("since March", "2023-03-01", "2023-11-15"),
+        ("since last December", "2022-12-01", "2023-11-15"),
+        ("since early March 2022", "2022-03-01", "2023-11-15"),
+        ("since the 3rd of May", "2023-05-03", "2023-11-15"),
+        ("since 2021", "2021-01-01", "2023-11-15"),
+        ("since yesterday", "2023-11-14", "2023-11-15"),
+        ("since the day before yesterday", "2023-11-13", "2023-11-15"),
+        ("since two days ago", "2023-11-13", "2023-11-15"),
     ],
 )
 def test_period_is_what_was_said(text: str, first: str, last: str) -> None:
@@ -88,12 +99,30 @@ def test_several_times_are_several_periods() -> None:
         "31 February 2023",
         "in May 2099",
         "the last of us",
+        "1.5 years ago",
+        "since March 2099",
         "",
         "what is my name?",
     ],
 )
 def test_what_names_no_time_gives_none(text: str) -> None:
     assert days(text) == []
+
+
+def test_what_a_text_says_beside_its_times_is_told_apart() -> None:
+    text = "Yesterday, two days ago, four years ago or in May 2023: WHAT"
+
+    times = named_times(text, NOW, UTC)
+
+    assert keywords(times.text) == ["four", "year", "ago", "may", "2023"]
+    assert keywords(times.dated) == ["may", "2023"]
+    assert times.undated.split() == [",", ",", "or", "in", ":", "what"]
+
+
+def test_what_stands_behind_the_first_two_thousand_characters_is_kept() -> None:
+    times = named_times("yesterday" + " " * 2000 + "yesterday", NOW, UTC)
+
+    assert (times.text.split(), times.undated.split()) == (["yesterday"], ["yesterday"])
 
 
 def test_many_times_are_cut_off() -> None:

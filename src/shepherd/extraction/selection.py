@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from shepherd._native.text import keywords
+from shepherd._native.text import STOP_WORDS, terms
 from shepherd.extraction.answer import Extracted
 from shepherd.extraction.secrets import is_secret
 from shepherd.memory import Memory
@@ -13,6 +14,22 @@ __all__ = ["select"]
 
 # Memories that are looked at for one that says the same.
 _COMPARED = 8
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+# Stop words that turn what is said into something else. Those of other languages, nicht and pas, are terms.
+_TELLING = {
+    **{
+        word: word
+        for word in (
+            "against", "all", "down", "few", "from", "in", "most", "neither", "no", "nor", "nothing", "off",
+            "on", "only", "out", "over", "some", "up", "without", "yes",
+        )
+    },
+    **dict.fromkeys(("yeah", "yep"), "yes"),
+    # don't, can't: a stop word without its apostrophe
+    **{word: "not" for word in STOP_WORDS if word.endswith("nt") and word != "want"},
+    **dict.fromkeys(("cannot", "never", "not"), "not"),
+}  # fmt: skip
 
 
 def select(
@@ -56,12 +73,18 @@ def _folded(text: str) -> str:
 def _is_known(
     memory: Memory, user_id: str, question: str, answer: str, new: Sequence[tuple[str, str]]
 ) -> bool:
-    """Whether a memory has the same words in question and answer, whatever their order, case and endings."""
-    words = _words(question, answer)
+    """Whether a memory says the same, but for case, endings, and small words that change nothing."""
+    said = _said(question, answer)
     found = memory.search(f"{question} {answer}", _COMPARED, user_id)
     others = [(result.question, result.answer) for result in found]
-    return any(_words(*other) == words for other in [*others, *new])
+    return any(_said(*other) == said for other in [*others, *new])
 
 
-def _words(question: str, answer: str) -> frozenset[str]:
-    return frozenset(keywords(f"{question} {answer}", 64))
+def _said(question: str, answer: str) -> tuple[list[str], list[str], list[str]]:
+    """What two memories that say the same have in common: terms in their order, and the stop words that tell.
+
+    The order, since Tom may owe Anna money or Anna Tom. A text of stop words alone has them as its terms.
+    """
+    words = _WORD.findall(f"{question} {answer}".casefold().replace("\u2019", "'"))
+    plain = (word.replace("'", "") for word in words)
+    return terms(question), terms(answer), [_TELLING[word] for word in plain if word in _TELLING]

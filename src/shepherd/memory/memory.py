@@ -12,10 +12,10 @@ from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import tail
 from shepherd.memory.api_keys import ApiKeys
-from shepherd.memory.arguments import extract_keywords, share, unix_seconds, whole
+from shepherd.memory.arguments import share, unix_seconds, whole
 from shepherd.memory.engines import open_store
 from shepherd.memory.ledger import LedgerNotes
-from shepherd.memory.periods import mentions_time, named_periods
+from shepherd.memory.queries import newest_told, understood
 from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     Activity,
@@ -136,24 +136,22 @@ class Memory:
     ) -> Injection:
         """What to append to `message`: all facts, and the memories over the threshold, as of one moment.
 
-        Memories made of `except_session` stay out, or those from `except_since` (unix seconds) on: that part
-        of the conversation is in front of the model already. So do turns that say nothing but what one of the
-        facts says, or what it said before.
+        Memories that `except_session` told from `except_since` (unix seconds) on stay out: the model has them
+        before it already. So do turns that say nothing but what one of the facts says, or said before.
         """
         user = self._user(user_id)
         if user is None:
             return _NOTHING
         began = time.perf_counter()
-        keywords = extract_keywords(message)
-        now = self._clock()
-        periods = named_periods(message, now) if mentions_time(keywords) else ()
+        now, limit = self._clock(), self.max_results
+        keywords, periods, only_times = understood(message, now)
         near = None
-        if self._vectors is not None and self.max_results > 0:
+        if self._vectors is not None and limit > 0 and not only_times:
             near = self._vectors.search(
                 user,
                 message,
                 keywords,
-                limit=self.max_results,
+                limit=limit,
                 now=now,
                 recency_floor=self.recency_floor,
                 min_relevance=self.relevance_threshold,
@@ -164,7 +162,7 @@ class Memory:
         facts, results = self._store.recall(
             user,
             keywords,
-            limit=self.max_results if near is None else 0,
+            limit=limit if near is None else 0,
             now=now,
             recency_floor=self.recency_floor,
             min_relevance=self.relevance_threshold,
@@ -172,8 +170,10 @@ class Memory:
             except_since=except_since,
             periods=periods,
         )
+        if only_times:
+            near = newest_told(self._store, user, periods, results, limit, now, except_session, except_since)
         if near is not None:
-            results = near
+            results = [*results, *near]
             self._store.note_recalls([result.id for result in near], now)
         block = self._facts_blocks.of(user, facts)
         results = without_repetitions(results, block.words)
@@ -181,7 +181,7 @@ class Memory:
             former = self._former.of(user, facts, lambda: self._store.fact_history(user, None))
             results = without_replaced(results, former)
         return Injection(
-            tail.render_tail(block.text, results),
+            tail.render_tail(block.text, results, keywords),
             block.shown,
             tuple(results),
             tuple(keywords),
@@ -200,16 +200,15 @@ class Memory:
         *,
         threshold: float = 0.0,
     ) -> list[SearchResult]:
-        """The best memories for the words of `query`, best first, ties to the one stored last."""
+        """The best memories for the words and times of `query`, best first, ties to the one stored last."""
         user = self._user(user_id)
         if user is None:
             return []
-        keywords = extract_keywords(query)
         now = self._clock()
         limit = self.max_results if max_results is None else whole(max_results)
-        periods = named_periods(query, now) if mentions_time(keywords) else ()
+        keywords, periods, only_times = understood(query, now)
         threshold = share("threshold", threshold)
-        if self._vectors is not None and limit > 0:
+        if self._vectors is not None and limit > 0 and not only_times:
             near = self._vectors.search(
                 user,
                 query,
@@ -222,7 +221,7 @@ class Memory:
             )
             if near is not None:
                 return near
-        return self._store.search(
+        found = self._store.search(
             user,
             keywords,
             limit=limit,
@@ -231,6 +230,7 @@ class Memory:
             min_relevance=threshold,
             periods=periods,
         )
+        return [*found, *newest_told(self._store, user, periods, found, limit, now)] if only_times else found
 
     # ---- memories
 
@@ -404,10 +404,17 @@ class Memory:
             return []
         return self._store.load_session(user, None if session_id is None else storable(session_id))
 
-    def list_sessions(self, user_id: str | None = None, *, limit: int = 20) -> list[SessionSummary]:
+    def list_sessions(
+        self, user_id: str | None = None, *, limit: int = 20, offset: int = 0
+    ) -> list[SessionSummary]:
         """Conversations with messages, the latest first: `[0].id` is what --continue means."""
         user = self._user(user_id)
-        return [] if user is None else self._store.list_sessions(user, whole(limit))
+        return [] if user is None else self._store.list_sessions(user, whole(limit), whole(offset))
+
+    def count_sessions(self, user_id: str | None = None) -> int:
+        """How many conversations have messages."""
+        user = self._user(user_id)
+        return 0 if user is None else self._store.count_sessions(user)
 
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
         """Takes the newest user message and all after it out; how many messages that were.

@@ -19,18 +19,30 @@ from dataclasses import dataclass
 
 from shepherd._native.store import Connection
 from shepherd.memory import adding, facts
+from shepherd.memory import connection as shared
 from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
 from shepherd.types import Fact
 
-__all__ = ["DEFAULT_USER", "Migrated", "is_original", "migrate"]
+__all__ = [
+    "DEFAULT_USER",
+    "MEMORIES",
+    "OLD_FACTS",
+    "SOURCE",
+    "Migrated",
+    "is_original",
+    "migrate",
+    "move_facts",
+    "owner_of",
+    "seconds",
+]
 
 DEFAULT_USER = "local"
 SOURCE = "migration"
 
-_MEMORIES = ("context", "conversations")
-_OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
+MEMORIES = ("context", "conversations")
+OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
 _OURS = (
     "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes",
     "extraction_jobs", "ledger", "api_keys", "session_entities", "session_summaries"
@@ -54,24 +66,24 @@ class Migrated:
 
 def is_original(connection: Connection) -> bool:
     """Whether all its tables of memories and facts are the original's, and no column would be lost."""
-    kept = [table for table in _MEMORIES if _columns(connection, table)]
+    kept = [table for table in MEMORIES if _columns(connection, table)]
     fact_columns = _columns(connection, "facts")
     return (
         bool(kept)
         and all(OLD_COLUMNS <= _columns(connection, table) <= OLD_COLUMNS | {"user_id"} for table in kept)
-        and (not fact_columns or {"key", "value"} <= fact_columns <= _OLD_FACTS)
+        and (not fact_columns or {"key", "value"} <= fact_columns <= OLD_FACTS)
         and not any(_columns(connection, table) for table in _OURS)
     )
 
 
 def migrate(connection: Connection, now: int) -> Migrated:
     """Replaces the old tables by ours, with everything that was in them; other tables stay as they are."""
-    old = {table: _columns(connection, table) for table in (*_MEMORIES, "facts")}
+    old = {table: _columns(connection, table) for table in (*MEMORIES, "facts")}
     _put_aside(connection, [table for table, columns in old.items() if columns])
     create_schema(connection)
-    _sort_rows(connection, [table for table in _MEMORIES if old[table]])
+    _sort_rows(connection, [table for table in MEMORIES if old[table]])
     n_new, n_known = _move_memories(connection, old)
-    n_facts = _move_facts(connection, old["facts"], now) if old["facts"] else 0
+    n_facts = move_facts(connection, f"{_PREFIX}facts", old["facts"], now) if old["facts"] else 0
     connection.execute("DROP TABLE temp.migrating_order")
     for table, columns in old.items():
         if columns:
@@ -93,7 +105,7 @@ def _put_aside(connection: Connection, tables: list[str]) -> None:
     )
     for (name,) in triggers:
         connection.execute(f"DROP TRIGGER {_quoted(name)}")
-    for table in _MEMORIES:
+    for table in MEMORIES:
         connection.execute(f"DROP TABLE IF EXISTS {table}_fts")
     # A view of somebody's own over these tables must not keep them from being renamed.
     connection.execute("PRAGMA legacy_alter_table = ON")
@@ -123,8 +135,8 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
     n_new = n_known = after = 0
     select = {
         table: "SELECT CAST(user_message AS TEXT), CAST(assistant_response AS TEXT),"
-        f" CAST(timestamp AS INTEGER), {_user(old[table])} FROM {_PREFIX}{table} WHERE rowid = ?"
-        for table in _MEMORIES
+        f" CAST(timestamp AS INTEGER), {owner_of(old[table])} FROM {_PREFIX}{table} WHERE rowid = ?"
+        for table in MEMORIES
     }
     while True:
         page = connection.execute(
@@ -134,22 +146,22 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
             return n_new, n_known
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
-            memory = NewMemory(question, answer, _seconds(timestamp), SOURCE)
+            memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
             is_new = adding.add_all(connection, user_id, [memory])[0][1]
             n_new += is_new
             n_known += not is_new
 
 
-def _move_facts(connection: Connection, columns: set[str], now: int) -> int:
+def move_facts(connection: shared.Connection, table: str, columns: set[str], now: int) -> int:
     """How many there are now: of two keys that are one to us the later changed stays, both are history."""
-    created = "CAST(created_at AS INTEGER)" if "created_at" in columns else str(now)
-    updated = "CAST(updated_at AS INTEGER)" if "updated_at" in columns else created
+    created = "CAST(created_at AS BIGINT)" if "created_at" in columns else str(now)
+    updated = "CAST(updated_at AS BIGINT)" if "updated_at" in columns else created
     by_user: dict[str, list[Fact]] = {}
     for user_id, key, value, created_at, updated_at in connection.execute(
-        f"SELECT {_user(columns)}, CAST(key AS TEXT), CAST(value AS TEXT), {created}, {updated} AS changed"
-        f" FROM {_PREFIX}facts ORDER BY changed, key"
+        f"SELECT {owner_of(columns)}, CAST(key AS TEXT), CAST(value AS TEXT), {created}, {updated} AS changed"
+        f" FROM {table} ORDER BY changed, key"
     ):
-        fact = Fact(key, value, _seconds(created_at), _seconds(updated_at))
+        fact = Fact(key, value, seconds(created_at), seconds(updated_at))
         by_user.setdefault(user_id, []).append(fact)
     n_facts = 0
     for user_id, old in by_user.items():
@@ -159,13 +171,15 @@ def _move_facts(connection: Connection, columns: set[str], now: int) -> int:
     return n_facts
 
 
-def _user(columns: set[str]) -> str:
+def owner_of(columns: set[str]) -> str:
+    """The SQL of a row's user, which not all generations had."""
     if "user_id" not in columns:
         return f"'{DEFAULT_USER}'"
     return f"coalesce(nullif(CAST(user_id AS TEXT), ''), '{DEFAULT_USER}')"
 
 
-def _seconds(timestamp: int) -> int:
+def seconds(timestamp: int) -> int:
+    """Unix seconds of a time that may be in milliseconds."""
     return timestamp if abs(timestamp) < _LARGEST_TIME else timestamp // 1000
 
 

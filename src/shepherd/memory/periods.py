@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from datetime import datetime, timedelta, tzinfo
+from typing import NamedTuple
 
 from shepherd._native.text import keywords
+from shepherd.memory.records import Periods
 
-__all__ = ["mentions_time", "named_periods"]
+__all__ = ["NamedTimes", "mentions_time", "named_periods", "named_times"]
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -33,13 +35,18 @@ _DATES = [
         rf"{_DAY} (?:of )?{_MONTH}",
         rf"{_MONTH} {_DAY}",
         rf"(?:in|of|during|since|last|this|early|late|mid) {_MONTH}",
-        rf"(?:in|of|during) {_YEAR}",
+        rf"(?:in|of|during|since) {_YEAR}",
     )
 ]
-_RELATIVE = re.compile(r"\b(today|yesterday|(?:last|this|past) (?:week|month|year))\b")
-_AGO = re.compile(
-    r"\b(a|an|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,3}) (day|week|month|year)s? ago\b"
+_RELATIVE = re.compile(
+    r"\b(today|(?:the )?day before yesterday|yesterday|(?:last|this|past) (?:week|month|year))\b"
 )
+_AGO = re.compile(
+    r"\b(half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?<!\d[.,])\d{1,3})"
+    r" (day|week|month|year)s? ago\b"
+)
+# What is named is the beginning, and the time goes on until now.
+_SINCE = re.compile(r"\bsince (?:(?:early|late|mid|last|the) )?$")
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: number for number, word in enumerate(_WORDS, 1)}
 _NUMBERS |= {"a": 1, "an": 1}
@@ -58,26 +65,62 @@ def mentions_time(words: Collection[str]) -> bool:
     )
 
 
-def named_periods(text: str, now: float, zone: tzinfo | None = None) -> list[tuple[int, int]]:
+class NamedTimes(NamedTuple):
+    """The periods, (first second, the one after the last) of each; and three times the text, in lower case.
+
+    "Yesterday" said last month is another day. Such words are out of `text`, where "four years ago" stays,
+    which is about the same time when it was said in another month; `dated` is without that too. A date is the
+    same whenever it is said; `undated` is without dates as well.
+    """
+
+    periods: Periods
+    text: str
+    dated: str
+    undated: str
+
+
+def named_periods(text: str, now: float, zone: tzinfo | None = None) -> Periods:
     """(first second, the one after the last) of each time named, at most 16; `zone` None is the local one.
 
     >>> from datetime import timezone
     >>> named_periods("What did we do on 3 May 2023?", 1_700_000_000, timezone.utc)
     [(1683072000, 1683158400)]
     """
-    lowered = text[:_MOST_CHARACTERS].lower()
+    return named_times(text, now, zone).periods
+
+
+def named_times(text: str, now: float, zone: tzinfo | None = None) -> NamedTimes:
+    """The times that the first 2,000 characters of a text name, and what else it says."""
+    lowered, rest = text[:_MOST_CHARACTERS].lower(), text[_MOST_CHARACTERS:]
     # Without a zone of its own: the machine's offset is another one in summer, and each moment has its own.
     today = datetime.fromtimestamp(now, zone).replace(fold=0)
     found: dict[tuple[int, int], None] = {}
+    for match in _RELATIVE.finditer(lowered):
+        found |= _since(match, [_of_relative(match[1], today)], today)
+    for match in _AGO.finditer(lowered):
+        found |= _since(match, [_of_ago(match[1], match[2], today)], today)
+    kept = _AGO.sub(_long_ago, _RELATIVE.sub(" ", lowered))
+    dated = lowered = _AGO.sub(" ", kept)
     for pattern in _DATES:
         for match in pattern.finditer(lowered):
-            found |= dict.fromkeys(_of_date(match.groupdict(), today))
+            found |= _since(match, _of_date(match.groupdict(), today), today)
         lowered = pattern.sub(" ", lowered)
-    for match in _RELATIVE.finditer(lowered):
-        found[_of_relative(match[1], today)] = None
-    for match in _AGO.finditer(lowered):
-        found[_of_ago(_NUMBERS.get(match[1]) or int(match[1]), match[2], today)] = None
-    return list(found)[:_MOST]
+    return NamedTimes(list(found)[:_MOST], kept + rest, dated + rest, lowered + rest)
+
+
+def _long_ago(match: re.Match[str]) -> str:
+    return match[0] if match[2] == "year" and not match[1].startswith("half") else " "
+
+
+def _since(
+    match: re.Match[str], periods: list[tuple[int, int]], today: datetime
+) -> dict[tuple[int, int], None]:
+    """The periods of a match, in order; after "since" one, from the latest of them on."""
+    before = match.string[: match.start()]
+    if periods and (match[0].startswith("since ") or _SINCE.search(before[-12:])):
+        tomorrow = today.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        periods = [(periods[0][0], int(tomorrow.timestamp()))]
+    return dict.fromkeys(periods)
 
 
 def _of_date(parts: dict[str, str | None], today: datetime) -> list[tuple[int, int]]:
@@ -112,6 +155,8 @@ def _of_relative(words: str, today: datetime) -> tuple[int, int]:
         return _between(midnight, midnight + day)
     if words == "yesterday":
         return _between(midnight - day, midnight)
+    if words.endswith("yesterday"):
+        return _between(midnight - 2 * day, midnight - day)
     which, unit = words.split()
     monday = midnight - midnight.weekday() * day
     month = midnight.replace(day=1)
@@ -126,11 +171,15 @@ def _of_relative(words: str, today: datetime) -> tuple[int, int]:
     return _between(last if which != "this" else this, midnight + day)
 
 
-def _of_ago(number: int, unit: str, today: datetime) -> tuple[int, int]:
+def _of_ago(number: str, unit: str, today: datetime) -> tuple[int, int]:
     """About then: half a unit around it, at least that day."""
     midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
-    middle = midnight - timedelta(days=min(number * _LENGTHS[unit], 36_500))
-    slack = timedelta(days=_LENGTHS[unit] // 2)
+    length = _LENGTHS[unit]
+    if number.startswith("half"):
+        length, number = length // 2, "one"
+    n = _NUMBERS.get(number) or int(number)
+    middle = midnight - timedelta(days=min(n * length, 36_500))
+    slack = timedelta(days=length // 2)
     return _between(middle - slack, middle + slack + timedelta(days=1))
 
 

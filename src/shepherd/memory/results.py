@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shepherd.types import SearchResult
 
-__all__ = ["COLUMNS", "Hit", "Row", "best_results"]
+__all__ = ["COLUMNS", "Hit", "Row", "best_results", "result_of"]
 
 # Id, BM25, score, relevance.
 Hit = tuple[int, float, float, float]
@@ -36,7 +36,7 @@ def best_results(
         hits = find(asked)
         rows = fetch([hit[0] for hit in hits]) if hits else {}
         results = [
-            _result(row, score, relevance, now)
+            result_of(row, score, relevance, now)
             for memory_id, _, score, relevance in hits
             if (row := rows.get(memory_id)) is not None
             and not (except_session and row[6] == except_session and row[3] >= except_since)
@@ -47,7 +47,8 @@ def best_results(
         asked *= 4
 
 
-def _result(row: Row, score: float, relevance: float, now: float) -> SearchResult:
+def result_of(row: Row, score: float, relevance: float, now: float) -> SearchResult:
+    """A row with what ranking found for it."""
     memory_id, question, answer, timestamp, pinned, source, _ = row
     age_days = (now - timestamp) / _DAY_S
     return SearchResult(

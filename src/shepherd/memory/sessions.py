@@ -71,16 +71,24 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
-def summaries(connection: Connection, user_id: str, limit: int) -> list[SessionSummary]:
+_SAID = "s.user_id = ? AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
+
+
+def summaries(connection: Connection, user_id: str, limit: int, offset: int = 0) -> list[SessionSummary]:
     """Conversations with messages, the latest first."""
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
         " (SELECT count(*) FROM messages m WHERE m.session_id = s.id)"
-        " FROM sessions s WHERE s.user_id = ? AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
-        " ORDER BY s.updated_at DESC, s.rowid DESC LIMIT ?",
-        (user_id, limit),
+        f" FROM sessions s WHERE {_SAID}"
+        " ORDER BY s.updated_at DESC, s.rowid DESC LIMIT ? OFFSET ?",
+        (user_id, limit, offset),
     )
     return [SessionSummary(*row) for row in rows]
+
+
+def count(connection: Connection, user_id: str) -> int:
+    """How many conversations with messages there are."""
+    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {_SAID}", (user_id,))[0][0])
 
 
 def latest(connection: Connection, user_id: str) -> str | None:

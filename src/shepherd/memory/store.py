@@ -292,9 +292,13 @@ class MemoryStore(ABC):
         """The id of the conversation that has this id, or was started with this name."""
         return self._read(lambda connection: sessions.find(connection, user_id, name))
 
-    def list_sessions(self, user_id: str, limit: int) -> list[SessionSummary]:
+    def list_sessions(self, user_id: str, limit: int, offset: int) -> list[SessionSummary]:
         """Those with messages, the latest first."""
-        return self._read(lambda connection: sessions.summaries(connection, user_id, limit))
+        return self._read(lambda connection: sessions.summaries(connection, user_id, limit, offset))
+
+    def count_sessions(self, user_id: str) -> int:
+        """How many have messages."""
+        return self._read(lambda connection: sessions.count(connection, user_id))
 
     def append_message(
         self, user_id: str, session_id: str, message: Message, now: int, job: OpenJob | None

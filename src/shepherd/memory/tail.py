@@ -13,10 +13,11 @@ next ", " (a comma in a value stays a comma), and its first `=` ends the key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from shepherd.escaping import escape_fact_key, escape_fact_value, escape_text
+from shepherd.escaping import escape_fact_key, escape_fact_value
+from shepherd.memory.excerpts import escape_excerpt
 from shepherd.memory.repetition import FactWords, fact_words
 from shepherd.types import Fact, SearchResult
 
@@ -68,12 +69,16 @@ class FactsBlocks:
         return block
 
 
-def render_tail(facts: str, results: Sequence[SearchResult]) -> str:
-    """The tail of a message from `facts_block()` and the results, empty when there is nothing to add."""
+def render_tail(facts: str, results: Sequence[SearchResult], keywords: Collection[str] = ()) -> str:
+    """The tail of a message from `facts_block()` and the results, empty when there is nothing to add.
+
+    Of a long text the part is shown that has the keywords.
+    """
     if not results:
         return f"\n\n{facts}" if facts else ""
     shown = " | ".join(
-        f"User: {escape_text(r.question, MAX_QUESTION)}\nAssistant: {escape_text(r.answer, MAX_ANSWER)}"
+        f"User: {escape_excerpt(r.question, MAX_QUESTION, keywords)}"
+        f"\nAssistant: {escape_excerpt(r.answer, MAX_ANSWER, keywords)}"
         for r in results
     )
     return f"\n\n{facts}\n[context: {shown}]" if facts else f"\n\n[context: {shown}]"

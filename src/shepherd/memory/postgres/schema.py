@@ -7,13 +7,17 @@ megabyte. So `context_terms` holds our terms as an array under GIN, each with it
 
 from __future__ import annotations
 
+import logging
+
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import ForeignDatabaseError, StoreError, StoreMissingError, StoreReadOnlyError
-from shepherd.memory.postgres import failures
+from shepherd.memory.postgres import failures, migration
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, USER_VERSION
 
 __all__ = ["TABLES", "prepare"]
+
+_log = logging.getLogger(__name__)
 
 TABLES = (
     "meta",
@@ -276,12 +280,16 @@ def prepare(database: Database) -> None:
         if not database.read_only:
             database.read(lambda connection: _refuse_without_rights(database, connection))
     elif database.read_only:
-        raise StoreMissingError(
-            f"{database.shown}: there is no memory in it yet", hint="open it once for writing"
-        )
+        is_old = database.read(lambda connection: migration.columns_of_original(connection, database.schema))
+        what = "there is no memory in it yet"
+        if is_old:
+            what = "there is an older Shepherd's memory in it, from which ours is to be made first"
+        raise StoreMissingError(f"{database.shown}: {what}", hint="open it once for writing")
     else:
         # Two processes may be here at once.
-        database.write_locked("schema", lambda connection: _create(database, connection))
+        done = database.write_locked("schema", lambda connection: _create(database, connection))
+        if done:
+            _log.warning("%s", done)
 
 
 def _name_schema(database: Database, connection: Connection) -> None:
@@ -318,6 +326,8 @@ def _are_there(database: Database, connection: Connection) -> bool:
     if not found:
         return False
     if "meta" not in found or not _is_ours(connection):
+        if found <= {"context", "facts"} and migration.columns_of_original(connection, database.schema):
+            return False
         raise ForeignDatabaseError(
             f"{database.shown}: schema {database.schema!r} has tables of the same names"
             f" ({', '.join(sorted(found))}) of another program; they were left untouched",
@@ -359,13 +369,16 @@ def _refuse_without_rights(database: Database, connection: Connection) -> None:
         raise failures.read_only(database.address)
 
 
-def _create(database: Database, connection: Connection) -> None:
+def _create(database: Database, connection: Connection) -> str:
+    """Makes our tables, and brings the original's into them. What to tell of that, if any."""
     schema = '"' + database.schema.replace('"', '""') + '"'
     # Not IF NOT EXISTS: that asks for the right to create schemas even where it is there.
     if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (database.schema,)):
         connection.run(f"CREATE SCHEMA {schema}")
     if _are_there(database, connection):
-        return
+        return ""
+    old = migration.columns_of_original(connection, database.schema)
+    kept = migration.put_aside(database, connection, old)
     for statement in _STATEMENTS:
         connection.run(statement)
     for key, value in (
@@ -376,4 +389,12 @@ def _create(database: Database, connection: Connection) -> None:
         connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (key, value))
     connection.run(
         "INSERT INTO meta(key, value) SELECT 'recalls_counted_since', extract(epoch FROM now())::bigint"
+    )
+    if not old:
+        return ""
+    migrated = migration.migrate(connection, old, kept)
+    return (
+        f"{database.shown}: an older Shepherd's database, migrated: {migrated.memories} memories"
+        f" ({migrated.duplicates} duplicates left out), {migrated.facts} facts; the old tables are kept as"
+        f" {' and '.join(kept.values())}"
     )

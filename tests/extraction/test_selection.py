@@ -1,0 +1,92 @@
+"""A memory that says the opposite of a known one is no duplicate of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.extraction.answer import Extracted
+from shepherd.extraction.selection import select
+from shepherd.memory import Memory
+
+EATS_MEAT = "Does the user eat meat?"
+WORDS = [
+    "the", "user", "likes", "coffee", "does", "not", "no", "can't", "can\u2019t", "cannot", "up", "down",
+    "yes", "Tom", "Anna", "nicht", "kein", "nunca", "pas", "不", "北京", "mine", "Is", "?", "!", "5",
+]  # fmt: skip
+texts = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=6)), max_size=8)
+
+
+def kept(memory: Memory, *context: tuple[str, str]) -> list[tuple[str, str]]:
+    return select(Extracted(context=list(context)), (), memory, "steve", copies=False, secrets=True).context
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ((EATS_MEAT, "Yes"), (EATS_MEAT, "No")),
+        ((EATS_MEAT, "Yes, he does"), (EATS_MEAT, "No, he doesn't")),
+        (("What is said of coffee?", "likes coffee"), ("What is said of coffee?", "does not like coffee")),
+        (("Can the user drive?", "can drive"), ("Can the user drive?", "can't drive")),
+        (("Can the user drive?", "can drive"), ("Can the user drive?", "can\u2019t drive")),
+        (("Can the user drive?", "can drive"), ("Can the user drive?", "cannot drive")),
+        (("Whose is the red bike?", "mine"), ("Whose is the red bike?", "not mine")),
+        (("Whose is the red bike?", "mine"), ("Whose is the red bike?", "yours")),
+        (("Which way does the lift go?", "up"), ("Which way does the lift go?", "down")),
+        (("How does the user take tea?", "with sugar"), ("How does the user take tea?", "without sugar")),
+        (("Did the user move?", "moved to Berlin"), ("Did the user move?", "moved from Berlin")),
+        (("Who owes whom?", "Tom owes Anna money"), ("Who owes whom?", "Anna owes Tom money")),
+        (("Does Tom owe Anna money?", "Yes"), ("Does Anna owe Tom money?", "Yes")),
+        (("Isst er Fleisch?", "Er isst Fleisch"), ("Isst er Fleisch?", "Er isst kein Fleisch")),
+        (("Trinkt er Tee?", "Er trinkt Tee"), ("Trinkt er Tee?", "Er trinkt nie Tee")),
+        (("Aime-t-il le thé ?", "il aime le thé"), ("Aime-t-il le thé ?", "il n'aime pas le thé")),
+        (("\u00bfCome carne?", "Come carne"), ("\u00bfCome carne?", "No come carne")),
+        (("\u00bfCome carne?", "Sí"), ("\u00bfCome carne?", "No")),
+        (("喜欢咖啡", "喜欢"), ("喜欢咖啡", "不喜欢")),
+    ],
+)
+def test_the_opposite_of_a_known_memory_is_kept(memory, known, new):
+    memory.store_memory(*known)
+
+    assert kept(memory, new) == [new]
+    assert kept(memory, known) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("What editor does the user prefer?", "Helix"), ("Which editor does the user prefer?", "helix!")),
+        (("Does he like tea?", "He doesn't like tea"), ("Does he like tea?", "He does not like tea.")),
+        (("Does he like tea?", "He can't stand tea"), ("Does he like tea?", "He cannot stand the tea")),
+    ],
+)
+def test_the_same_in_other_small_words_is_not_stored_again(memory, one, other):
+    assert kept(memory, one, other) == [one]
+
+
+def test_an_answer_that_goes_on_differently_is_kept(memory):
+    begin = " ".join(f"w{n}" for n in range(80))
+
+    context = [("What is on the list?", f"{begin} {last}") for last in ("apples", "pears")]
+
+    assert kept(memory, *context) == context
+
+
+@given(texts, texts, st.data())
+def test_a_text_and_itself_with_a_not_put_in_are_never_the_same(shared_memory, question, answer, data):
+    index = data.draw(st.integers(0, len(question) + len(answer)))
+    said = [*question, *answer]
+    said.insert(index, data.draw(st.sampled_from(["not", "NOT", "never"])))
+    middle = len(question) + (index <= len(question))
+
+    one = " ".join(question), " ".join(answer)
+    other = " ".join(said[:middle]), " ".join(said[middle:])
+
+    assert kept(shared_memory, one, other) == [one, other]
+
+
+@pytest.fixture(scope="module")
+def shared_memory(tmp_path_factory):
+    with Memory(tmp_path_factory.mktemp("selection") / "memory.db", user_id="steve") as memory:
+        yield memory

@@ -1,0 +1,95 @@
+"""A long memory is shown where the words are that it was found by."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.escaping import escape_text
+from shepherd.memory import Memory, Turn, tail
+from shepherd.memory.arguments import extract_keywords
+from shepherd.memory.excerpts import escape_excerpt
+from tests.memory.test_tail import FRAGMENTS, parse, result
+
+STORY = "We went for a walk along the river and looked at the old mills there. " * 8
+NAMED = "By the way, our wifi network is called Bluebird."
+ASKED = "What is our wifi network called?"
+texts = st.lists(
+    st.one_of(st.sampled_from([*FRAGMENTS, "wifi", "a. ", "word " * 30]), st.text(max_size=8))
+).map("".join)
+
+
+def excerpt(text: str, query: str = ASKED, limit: int = tail.MAX_QUESTION) -> str:
+    return escape_excerpt(text, limit, extract_keywords(query))
+
+
+@pytest.mark.parametrize("after", ["", " Good night.", " " + STORY])
+def test_what_a_long_memory_was_found_by_is_shown(memory: Memory, after: str) -> None:
+    memory.relevance_threshold = 0.0
+    memory.archive_turn(Turn(f"{STORY}{NAMED}{after}", "Noted."))
+
+    shown = memory.recall(ASKED).tail
+
+    [(question, answer)] = parse(shown)[1]
+    assert NAMED in question
+    assert question.startswith("…")
+    assert question.endswith("…" if after == " " + STORY else (after or NAMED).strip())
+    assert len(question) <= tail.MAX_QUESTION
+    assert answer == "Noted."
+
+
+def test_what_stands_around_it_is_shown_too() -> None:
+    shown = excerpt(f"{STORY}It is slow. {NAMED} The router is in the hall. {STORY}")
+
+    assert f"It is slow. {NAMED} The router is in the hall." in shown
+    assert len(shown) > tail.MAX_QUESTION // 2
+
+
+def test_an_answer_has_its_own_limit(memory: Memory) -> None:
+    memory.relevance_threshold = 0.0
+    memory.archive_turn(Turn("Tell me of the house.", f"{STORY * 3}{NAMED}"))
+
+    [(_, answer)] = parse(memory.recall(ASKED).tail)[1]
+
+    assert answer.endswith(NAMED)
+    assert tail.MAX_QUESTION < len(answer) <= tail.MAX_ANSWER
+
+
+def test_text_without_spaces_is_shown_around_the_words() -> None:
+    shown = excerpt(
+        "今天我们去河边散步了" * 60 + "我们的网络叫青鸟" + "今天我们去河边散步了" * 60, "网络叫什么"
+    )
+
+    assert "我们的网络叫青鸟" in shown
+    assert len(shown) <= tail.MAX_QUESTION
+
+
+@pytest.mark.parametrize("text", [f"{NAMED} {STORY}", STORY * 2, f"{NAMED} {STORY}{NAMED}", "wifi" * 200])
+def test_the_beginning_is_shown_where_it_has_as_much(text: str) -> None:
+    assert excerpt(text) == escape_text(text, tail.MAX_QUESTION)
+
+
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    shown = excerpt(
+        "The network is slow. " * 40 + "Bluebird is up. " + "The walk was nice. " * 40, "network bluebird"
+    )
+
+    assert "Bluebird is up." in shown
+
+
+@given(texts, st.sampled_from([ASKED, "word", "user context facts", "日本語"]), st.integers(3, 60))
+def test_every_excerpt_is_within_its_limit_and_escaped(text: str, query: str, limit: int) -> None:
+    shown = excerpt(text, query, limit)
+
+    assert len(shown) <= limit
+    assert parse(tail.render_tail("", [result(shown, "")]))[1] == [(shown, "")]
+    assert escape_text(shown, limit) == shown
+
+
+@given(texts, st.integers(3, 500))
+def test_what_fits_is_shown_as_it_is(text: str, limit: int) -> None:
+    whole = escape_text(text, 10_000)
+
+    if len(whole) <= limit:
+        assert excerpt(text, ASKED, limit) == escape_text(text, limit)
