@@ -32,11 +32,12 @@ from shepherd.inference import Engine, EngineSettings, trial
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
-from shepherd.paths import from_home
+from shepherd.paths import default_database, from_home
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
     from shepherd.inference.embedding import Embedder, Reranker
+    from shepherd.memory import ApiKeys
     from shepherd.memory.vectors import VectorSettings
     from shepherd.providers import ChatModel
 
@@ -45,7 +46,9 @@ __all__ = [
     "extracts",
     "is_told_of_entities",
     "kept_cache",
+    "keys_without_memory",
     "memory_in_any_weather",
+    "memory_of_a_server",
     "model_path",
     "open_embedder",
     "open_engine",
@@ -321,21 +324,41 @@ def _retry_interval_s(config: Config) -> float:
 def memory_in_any_weather(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory | None, bool]:
     """The memory, if it can be had, and whether it can be written."""
     try:
-        return open_memory(config), True
-    except StoreReadOnlyError as error:
-        try:
-            opened = open_memory(config, read_only=True)
-        except StoreError:
-            warn(f"no memory: {error}", error.hint)
-            return None, False
-        warn(f"memory is only read, nothing new is kept: {error}", error.hint)
-        return opened, False
+        return memory_of_a_server(config, warn)
     except _WEATHER as error:
         warn(f"no memory: {error}", error.hint)
         return None, False
     except StoreError as error:
         error.hint = "; ".join(filter(None, [error.hint, "--nomemory chats without it"]))
         raise
+
+
+def memory_of_a_server(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory, bool]:
+    """The memory, and whether it can be written; StoreError where it cannot even be read.
+
+    No weather excuses a server: who may ask is in the database, and without it everybody could.
+    """
+    try:
+        return open_memory(config), True
+    except StoreReadOnlyError as error:
+        try:
+            opened = open_memory(config, read_only=True)
+        except StoreError:
+            raise error from None
+        warn(f"memory is only read, nothing new is kept: {error}", error.hint)
+        return opened, False
+
+
+@contextmanager
+def keys_without_memory(config: Config) -> Iterator[ApiKeys | None]:
+    """The keys, for a server that leaves the rest of the database alone; None where there is none yet."""
+    named = config.memory_database
+    file = from_home(named, "memory_database") if named else default_database()
+    if "://" not in named and not file.exists():
+        yield None
+        return
+    with open_memory_to_read(replace(config, memory_vectors="off", knowledge_reranker="off")) as memory:
+        yield memory.keys
 
 
 def open_engine(

@@ -40,6 +40,7 @@ __all__ = ["Session", "opened_session"]
 
 # Of the model that reads messages for entities: the beginning of a long one, and a list.
 _READER_WINDOW = 2048
+OpensMemory = Callable[[Config, Callable[[str, str], None]], tuple[Memory | None, bool]]
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 
 
@@ -71,11 +72,12 @@ class Session:
         report: Report = lambda event: None,
         confirm: Confirm | None = None,
         is_limited: bool = False,
+        opens_memory: OpensMemory = memory_in_any_weather,
     ) -> None:
         self.config = config
         self.is_limited = is_limited  # max_tokens was asked for; it holds whoever answers
         self.table = ProviderTable()
-        self._with_memory = memory
+        self._with_memory, self._opens_memory = memory, opens_memory
         self._warn, self._loading, self._report = warn, loading, report
         self._memory: tuple[Memory | None, bool] | None = None
         self._assistant: Assistant | None = None
@@ -218,7 +220,7 @@ class Session:
     def _memory_for(self, provider: ProviderSettings) -> tuple[Memory | None, bool]:
         """The memory, which stays open once it is: /memory and /undo go on working on it."""
         if self._memory is None and self._with_memory and provider.uses_memory:
-            self._memory = memory_in_any_weather(self.config, self._warn)
+            self._memory = self._opens_memory(self.config, self._warn)
             if self._memory[0] is not None:
                 self._memory[0].wake_vectors()
         return self._memory or (None, False)
@@ -238,6 +240,7 @@ def opened_session(
     report: Report = lambda event: None,
     confirm: Confirm | None = None,
     is_limited: bool = False,
+    opens_memory: OpensMemory = memory_in_any_weather,
 ) -> Iterator[Session]:
     """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
 
@@ -245,7 +248,8 @@ def opened_session(
     warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
     "" when that is over; `report` is told of downloads. `confirm` is asked before a tool of another program
     may change something; without it that is refused. `is_limited`: the setting `max_tokens` was asked for
-    with this session, so that no provider's own stands before it.
+    with this session, so that no provider's own stands before it. `opens_memory` is what bad weather costs
+    where that is not a warning.
     """
     session = Session(
         config,
@@ -256,6 +260,7 @@ def opened_session(
         report=report,
         confirm=confirm,
         is_limited=is_limited,
+        opens_memory=opens_memory,
     )
     try:
         yield session

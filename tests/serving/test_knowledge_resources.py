@@ -93,3 +93,16 @@ def test_the_focus_is_what_was_put_there_last(client):
 )
 def test_what_cannot_be_is_refused(client, method, path, body, status):
     assert client.request(method, f"/v1/knowledge/{path}", json=body).status_code == status
+
+
+def test_the_total_of_a_list_is_that_of_its_kind_and_dimension(client):
+    for number in range(4):
+        add(client, f"Note {number}", kind="note", dimensions=["garden"] if number else [])
+    add(client, "A place", kind="place", dimensions=["garden"])
+
+    totals = [
+        client.get("/v1/knowledge/nodes", params={"limit": 1, **wanted}).json()["total"]
+        for wanted in ({}, {"kind": "note"}, {"dimension": "garden"}, {"kind": "note", "dimension": "garden"})
+    ]
+
+    assert totals == [5, 4, 4, 3]

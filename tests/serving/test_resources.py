@@ -237,3 +237,15 @@ def test_a_memory_that_cannot_be_reached_is_unwell(memory, client):
 
     assert (answer.status_code, answer.json()) == (503, {"status": "failed", "memory": "failed"})
     assert client.get("/v1/facts").status_code == 500
+
+
+def test_conversations_are_listed_in_pages_with_their_number(client, memory):
+    for n in range(5):
+        memory.append_message(memory.start_session("steve"), Message("user", f"message {n}"), "steve")
+    memory.start_session("steve")  # in which nobody has said anything
+
+    pages = [client.get("/v1/trace", params={"limit": 2, "offset": offset}).json() for offset in (0, 2, 4, 6)]
+
+    assert [page["total"] for page in pages] == [5] * 4
+    assert [len(page["data"]) for page in pages] == [2, 2, 1, 0]
+    assert len({session["id"] for page in pages for session in page["data"]}) == 5

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ import pytest
 from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
-from shepherd.memory import Memory
+from shepherd.memory import ApiKeys, Memory
 from shepherd.serving.session_server import SessionState, create_session_app
 from tests import models
 from tests.assistant.test_tool_loop import SETS_NAME
@@ -45,10 +47,12 @@ def memory(tmp_path) -> Iterator[Memory]:
 
 
 @contextmanager
-def served(engine: Engine, memory: Memory, **settings: object) -> Iterator[Running]:
+def served(
+    engine: Engine, memory: Memory, keys: ApiKeys | None = None, **settings: object
+) -> Iterator[Running]:
     config = Config(temperature=0.0, user_id="steve", **settings)
     assistant = Assistant(engine=engine, memory=memory, config=config)
-    app = create_session_app(assistant, SessionState(config, memory, True))
+    app = create_session_app(assistant, SessionState(config, memory, True, keys=keys))
     with Running(app, ending=app.state.conversation.close) as running:
         yield running
 
@@ -244,8 +248,10 @@ def test_a_failed_turn_is_told_and_the_next_one_is_answered(server):
     with server.client() as client:
         failed = client.post("/request", json={"prompt": "many words " * 5000})
         answered = client.post("/request", json={"prompt": "hello"})
+        counted = client.get("/metrics").text
 
     assert (failed.status_code, failed.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert 'shepherd_answers_total{error="context_length_exceeded",injected="false"} 1.0' in counted
     assert answered.json()["answer"] == ANSWER
     assert [name for name, _ in watcher.all() if name in ("error", "response_complete")] == [
         "error",
@@ -311,6 +317,51 @@ def test_who_listens_is_told_no_more_when_his_key_is_revoked(server, memory):
             client.post("/request", json={"prompt": "the sheep sleep"})
 
         assert list(events) == []
+
+
+# Without a log beside the file, one who writes keeps readers out.
+LOCK = """\
+import sqlite3, sys
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("PRAGMA journal_mode = DELETE")
+for line in sys.stdin:
+    other.execute(line)
+    print("done", flush=True)
+"""
+
+
+def test_who_listens_is_told_later_what_happens_while_his_key_cannot_be_looked_up(
+    endless_engine, memory, tmp_path
+):
+    path = tmp_path / "keys.db"
+    with Memory(path) as made:
+        key, _ = made.keys.create("steve", ["chat"])
+    command = [sys.executable, "-c", LOCK, path]
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+
+        def done(statement: str) -> None:
+            print(statement, file=other.stdin, flush=True)
+            assert other.stdout.readline() == "done\n"
+
+        done("SELECT 1")
+        with (
+            Memory(path, read_only=True) as locked,
+            served(endless_engine, memory, locked.keys, max_tokens=60_000) as server,
+            server.client(key) as client,
+            client.stream("GET", "/updates") as response,
+        ):
+            events = events_in(response)
+            assert next(events)[0] == "connected"
+            with server.client(key) as asking:
+                asking.post("/request", json={"prompt": "on and on", "async": True})
+            done("BEGIN EXCLUSIVE")
+            told = next(data for name, data in events if name == "error")
+            done("ROLLBACK")
+            after = next(events)
+
+    assert told["code"] == "memory_busy"
+    assert after[0] == "delta"
 
 
 def test_the_end_of_the_server_ends_its_watchers_and_the_answer(endless_engine, memory):

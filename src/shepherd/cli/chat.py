@@ -32,6 +32,7 @@ __all__ = [
     "add_model_options",
     "build_parser",
     "execute",
+    "provider_and_model",
     "who_answers",
 ]
 
@@ -169,18 +170,23 @@ def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
 
 
 def who_answers(arguments: Namespace) -> tuple[Config, str]:
-    """The settings, and the model of -m, which is the provider's.
-
-    One that can only be a file for this process is not meant for a provider elsewhere, unless -p says so.
-    """
-    config, given = loaded_settings(arguments).config, given_settings(arguments)
-    model = given.get("model", "")
-    if "provider" not in given and (model.startswith("hf:") or model.endswith(".gguf")):
-        config = replace(config, provider="")
+    """The settings, and the model of -m, which is the provider's."""
+    config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
     if arguments.memtools:
         config = replace(config, memory_tools=True)
     if arguments.norag:
         config = replace(config, rag_context_injection=False)
+    return config, model
+
+
+def provider_and_model(config: Config, given: dict[str, Any]) -> tuple[Config, str]:
+    """The settings with the provider that answers, and the model of -m, "" without one. `given`: by options.
+
+    A model that can only be a file for this process is not meant for a provider elsewhere, unless -p says so.
+    """
+    model = given.get("model", "")
+    if "provider" not in given and (model.startswith("hf:") or model.endswith(".gguf")):
+        config = replace(config, provider="")
     return config, model
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+from shepherd.cli.chat import provider_and_model
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -71,12 +72,13 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         exists = "" if loaded.path.exists() else " (not there: defaults)"
         findings.append(Finding("settings", "ok", f"{loaded.path}{exists}"))
         config = loaded.config
+    config, model = provider_and_model(config, given_settings(arguments))
     checks: dict[str, Callable[[Config], Finding]] = {
         "SQLite": _sqlite,
         "database": _database,
         "llama.cpp": _llama,
         "device": _device,
-        "model": _model,
+        "model": lambda config: _model(config, model),
         "provider": _provider,
     }
     with working(screen, "looking"):
@@ -231,12 +233,21 @@ def _provider(config: Config) -> Finding:
     return Finding("provider", "ok", f"{provider.name}: {provider.address}, {with_key}, {memory}")
 
 
-def _model(config: Config) -> Finding:
+def _model(config: Config, given: str) -> Finding:
+    """The state of the model that answers: that of -m, else the provider's own, else the setting's."""
     from shepherd.inference import read_header
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX, parse_hub_name
     from shepherd.opening import model_path
+    from shepherd.providers import ProviderTable
 
+    if config.provider or not given:
+        provider = ProviderTable().get(config.provider)
+        if not provider.is_local:
+            named = given or provider.model or "the model"
+            detail = f"{named} of {provider.name} runs elsewhere, and was not tried"
+            return Finding("model", "note", detail, f"shepherd provider test {provider.name}")
+        config = replace(config, model=given or provider.model or config.model)
     path = ModelRegistry().configured(config.model)
     if path is None and config.model.startswith(HUB_PREFIX):
         wanted = parse_hub_name(config.model)

@@ -6,11 +6,13 @@ import logging
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from shepherd.cli.chat import provider_and_model
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
     add_memory_options,
     add_setting_option,
+    given_settings,
     loaded_settings,
 )
 from shepherd.cli.render import Screen
@@ -78,12 +80,12 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         raise UsageError(
             f"the server needs {error.name}", hint="pip install 'shepherd-llm[server]'"
         ) from error
-    config = loaded_settings(arguments).config
-    (_serve_session if arguments.session else _serve)(config, arguments, screen)
+    config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
+    (_serve_session if arguments.session else _serve)(config, model, arguments, screen)
     return 0
 
 
-def _serve(config: Config, arguments: Namespace, screen: Screen) -> None:
+def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
     from shepherd.serving.app import create_app
     from shepherd.serving.parts import opened_server
     from shepherd.serving.running import bound
@@ -91,20 +93,28 @@ def _serve(config: Config, arguments: Namespace, screen: Screen) -> None:
     with (
         bound(config.server_host, config.server_port) as listening,
         opened_server(
-            config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+            config,
+            model=model,
+            memory=not arguments.nomemory,
+            warn=screen.warn,
+            loading=screen.transient,
         ) as state,
     ):
         _run(create_app(state), listening, state, arguments, screen, overdue=state.cut)
 
 
-def _serve_session(config: Config, arguments: Namespace, screen: Screen) -> None:
+def _serve_session(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
     from shepherd.serving.running import bound
     from shepherd.serving.session_server import create_session_app, opened_shared_session
 
     with (
         bound(config.server_host, config.server_port) as listening,
         opened_shared_session(
-            config, memory=not arguments.nomemory, warn=screen.warn, loading=screen.transient
+            config,
+            model=model,
+            memory=not arguments.nomemory,
+            warn=screen.warn,
+            loading=screen.transient,
         ) as (assistant, state),
     ):
         app = create_session_app(assistant, state)
@@ -126,9 +136,13 @@ def _run(
     from shepherd.serving.running import run
 
     config = state.config
-    state.needs_key = require_keys_for(
-        config.server_host, None if state.memory is None else state.memory.keys
-    )
+    state.needs_key = require_keys_for(config.server_host, state.keys)
+    if config.server_hosts and not state.needs_key:
+        screen.warn(
+            f"there is no API key, so everybody who reaches this server as {config.server_hosts} may read and"
+            " change the memory",
+            "shepherd apikey create makes one, in the database of this server: same user, same settings",
+        )
     logs.log_to(arguments.log)
     if arguments.quiet:
         logging.getLogger("shepherd").setLevel(logging.WARNING)

@@ -124,14 +124,10 @@ class Knowledge:
             [],
         )
 
-    def count_nodes(self) -> int:
-        """How many nodes this user has."""
-
-        def count(connection: Connection) -> int:
-            rows = connection.execute("SELECT count(*) FROM nodes WHERE user_id = ?", (self.user_id,))
-            return int(rows[0][0])
-
-        return self._read(count, 0)
+    def count_nodes(self, *, kind: str | None = None, dimension: str | None = None) -> int:
+        """How many nodes this user has; those of a kind or a dimension."""
+        of = {"kind": _storable(kind), "dimension": _storable(dimension)}
+        return self._read(lambda connection: nodes.count(connection, self.user_id, **of), 0)
 
     def latest_change(self) -> tuple[int, int] | None:
         """Which node was made or changed last, and when; None without nodes. One look into an index."""

@@ -202,6 +202,23 @@ def listed(
     offset: int = 0,
 ) -> list[Node]:
     """The latest first."""
+    wanted, parameters = _wanted(user_id, kind, dimension)
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM nodes WHERE {wanted} ORDER BY updated_at DESC, id LIMIT ? OFFSET ?",
+        (*parameters, limit, offset),
+    )
+    return _nodes(connection, user_id, rows)
+
+
+def count(
+    connection: Connection, user_id: str, *, kind: str | None = None, dimension: str | None = None
+) -> int:
+    """How many `listed` gives without a limit."""
+    wanted, parameters = _wanted(user_id, kind, dimension)
+    return int(connection.execute(f"SELECT count(*) FROM nodes WHERE {wanted}", parameters)[0][0])
+
+
+def _wanted(user_id: str, kind: str | None, dimension: str | None) -> tuple[str, tuple[str, ...]]:
     wanted, parameters = ["user_id = ?"], [user_id]
     if kind is not None:
         wanted.append("kind = ?")
@@ -209,12 +226,7 @@ def listed(
     if dimension is not None:
         wanted.append("id IN (SELECT node_id FROM node_dimensions WHERE user_id = ? AND dimension = ?)")
         parameters += [user_id, dimension]
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM nodes WHERE {' AND '.join(wanted)}"
-        " ORDER BY updated_at DESC, id LIMIT ? OFFSET ?",
-        (*parameters, limit, offset),
-    )
-    return _nodes(connection, user_id, rows)
+    return " AND ".join(wanted), tuple(parameters)
 
 
 def by_origin(connection: Connection, user_id: str, origin: str) -> tuple[int, str] | None:

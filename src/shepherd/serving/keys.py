@@ -50,8 +50,7 @@ class KeyDoor:
             return
         try:
             credential = credential_of(scope)
-            keys = None if self._state.memory is None else self._state.memory.keys
-            key = await self._admitted(keys, credential)
+            key = await self._admitted(self._state.keys, credential)
             if key is not None:
                 _require_scope(key, scope["path"])
         except (Denied, StoreError) as error:
@@ -75,19 +74,25 @@ class Permit:
         self._state, self._key = state, key
         self._checked_at = time.monotonic()
 
-    async def holds(self) -> bool:
-        """False within a second after the key was revoked, or the first one was made for one who has none."""
-        if self._state.memory is None or time.monotonic() - self._checked_at < _PERMIT_S:
-            return True
-        keys = self._state.memory.keys
-        self._checked_at = time.monotonic()
-        return self._look(keys) if keys.are_in_file else await anyio.to_thread.run_sync(self._look, keys)
+    async def holds(self) -> bool | None:
+        """False within a second after the key was revoked, or the first one was made for one who has none.
 
-    def _look(self, keys: ApiKeys) -> bool:
+        None while nobody knows: the table cannot be read.
+        """
+        keys = self._state.keys
+        if keys is None or time.monotonic() - self._checked_at < _PERMIT_S:
+            return True
+        asked_at = time.monotonic()
+        found = self._look(keys) if keys.are_in_file else await anyio.to_thread.run_sync(self._look, keys)
+        if found is not None:
+            self._checked_at = asked_at
+        return found
+
+    def _look(self, keys: ApiKeys) -> bool | None:
         try:
             return not keys.are_any() if self._key is None else keys.is_good(self._key.id)
-        except StoreError:  # nobody knows
-            return False
+        except StoreError:
+            return None
 
 
 def credential_of(scope: Scope) -> str:

@@ -98,7 +98,8 @@ def list_nodes(
     """The latest changed first."""
     knowledge = _read(own)
     found = knowledge.list_nodes(kind=kind, dimension=dimension, limit=limit, offset=offset)
-    return {"data": [asdict(node) for node in found], "total": knowledge.count_nodes()}
+    total = knowledge.count_nodes(kind=kind, dimension=dimension)
+    return {"data": [asdict(node) for node in found], "total": total}
 
 
 @router.post("/nodes", status_code=201)
@@ -109,7 +110,7 @@ def add_node(own: OwnMemory, new: NewNode) -> dict[str, Any]:
 
 @router.get("/nodes/{node_id}")
 def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
-    """A node with its text and its edges."""
+    """A node with its text and its latest edges; `n_edges` is how many it has."""
     knowledge = _read(own)
     node = _node(knowledge, node_id, with_text=True)
     return {**asdict(node), "edges": [asdict(edge) for edge in knowledge.list_edges(node_id)]}

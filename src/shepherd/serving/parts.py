@@ -17,7 +17,8 @@ from shepherd.opening import (
     extracts,
     is_told_of_entities,
     kept_cache,
-    memory_in_any_weather,
+    keys_without_memory,
+    memory_of_a_server,
     model_path,
     open_embedder,
     open_engine,
@@ -38,26 +39,30 @@ __all__ = ["opened_server"]
 def opened_server(
     config: Config,
     *,
+    model: str = "",
     memory: bool = True,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None] = lambda text: None,
     report: Report = lambda event: None,
 ) -> Iterator[ServerState]:
-    """The parts of a server with these settings, closed at the end.
+    """The parts of a server with these settings, closed at the end; `model` overrides the provider's.
 
     Mistakes are found in the order of their cost. The database stays open, for keys and for the memory
-    resource, also where the provider's own rules keep memory out of the conversations.
+    resource, also where the provider's own rules keep memory out of the conversations; without `memory` for
+    keys alone. One that cannot be opened is a StoreError: nobody would know who may ask.
     """
     with ExitStack() as stack:
         provider = ProviderTable().get(config.provider)
+        provider = replace(provider, model=model) if model else provider
         config = replace(config, model=provider.model or config.model) if provider.is_local else config
         config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
         path = model_path(config, report) if provider.is_local else None
         embeddings = _embeddings(config)
-        opened, is_writable = memory_in_any_weather(config, warn) if memory else (None, False)
+        opened, is_writable = memory_of_a_server(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
-        needs_key = require_keys_for(config.server_host, None if opened is None else opened.keys)
+        keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
+        needs_key = require_keys_for(config.server_host, keys)
         if config.context_entities == "auto":
             config = replace(config, context_entities=is_told_of_entities(path))
         models = _models(config, provider, path, stack, warn, loading)
@@ -72,7 +77,9 @@ def opened_server(
         )
         if embeddings is not None:
             stack.callback(embeddings.close)
-        yield ServerState(config, opened, is_writable, conversations, worker, embeddings, needs_key)
+        yield ServerState(
+            config, opened, is_writable, conversations, worker, embeddings, needs_key, keys=keys
+        )
 
 
 def _models(

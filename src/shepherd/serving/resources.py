@@ -234,9 +234,10 @@ def drop_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
 
 
 @router.get("/trace")
-def list_traces(own: OwnMemory, limit: Limit = 50) -> dict[str, Any]:
+def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
     """Stored conversations, the latest first."""
-    return {"data": [asdict(session) for session in own.memory.list_sessions(own.user, limit=limit)]}
+    found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
+    return {"data": [asdict(session) for session in found], "total": own.memory.count_sessions(own.user)}
 
 
 @router.get("/trace/{session_id}")

@@ -28,8 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd import __version__
 from shepherd.config import Config
-from shepherd.memory import Memory
-from shepherd.opening import memory_in_any_weather
+from shepherd.memory import ApiKeys, Memory
+from shepherd.opening import keys_without_memory, memory_of_a_server
 from shepherd.serving import gates
 from shepherd.serving.answering import ended_with_its_client
 from shepherd.serving.app import answer_errors, show_memory
@@ -53,6 +53,15 @@ router = APIRouter()
 _PING_S = 15.0
 _PING = b": nothing new\n\n"
 _NOTHING = Happening("", {})
+# What happens is told late rather than to one whose key may have been revoked.
+_LOOK_AGAIN_S = 1.0
+_UNKNOWN = event(
+    {
+        "code": "memory_busy",
+        "message": "the keys cannot be looked up; what happens is told as soon as they can",
+    },
+    "error",
+)
 
 
 class Asked(BaseModel):
@@ -78,31 +87,50 @@ class SessionState:
     needs_key: bool = False
     started_at: float = field(default_factory=time.time)
     observers: list[Callable[[Served], None]] = field(default_factory=list)
+    keys: ApiKeys | None = None
+
+    def __post_init__(self) -> None:
+        if self.keys is None and self.memory is not None:
+            self.keys = self.memory.keys
 
 
 @contextmanager
 def opened_shared_session(
     config: Config,
     *,
+    model: str = "",
     memory: bool = True,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None] = lambda text: None,
 ) -> Iterator[tuple[Assistant, SessionState]]:
     """The assistant of the shared conversation, which goes on where the user's latest one stopped.
 
-    What is said is learned from after each answer. The keys are looked up also where the provider's own
-    rules keep memory out of the conversation.
+    What is said is learned from after each answer. The keys are looked up also where there is no memory, and
+    where the provider's own rules keep it out of the conversation; StoreError where they cannot be.
     """
     config = replace(config, memory_extraction_min_turns=1)
-    with opened_session(config, memory=memory, warn=warn, loading=loading) as session:
+    with contextlib.ExitStack() as stack:
+        locked_by = None if memory else stack.enter_context(keys_without_memory(config))
+        session = stack.enter_context(
+            opened_session(
+                config,
+                model=model,
+                memory=memory,
+                warn=warn,
+                loading=loading,
+                opens_memory=memory_of_a_server,
+            )
+        )
         assistant = session.assistant
         if assistant.memory is not None:
             assistant.resume()
             yield assistant, SessionState(config, assistant.memory, session.is_writable)
-            return
-        keys, _ = memory_in_any_weather(config, warn) if memory else (None, False)
-        with contextlib.nullcontext() if keys is None else keys:
-            yield assistant, SessionState(config, keys, is_writable=False)
+        elif memory:
+            kept_out, _ = memory_of_a_server(config, warn)
+            stack.callback(kept_out.close)
+            yield assistant, SessionState(config, kept_out, is_writable=False)
+        else:
+            yield assistant, SessionState(config, None, is_writable=False, keys=locked_by)
 
 
 def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
@@ -220,8 +248,15 @@ async def _everything(
                 told = _end_of(watcher) if happening is None else _as_event(happening)
             except asyncio.TimeoutError:
                 happening, told = _NOTHING, _PING
-            if not await permit.holds():
+            is_told = False
+            while (holds := await permit.holds()) is None and not conversation.is_closed:
+                if not is_told:
+                    yield _UNKNOWN
+                is_told = True
+                await asyncio.sleep(_LOOK_AGAIN_S)
+            if holds is False:
                 yield event({"code": "invalid_api_key", "message": "this API key was revoked"}, "error")
+            if not holds:
                 return
             yield told
             if happening is None:

@@ -197,6 +197,11 @@ class SharedConversation:
         return self._assistant.user_id
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing more happens."""
+        return self._is_closed
+
+    @property
     def n_ahead(self) -> int:
         """How many requests are answered before one that is made now."""
         return self.n_waiting + self.is_busy
@@ -236,10 +241,10 @@ class SharedConversation:
             try:
                 self._handle(request)
             except ShepherdError as error:
-                self._tell(request, "error", _failure(problem_of(error)))
+                self._failed(request, problem_of(error))
             except Exception as error:  # a bug ends this turn, and not the conversation
                 _log.exception("a turn failed")
-                self._tell(request, "error", _failure(problem_of(error)))
+                self._failed(request, problem_of(error))
             finally:
                 with self._lock:
                     self._running = None
@@ -279,6 +284,12 @@ class SharedConversation:
                     self._tell(request, name, content)
         finally:
             assistant.private, assistant.config = was_private, self._config
+
+    def _failed(self, request: Request, problem: Problem) -> None:
+        if request.prompt is not None:
+            self._soon(self._served, Served(_ROUTE, None, error=problem.code))
+        content = {"code": problem.code, "message": problem.message, "status": problem.status}
+        self._tell(request, "error", content)
 
     def _tell(self, request: Request, name: str, content: dict[str, Any]) -> None:
         self._soon(self._publish, Happening(name, content, request.id, request.client))
@@ -327,7 +338,3 @@ def _happenings(event: Event, warnings: list[dict[str, str]]) -> Iterator[tuple[
 
 def _overloaded(message: str) -> Denied:
     return Denied(503, "overloaded", message, headers={"Retry-After": "5"})
-
-
-def _failure(problem: Problem) -> dict[str, Any]:
-    return {"code": problem.code, "message": problem.message, "status": problem.status}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from shepherd.config import Config
-from shepherd.memory import Memory
+from shepherd.memory import ApiKeys, Memory
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -29,6 +29,7 @@ class Gated(Protocol):
     needs_key: bool
     started_at: float
     observers: list[Callable[[Served], None]]
+    keys: ApiKeys | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class ServerState:
 
     `memory` is None where there is none; it may be read-only (`is_writable`). Writing, and everything else
     that waits for a disk, belongs on a worker thread (`anyio.to_thread.run_sync`), not into the event loop.
+    `keys` are the memory's own unless others are named: a server without memory still asks for keys.
     `observers` are told of every answer, on the event loop. `under_way` are what ends the answers that are
     made now.
     """
@@ -66,6 +68,11 @@ class ServerState:
     started_at: float = field(default_factory=time.time)
     observers: list[Callable[[Served], None]] = field(default_factory=list)
     under_way: set[Callable[[], None]] = field(default_factory=set)
+    keys: ApiKeys | None = None
+
+    def __post_init__(self) -> None:
+        if self.keys is None and self.memory is not None:
+            self.keys = self.memory.keys
 
     def cut(self) -> None:
         """End all answers; what was said stays said."""

@@ -169,3 +169,50 @@ def test_a_server_that_is_gone_is_said_in_words(memory, visit):
 
     expect(page.page.get_by_role("alert")).to_contain_text("The server does not answer.")
     expect(page.page.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_what_was_forgotten_makes_no_gap_before_the_next_ones(steve, memory):
+    steve.open("memories")
+    newest = [str(record.id) for record in memory.list_memories(steve.user, limit=100)]
+
+    for left in (69, 68, 67):
+        steve.page.locator(".memory").first.get_by_role("button", name="Forget").press("Enter")
+        expect(steve.page.get_by_role("status").first).to_contain_text(f"{left} memories")
+        expect(steve.page.get_by_role("button", name="Undo")).to_be_focused()
+    memory.store_memory("What came in meanwhile?", "A memory of another program.", steve.user)
+    steve.page.get_by_role("button", name="Show more").click()
+    expect(steve.page.locator(".memory")).to_have_count(67)
+
+    shown = steve.page.locator(".memory").evaluate_all("cards => cards.map((card) => card.dataset.id)")
+    assert sorted(shown) == sorted(newest[3:])
+
+
+def test_undo_counts_a_memory_again(steve):
+    steve.open("memories")
+
+    steve.page.locator(".memory").first.get_by_role("button", name="Forget").press("Enter")
+    expect(steve.page.get_by_role("status").first).to_contain_text("69 memories")
+    steve.page.get_by_role("button", name="Undo").press("Enter")
+
+    expect(steve.page.get_by_role("status").first).to_contain_text("70 memories")
+
+
+def test_a_search_that_finds_more_than_it_shows_says_so(steve):
+    steve.open("memories")
+
+    steve.page.get_by_role("searchbox").fill("soup lunch")
+
+    expect(steve.page.get_by_role("status").first).to_contain_text("The best 50 that fit")
+
+
+def test_a_search_leaves_alone_what_is_being_written(steve):
+    steve.open("memories")
+    card = steve.page.locator(".memory", has_text="Bruno")
+    card.get_by_role("button", name="Edit").click()
+    steve.page.get_by_label("Answer").fill("He is called Rex now.")
+
+    steve.page.get_by_role("searchbox").fill("allergic")
+    expect(steve.page.get_by_role("status").first).to_contain_text("1 memory fits")
+
+    expect(steve.page.get_by_label("Answer")).to_have_value("He is called Rex now.")
+    expect(steve.page.locator(".memory")).to_have_count(2)

@@ -145,3 +145,39 @@ def test_a_key_that_may_only_chat_is_told_which_one_may_look(closed, own_memory,
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("alert")).to_contain_text("shepherd apikey create")
+
+
+def test_who_signs_in_where_there_were_no_keys_sees_his_own_memory(open_to_all, own_memory, visit):
+    page = visit(open_to_all.url).page
+    page.goto(f"{open_to_all.url}/#/facts")
+    expect(page.get_by_role("button", name="Memory of")).to_contain_text(default_user_id())
+
+    own_memory.set_fact("whose", "this is anna's", "anna")
+    key, _ = own_memory.keys.create("anna", ["memory"])
+    page.get_by_role("link", name="Why").click()
+    page.get_by_label("Your API key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Memory of")).to_have_text("Memory of anna")
+    page.get_by_role("link", name="Facts").click()
+
+    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+
+
+def test_a_name_that_nobody_can_have_is_asked_for_once(open_to_all, visit):
+    page = visit(open_to_all.url, "x" * 300).page
+    page.goto(open_to_all.url)
+    expect(page.get_by_role("alert")).to_contain_text("256 characters")
+
+    page.get_by_role("button", name="Try again").click()
+
+    expect(page.get_by_role("button", name="Memory of")).to_contain_text(default_user_id())
+
+
+def test_a_key_with_letters_that_no_key_has_is_said_to_be_wrong(closed, visit):
+    page = visit(closed.url).page
+    page.goto(closed.url)
+
+    page.get_by_label("Your API key").fill("shepherd_" + "0" * 20 + "\u2026")
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("The server does not know this key. Copy all of it")

@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from shepherd.knowledge import Knowledge
+from shepherd.types import Message
+from tests.serving.page.stored import conversation
 
 # ---- facts
 
@@ -46,6 +48,20 @@ def test_a_forgotten_fact_comes_back_by_undo_and_later_from_the_list_of_those_th
 
     assert gone is None
     assert (memory.get_fact("name", steve.user), memory.get_fact("city", steve.user)) == ("Steve", "Paris")
+
+
+def test_what_is_being_written_outlives_what_is_done_to_other_facts(steve, memory):
+    steve.open("facts")
+    steve.page.locator(".fact", has_text="location").get_by_role("button", name="Edit").click()
+    steve.page.get_by_label("Value").fill("Marfa, since")
+
+    steve.page.locator(".fact", has_text="allergies").get_by_role("button", name="Forget").click()
+    expect(steve.page.locator(".fact")).to_have_count(2)
+    expect(steve.page.get_by_label("Value")).to_have_value("Marfa, since")
+    steve.page.get_by_role("button", name="Save").click()
+
+    expect(steve.page.locator(".fact", has_text="location").locator(".value")).to_have_text("Marfa, since")
+    assert memory.get_fact("location", steve.user) == "Marfa, since"
 
 
 def test_a_fact_is_added_under_any_name(steve, memory):
@@ -95,6 +111,21 @@ def test_the_list_says_what_the_graph_shows_and_leads_from_node_to_node(steve):
 
     expect(steve.page.locator("#node-title")).to_have_text("Lockhart house")
     expect(steve.page.locator(".panel")).to_contain_text("taken out there")
+
+
+def test_a_node_with_many_connections_says_how_many(mini, memory, visit):
+    knowledge = Knowledge(memory.transactions, "a weaver")
+    hub = knowledge.add_node("Hub").id
+    for n in range(105):
+        knowledge.connect(knowledge.add_node(f"Spoke {n}").id, hub, "leads to it")
+    page = visit(mini.url, "a weaver")
+
+    page.open(f"knowledge/{hub}")
+    expect(page.page.locator(".panel")).to_contain_text("105 connections")
+    expect(page.page.locator(".panel")).to_contain_text("The newest 100 of 105 are shown.")
+    page.page.get_by_role("button", name="Remove").press("Enter")
+
+    expect(page.page.get_by_role("dialog")).to_contain_text("105 connections")
 
 
 def test_a_node_is_found_changed_connected_disconnected_and_removed(steve, memory):
@@ -183,6 +214,36 @@ def test_a_turn_says_what_its_prompt_was_made_of(steve):
     expect(parts.get_by_role("table", name="Turns")).to_contain_text("Which editor do I use?")
     expect(parts.get_by_role("row", name="facts / location")).to_contain_text("Austin")
     expect(parts.get_by_role("table", name="Left out, and why")).to_contain_text("no room")
+
+
+def test_a_fact_that_is_called_like_a_number_keeps_its_name(steve, memory):
+    memory.set_fact("2024", "the year of the greenhouse", steve.user)
+    conversation(memory, steve.user, "When did I build it?", "In that year.")
+    steve.open("why")
+    steve.page.get_by_role("link", name="Conversation of").first.press("Enter")
+
+    steve.page.get_by_text("Turn 1").press("Enter")
+
+    row = steve.page.locator(".traced").get_by_role("row", name="facts / 2024")
+    expect(row).to_contain_text("the year of the greenhouse")
+
+
+def test_all_conversations_are_shown_when_they_are_asked_for(mini, memory, visit):
+    user = "a talker"
+    for n in range(103):
+        session = memory.start_session(user, "a-model")
+        memory.append_message(session, Message("user", f"message {n}"), user)
+    page = visit(mini.url, user)
+    page.open("why")
+    expect(page.page.get_by_role("status").first).to_have_text("103 conversations, the latest first")
+    links = page.page.get_by_role("link", name="Conversation of")
+    expect(links).to_have_count(100)
+
+    page.page.get_by_role("button", name="Show more").click()
+
+    expect(links).to_have_count(103)
+    expect(page.page.get_by_role("button", name="Show more")).to_have_count(0)
+    assert len(set(links.evaluate_all("links => links.map((link) => link.hash)"))) == 103
 
 
 def test_an_answer_of_the_server_can_be_asked_about(mini, memory, visit):

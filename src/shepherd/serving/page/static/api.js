@@ -6,6 +6,7 @@
 
 const KEY = "shepherd.key";
 const USER = "shepherd.user";
+const NO_KEY = /[^!-~]/;
 
 /** What the server did not do, said to a person. `status` 0: it was not reached. */
 export class Refused extends Error {
@@ -23,12 +24,15 @@ export const session = {
   set key(value) {
     keep(KEY, value);
   },
+  /** The server's word for the user where nobody has named one; forgotten with the page. */
+  suggested: "",
   /** Whose memory: one of the key owner's users, or "" for the owner himself. */
   get user() {
-    return sessionStorage.getItem(USER) ?? "";
+    return sessionStorage.getItem(USER) ?? this.suggested;
   },
   set user(value) {
     keep(USER, value);
+    this.suggested = "";
   },
 };
 
@@ -71,6 +75,8 @@ export async function getText(path) {
 }
 
 async function reached(method, path, { query = {}, body }) {
+  // No header can carry other characters: the browser would throw, as it does where nobody answers.
+  if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
   const parameters = new URLSearchParams(query);
   if (session.user) parameters.set("user", session.user);
   const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};

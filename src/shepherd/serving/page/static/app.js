@@ -50,6 +50,8 @@ async function start() {
     if (who.user) await showView();
     else askUser(main, who, start);
   } catch (error) {
+    // A name that nobody can have would be refused again and again.
+    if (error.code === "invalid_user") session.user = "";
     if (isUnknownKey(error)) signIn();
     else failed(error, start);
   }
@@ -58,7 +60,7 @@ async function start() {
 async function known() {
   const who = await get("/v1/memory/user");
   if (who.user || !who.suggested || session.user) return who;
-  session.user = who.suggested;
+  session.suggested = who.suggested;
   return get("/v1/memory/user");
 }
 
@@ -68,7 +70,8 @@ function isUnknownKey(error) {
 
 function signIn() {
   const wasIn = Boolean(session.key);
-  session.key = "";
+  // Whoever was named before is no user of this key's owner.
+  session.key = session.user = "";
   drawFrame(null);
   askKey(main, start, wasIn);
 }

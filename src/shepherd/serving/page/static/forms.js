@@ -1,6 +1,6 @@
 // Forms: something is written and kept, or left as it was. Escape leaves, Enter in a line keeps.
 
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { attempt } from "./notice.js";
 
 /** A form of these `parts`. `keep` is what its button says, `send` what that does; `leave` ends it without. */
@@ -14,6 +14,23 @@ export function entryForm(parts, { keep, send, leave, ...properties }) {
     attempt(save, send);
   });
   return form;
+}
+
+/**
+ * Put these cards, and no others, into a list; but a card that somebody writes in stays as it is. Cards are known
+ * by `data-id`; those that stay without being among the new ones come first, and have `data-stray`.
+ */
+export function refill(list, cards) {
+  const written = [...list.children].filter((card) => card.dataset.id && card.querySelector("form"));
+  const open = new Map(written.map((card) => [card.dataset.id, card]));
+  const kept = cards.map((card) => {
+    const stays = open.get(card.dataset.id);
+    open.delete(card.dataset.id);
+    delete stays?.dataset.stray;
+    return stays ?? card;
+  });
+  for (const card of open.values()) card.dataset.stray = "";
+  fill(list, [...open.values()], kept);
 }
 
 /**

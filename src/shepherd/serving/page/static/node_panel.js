@@ -3,7 +3,7 @@
 import { get, patch, post, put, remove } from "./api.js";
 import { area, field, fill, h, longWords, words } from "./dom.js";
 import { entryForm } from "./forms.js";
-import { beginning, count, date, origin } from "./format.js";
+import { beginning, count, date, integer, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, confirmed, offerUndo, say } from "./notice.js";
 
@@ -40,7 +40,8 @@ function draw(panel, node, around) {
     node.notes ? [h("h3", {}, "Notes"), ...longWords(node.notes)] : null,
     node.source_text ? h("details", {}, h("summary", {}, `Text, ${count(node.text_length, "character")}`), h("pre", { class: "words scroll", dir: "auto", tabindex: "0" }, node.source_text)) : null,
     actions(panel, node, around),
-    h("h3", {}, count(node.edges.length, "connection")),
+    h("h3", {}, count(node.n_edges, "connection")),
+    node.edges.length < node.n_edges ? h("p", { class: "hint" }, `The newest ${integer(node.edges.length)} of ${integer(node.n_edges)} are shown.`) : null,
     h("ul", { class: "connections" }, node.edges.map((edge) => connection(node, edge, around))),
     connectForm(node, around),
   );
@@ -74,7 +75,7 @@ function actions(panel, node, around) {
   );
   const drop = h("button", { type: "button", class: "quiet" }, icon("forget"), "Remove");
   drop.addEventListener("click", async () => {
-    const isWanted = await confirmed("Remove this node?", `“${beginning(node.title, 80)}” goes with its text and ${count(node.edges.length, "connection")}. This cannot be undone.`, "Remove");
+    const isWanted = await confirmed("Remove this node?", `“${beginning(node.title, 80)}” goes with its text and ${count(node.n_edges, "connection")}. This cannot be undone.`, "Remove");
     if (!isWanted) return;
     await attempt(drop, async () => {
       await remove(`/v1/knowledge/nodes/${node.id}`);

@@ -141,7 +141,7 @@ function shown(path, value) {
   return Number.isInteger(value) ? integer(value) : value.toPrecision(3);
 }
 
-/** A part of a path: escapes taken back, places in a list counted from 1, and blanks for underscores. */
+/** A part of a path: escapes taken back, and blanks for underscores. Digits stay: a name may be a year. */
 function readable(segment) {
   let text = segment;
   try {
@@ -149,5 +149,5 @@ function readable(segment) {
   } catch {
     // Not ours, but somebody's own path.
   }
-  return INDEX.test(text) ? String(Number(text) + 1) : text.replaceAll("_", " ");
+  return text.replaceAll("_", " ");
 }

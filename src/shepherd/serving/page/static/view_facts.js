@@ -2,7 +2,7 @@
 
 import { get, put, remove } from "./api.js";
 import { area, empty, field, fill, h, longWords, newId, words } from "./dom.js";
-import { entryForm, newEntry } from "./forms.js";
+import { entryForm, newEntry, refill } from "./forms.js";
 import { ago, beginning, count, iso, moment, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, offerUndo, say } from "./notice.js";
@@ -20,7 +20,7 @@ async function load(view) {
   view.summary.textContent = told.data.length
     ? `${count(told.data.length, "fact")}, which every message may have beside it`
     : "";
-  fill(view.list, told.data.length ? told.data.map((fact) => factCard(view, fact, past)) : nothing());
+  refill(view.list, told.data.length ? told.data.map((fact) => factCard(view, fact, past)) : [nothing()]);
   const known = new Set(told.data.map((fact) => fact.key));
   fill(view.gone, forgotten(view, [...past].filter(([key]) => !known.has(key))));
 }
@@ -49,7 +49,7 @@ function addressOf(key) {
 // ---- one fact
 
 function factCard(view, fact, past) {
-  const card = h("article", { class: "card fact" });
+  const card = h("article", { class: "card fact", "data-id": fact.key });
   drawFact(view, card, fact, past.get(fact.key) ?? []);
   return card;
 }
@@ -103,6 +103,7 @@ function editFact(view, card, fact, changes) {
   };
   const send = async () => {
     await put(addressOf(fact.key), { value: value.value });
+    drawFact(view, card, { ...fact, value: value.value }, changes);
     await load(view);
     focusFact(view, fact.key, "edit");
     say("Saved. What it was before stays in its history.");

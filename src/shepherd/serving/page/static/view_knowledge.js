@@ -57,11 +57,16 @@ function draw(view) {
   }
   const all = view.total === view.nodes.length;
   view.summary.textContent = all
-    ? `${count(view.total, "node")}, ${count(view.edges.length, "connection")}`
+    ? `${count(view.total, "node")}, ${connections(view)}`
     : `${integer(view.nodes.length)} of ${count(view.total, "node")}: the most connected and the latest. Search finds the others.`;
   view.graph = view.is_list ? null : drawnGraph(view.nodes, view.edges, view.focused, (id) => open(view, id));
   fill(view.picture, view.is_list ? nodeTable(view) : view.graph.element);
   view.graph?.mark(view.chosen);
+}
+
+function connections({ nodes, edges }) {
+  const all = nodes.reduce((sum, node) => sum + node.n_edges, 0) / 2; // each has two ends
+  return edges.length < all ? `the newest ${integer(edges.length)} of ${count(all, "connection")}` : count(edges.length, "connection");
 }
 
 function nothing() {

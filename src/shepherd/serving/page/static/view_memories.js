@@ -2,9 +2,10 @@
 
 import { get, post } from "./api.js";
 import { area, empty, field, fill, h } from "./dom.js";
-import { newEntry } from "./forms.js";
+import { newEntry, refill } from "./forms.js";
 import { count } from "./format.js";
 import { memoryCard } from "./memory_card.js";
+import { nextOf } from "./paging.js";
 import { attempt, say } from "./notice.js";
 
 const PAGE = 50;
@@ -19,7 +20,7 @@ export async function show(root, [id]) {
   const summary = h("p", { class: "summary", role: "status" });
   const list = h("div", { class: "list" });
   const more = h("div", { class: "actions" });
-  const view = { input, summary, list, more, asked: 0 };
+  const view = { input, summary, list, more, asked: 0, query: "", total: 0 };
   const form = h("form", { role: "search", class: "search" }, input, h("button", { type: "submit" }, "Search"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -56,9 +57,9 @@ async function load(view, { raises = false } = {}) {
   try {
     const found = query ? await search(query) : await get("/v1/memory", { limit: PAGE });
     if (turn !== view.asked) return; // another one was asked meanwhile
-    fill(view.list, found.data.length ? found.data.map((record) => memoryCard(record)) : nothing(query));
-    view.summary.textContent = summarized(query, found);
-    offerMore(view, query, found.total ?? 0, found.data.length);
+    Object.assign(view, { query, total: found.total ?? found.data.length, isCut: found.data.length === PAGE });
+    refill(view.list, found.data.length ? found.data.map((record) => card(view, record)) : [nothing(query)]);
+    tell(view);
   } catch (error) {
     if (raises) throw error;
     if (turn === view.asked) view.summary.textContent = error.message;
@@ -69,9 +70,28 @@ function search(query) {
   return post("/v1/memory/search", { query, max_results: PAGE });
 }
 
-function summarized(query, found) {
-  if (query) return found.data.length ? `${count(found.data.length, "memory fits", "memories fit")}, the best first` : "";
-  return found.total ? `${count(found.total, "memory", "memories")}, the newest first` : "";
+/** A card of the list, which is counted as long as it is there. */
+function card(view, record) {
+  return memoryCard(record, (n) => {
+    view.total += n;
+    tell(view);
+  });
+}
+
+function cards(view) {
+  return [...view.list.querySelectorAll(".memory:not([data-stray])")];
+}
+
+/** Say how many there are, and offer the next ones. */
+function tell(view) {
+  view.summary.textContent = view.total ? summarized(view) : "";
+  if (view.query || cards(view).length >= view.total) fill(view.more);
+  else if (!view.more.hasChildNodes()) offerMore(view);
+}
+
+function summarized({ query, total, isCut }) {
+  if (!query) return `${count(total, "memory", "memories")}, the newest first`;
+  return isCut ? `The best ${total} that fit; more words find fewer` : `${count(total, "memory fits", "memories fit")}, the best first`;
 }
 
 function nothing(query) {
@@ -82,19 +102,20 @@ function nothing(query) {
   );
 }
 
-function offerMore(view, query, total, n) {
-  if (query || n >= total) {
-    fill(view.more);
-    return;
-  }
+function offerMore(view) {
   const button = h("button", { type: "button" }, "Show more");
   button.addEventListener("click", () =>
     attempt(button, async () => {
-      const found = await get("/v1/memory", { limit: PAGE, offset: n });
-      const cards = found.data.map((record) => memoryCard(record));
-      view.list.append(...cards);
-      offerMore(view, query, found.total, n + found.data.length);
-      cards[0]?.querySelector("button")?.focus();
+      const turn = view.asked;
+      const shown = cards(view);
+      const known = new Set([...view.list.children].map((one) => one.dataset.id));
+      const next = await nextOf((offset) => get("/v1/memory", { limit: PAGE, offset }), shown.length, known);
+      if (turn !== view.asked) return;
+      const added = next.data.map((record) => card(view, record));
+      view.list.append(...added);
+      view.total = added.length ? next.total : shown.length;
+      tell(view);
+      added[0]?.querySelector("button")?.focus();
     }),
   );
   fill(view.more, button);

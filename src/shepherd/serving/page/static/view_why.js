@@ -4,9 +4,11 @@ import { get } from "./api.js";
 import { empty, fill, h, longWords, newId, words } from "./dom.js";
 import { ago, beginning, count, duration, iso, moment, origin } from "./format.js";
 import { relevance } from "./memory_card.js";
+import { attempt } from "./notice.js";
+import { nextOf } from "./paging.js";
 import { turnTraces } from "./turn_trace.js";
 
-const CONVERSATIONS = 100;
+const PAGE = 100;
 
 export async function show(root, [session]) {
   if (session) await showConversation(root, session);
@@ -14,23 +16,43 @@ export async function show(root, [session]) {
 }
 
 async function showConversations(root) {
-  const { data } = await get("/v1/trace", { limit: CONVERSATIONS });
-  const entries = data.map((one) =>
-    h(
-      "li",
-      { class: "card" },
-      h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, `Conversation of ${moment(one.created_at)}`),
-      h("p", { class: "meta" }, h("span", {}, count(one.n_messages, "message")), h("span", {}, `last ${ago(one.updated_at)}`), one.model ? h("span", {}, words(one.model)) : null),
-    ),
-  );
+  const ask = (offset) => get("/v1/trace", { limit: PAGE, offset });
+  const { data, total } = await ask(0);
+  const list = h("ul", { class: "list plain" }, data.map(entry));
+  const more = h("div", { class: "actions" });
+  if (data.length < total) offerMore(list, more, ask);
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?")),
     h("p", { class: "lead" }, "Choose a conversation to see what was put beside each of your messages before the model read it."),
     data.length
-      ? h("ul", { class: "list plain" }, entries)
+      ? [h("p", { class: "summary", role: "status" }, `${count(total, "conversation")}, the latest first`), list, more]
       : empty("No conversations yet.", "Once you have talked with Shepherd, this shows what it recalled for every answer."),
   );
+}
+
+function entry(one) {
+  return h(
+    "li",
+    { class: "card", "data-id": one.id },
+    h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, `Conversation of ${moment(one.created_at)}`),
+    h("p", { class: "meta" }, h("span", {}, count(one.n_messages, "message")), h("span", {}, `last ${ago(one.updated_at)}`), one.model ? h("span", {}, words(one.model)) : null),
+  );
+}
+
+function offerMore(list, more, ask) {
+  const button = h("button", { type: "button" }, "Show more");
+  button.addEventListener("click", () =>
+    attempt(button, async () => {
+      const known = new Set([...list.children].map((one) => one.dataset.id));
+      const next = await nextOf(ask, list.children.length, known);
+      const added = next.data.map(entry);
+      list.append(...added);
+      if (!added.length || list.children.length >= next.total) fill(more);
+      added[0]?.querySelector("a").focus();
+    }),
+  );
+  fill(more, button);
 }
 
 async function showConversation(root, session) {
