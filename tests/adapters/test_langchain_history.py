@@ -170,6 +170,38 @@ def test_memories_are_left_to_others_on_request(memory):
     assert len(history.messages) == 2
 
 
+@pytest.mark.parametrize(
+    ("blocks", "text", "thought"),
+    [
+        (
+            [
+                {"type": "redacted_thinking", "data": "EroB"},
+                {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "sun"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+                {"type": "text", "text": "Sunny."},
+            ],
+            "Sunny.",
+            "Hm.",
+        ),
+        ([{"type": "refusal", "refusal": "I cannot help."}], "I cannot help.", ""),
+        ([{"type": "file_search_call", "id": "f"}, {"type": "text", "text": "Found."}], "Found.", ""),
+        ([{"type": "non_standard", "value": {}}, {"type": "text", "text": "So."}], "So.", ""),
+    ],
+)
+def test_what_a_provider_adds_to_an_answer_does_not_cost_the_turn(history, blocks, text, thought):
+    history.add_messages([HumanMessage("My dog is called Rex. Weather?"), AIMessage(blocks)])
+
+    _, answer = history.messages
+    assert (answer.content, answer.additional_kwargs.get("reasoning_content", "")) == (text, thought)
+
+
+def test_refusal_beside_an_empty_text_is_the_answer(history):
+    history.add_messages([HumanMessage("How?"), AIMessage("", additional_kwargs={"refusal": "I cannot."})])
+
+    assert said(history)[-1] == ("ai", "I cannot.")
+
+
 # ---- mistakes
 
 
@@ -177,6 +209,9 @@ def test_memories_are_left_to_others_on_request(memory):
     "message",
     [
         HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]),
+        AIMessage([{"type": "image", "base64": "", "mime_type": "image/png"}]),
+        AIMessage([{"type": "output_audio", "data": ""}, {"type": "text", "text": "So."}]),
+        HumanMessage([{"type": "server_tool_use", "id": "s1"}]),
         FunctionMessage("x", name="f"),
         ChatMessage("x", role="dog"),
     ],

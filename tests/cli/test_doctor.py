@@ -4,6 +4,22 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from shepherd.config_file import ConfigFile
+from shepherd.providers import ProviderTable
+
+
+@pytest.fixture
+def chosen(shepherd, home):
+    """Adds a provider and puts it in use."""
+
+    def choose(name, **values):
+        ProviderTable(ConfigFile(home.config)).add(name, values)
+        assert shepherd("provider", "use", name).returncode == 0
+
+    return choose
+
 
 def states(done):
     return {finding["name"]: finding for finding in json.loads(done.stdout)}
@@ -69,3 +85,36 @@ def test_a_model_that_is_none_and_a_folder_as_database_are_problems(shepherd, tm
     assert "GGUF" in found["model"]["detail"]
     assert found["model"]["state"] == found["database"]["state"] == "problem"
     assert "folder" in found["database"]["detail"]
+
+
+def test_the_model_of_the_local_provider_in_use_is_the_one_that_is_checked(shepherd, chosen, model):
+    chosen("here", kind="llamacpp", model="/nowhere/at-all.gguf")
+
+    missing = shepherd("doctor", "--json")
+    given = shepherd("doctor", "--json", "-m", model)
+
+    assert (missing.returncode, states(missing)["model"]["state"]) == (1, "problem")
+    assert "at-all.gguf" in states(missing)["model"]["detail"]
+    assert (given.returncode, states(given)["model"]["state"]) == (0, "ok")
+
+
+def test_a_model_left_in_the_settings_is_no_problem_where_a_provider_answers(shepherd, chosen, home):
+    shepherd("config", "set", "model", "/nowhere/at-all.gguf")
+    chosen("work", kind="openai", model="m", base_url="http://127.0.0.1:9/v1", api_key="k")
+
+    done = shepherd("doctor", "--json")
+
+    assert done.returncode == 0
+    assert states(done)["model"]["state"] == "note"
+    assert "m of work" in states(done)["model"]["detail"]
+    assert states(done)["model"]["hint"] == "shepherd provider test work"
+
+
+def test_a_model_file_is_checked_here_whatever_provider_is_in_use(shepherd, chosen, model):
+    chosen("work", kind="openai", model="m", base_url="http://127.0.0.1:9/v1", api_key="k")
+
+    found = states(shepherd("doctor", "--json", "-m", model))
+    missing = shepherd("doctor", "--json", "-m", "/nowhere/at-all.gguf")
+
+    assert (found["model"]["state"], found["provider"]["detail"]) == ("ok", "this process")
+    assert (missing.returncode, states(missing)["model"]["state"]) == (1, "problem")

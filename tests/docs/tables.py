@@ -133,9 +133,21 @@ _WITH_KEY = (
     "SHEPHERD_API_KEY=$(shepherd apikey create --owner steve)"
     " shepherd --backend cli --api-base http://127.0.0.1:8000"
 )
+_SERVICE = (
+    "sudo -u shepherd env XDG_DATA_HOME=/var/lib/shepherd XDG_CONFIG_HOME=/var/lib/shepherd"
+    " /opt/shepherd/bin/shepherd "
+)
+_AS_SERVICE = "env XDG_DATA_HOME=$HOME/service XDG_CONFIG_HOME=$HOME/service shepherd "
 # Command: what is run in its place, where it shows several at once, names something of the reader's, or takes
 # minutes. `{postgres}`, `{pghost}` and `{upstream}` are the tests' servers.
 INSTEAD = {
+    # Another user's folders, here below the reader's home.
+    _SERVICE + "apikey create --owner anna": (_AS_SERVICE + "apikey create --owner anna",),
+    _SERVICE + "config set server_hosts shepherd.example.org": (
+        _AS_SERVICE + "config set server_hosts shepherd.example.org",
+        _AS_SERVICE + "config get server_hosts | grep shepherd.example.org",
+        _AS_SERVICE + "apikey list | grep anna",
+    ),
     "shepherd memory list | show | edit | pin | forget | export | stats | jobs | check | backup | audit"
     " | claim": _MANY_MEMORIES,
     "shepherd knowledge list | show | edit | forget | unlink | hubs | dimensions": (

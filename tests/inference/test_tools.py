@@ -101,6 +101,32 @@ def test_strict_template_gets_ids_and_roles_as_it_wants_them() -> None:
     assert '[TOOL_CALLS]{"name": "get_weather", "arguments": {"city": "Café"}}' in text
 
 
+@pytest.mark.parametrize("foreign", ["call_abc123DEF456", "toolu_01", "", "é" * 9, "\ud800", "123456789\n"])
+def test_strict_template_takes_the_ids_of_others(foreign: str) -> None:
+    call = ToolCall(foreign, "get_weather", '{"city": "Paris"}')
+    told = [*CONVERSATION[:2], Message("assistant", "", tool_calls=(call,))]
+    told.append(Message("tool", "sunny", tool_call_id=foreign))
+
+    prepared = ToolPrompt(ChatTemplate(STRICT)).prepare(told, (WEATHER,))
+
+    [shown] = prepared.entries[2].more["tool_calls"]
+    assert len(shown["id"]) == 9
+    assert shown["id"].isascii()
+    assert shown["id"].isalnum()
+    assert prepared.entries[3].more == {"tool_call_id": shown["id"], "name": "get_weather"}
+    assert f"sunny{shown['id']}" in rendered(STRICT, told)
+
+
+def test_other_templates_get_ids_as_they_are() -> None:
+    call = ToolCall("call_abc123DEF456", "get_weather", "{}")
+
+    prepared = ToolPrompt(ChatTemplate(WITH_OBJECTS)).prepare(
+        [Message("user", "Rain?"), Message("assistant", "", tool_calls=(call,))], (WEATHER,)
+    )
+
+    assert prepared.entries[1].more["tool_calls"][0]["id"] == "call_abc123DEF456"
+
+
 @pytest.mark.parametrize("source", [CHATML, ALTERNATING, WITH_TEXT])
 def test_template_that_knows_no_tools_gets_instructions_that_the_parser_understands(source: str) -> None:
     prompt = ToolPrompt(ChatTemplate(source))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.replies import ReplyEvent, ReplyParser, family_of
+from shepherd.replies import ReplyEvent, ReplyParser, family_of, parameter_types, types_of_arguments
 from shepherd.types import Thought, ToolCall
 
 TEMPLATES = {
@@ -23,7 +23,7 @@ TEMPLATES = {
     "gemma": "<start_of_turn>",
     "kimi": "<|tool_calls_section_begin|> <|tool_call_argument_begin|>",
     "lfm2": "<|tool_call_start|>",
-    "command": "<|START_ACTION|>",
+    "command": "<|START_ACTION|> <|START_THINKING|> <|END_THINKING|>",
     "functionary": "<function=",
     "seed": "<seed:tool_call> <seed:think>",
     "listed": "<tool_calls>",
@@ -80,6 +80,8 @@ CODER = (
 )
 GLM = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
 ADD = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": [2, 3]}}</tool_call>'
+BARE = '{"name": "get_weather", "parameters": {"city": "Paris"}}'
+TWO_BARE = BARE + '; {"name": "add", "parameters": {"a": 1, "b": [2, 3]}}'
 DS_OLD = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
     + PARIS
@@ -103,6 +105,15 @@ REPLIES = [
     ("hermes", HERMES + "\n" + ADD, "", "", BOTH),
     ("hermes", "<think>Hm.</think>" + CODER, "", "Hm.", WEATHER),
     ("hermes", GLM, "", "", WEATHER),
+    ("hermes", "<tool_call>get_weather</tool_call>", "", "", [("get_weather", {})]),
+    ("hermes", "<tool_call>\nget_weather\n</tool_call>", "", "", [("get_weather", {})]),
+    (
+        "hermes",
+        "<tool_call>add<arg_key>a</arg_key><arg_value>l1\nl2</arg_value></tool_call>",
+        "",
+        "",
+        [("add", {"a": "l1\nl2"})],
+    ),
     ("hermes", HERMES[:-12], "", "", WEATHER),  # the end of the turn ends the call
     (
         "hermes",
@@ -136,6 +147,14 @@ REPLIES = [
         "",
         BOTH,
     ),
+    ("llama3", TWO_BARE, "", "", BOTH),
+    ("llama3", TWO_BARE.replace(";", ","), "", "", BOTH),
+    ("llama3", TWO_BARE.replace("; ", " ;\n"), "", "", BOTH),
+    ("llama3", TWO_BARE.replace("; ", "\n"), "", "", BOTH),
+    ("llama3", BARE + "; and more", "; and more", "", WEATHER),
+    ("llama3", BARE + '; {"a": 1}', '; {"a": 1}', "", WEATHER),
+    ("llama3", BARE + ";; " + BARE, ";; " + BARE, "", WEATHER),
+    ("llama3", BARE + "; ", "; ", "", WEATHER),
     ("mistral", '[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}}]', "", "", WEATHER),
     ("mistral", "[TOOL_CALLS]get_weather[ARGS]" + PARIS, "", "", WEATHER),
     ("mistral", "[TOOL_CALLS]get_weather[CALL_ID]abc123def[ARGS]" + PARIS, "", "", WEATHER),
@@ -209,6 +228,14 @@ REPLIES = [
         "",
         WEATHER,
     ),
+    (
+        "command",
+        '<|START_THINKING|>I will look.<|END_THINKING|><|START_ACTION|>[{"tool_call_id": "0", "tool_name":'
+        f' "get_weather", "parameters": {PARIS}}}]<|END_ACTION|>',
+        "",
+        "I will look.",
+        WEATHER,
+    ),
     ("functionary", f"<function=get_weather>{PARIS}</function>", "", "", WEATHER),
     (
         "seed",
@@ -226,6 +253,22 @@ REPLIES = [
         BOTH,
     ),
     ("gemma4", '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>', "", "", WEATHER),
+    (
+        "gemma4",
+        '<|tool_call>call:add{a:[<|"|>x, ]<|"|>,<|"|>y<|"|>],b:1}<tool_call|>',
+        "",
+        "",
+        [("add", {"a": ["x, ]", "y"], "b": 1})],
+    ),
+    (
+        "gemma4",
+        '<|tool_call>call:add{a:{k:<|"|>}<escape><|"|>,<|"|>a b<|"|>:[]},'
+        "b:[[1,2.5],{},true,null]}<tool_call|>",
+        "",
+        "",
+        [("add", {"a": {"k": "}<escape>", "a b": []}, "b": [[1, 2.5], {}, True, None]})],
+    ),
+    ("gemma4", "<|tool_call>call:add{}<tool_call|>", "", "", [("add", {})]),
     ("gemma4", "<|channel>thought\nHm.\n<channel|>Hello.", "Hello.", "Hm.", []),
     (
         "invoked",
@@ -277,6 +320,9 @@ MALFORMED = [
     ("hermes", '<tool_call>{"name": "add", "arguments": {"a": 1e999}}</tool_call>'),
     ("hermes", '<tool_call>{"name": "add", "arguments": {"a": ' + "[" * 100_000),
     ("hermes", '<tool_call>{"name": "add", "argum'),
+    ("hermes", "<tool_call>add"),  # the rest of the call may be missing
+    ("hermes", "<tool_call>add\n<arg_key>a</tool_call>"),
+    ("hermes", "<tool_call>unknown</tool_call>"),
     ("hermes", "<function=add>"),
     ("llama3", "<|python_tag|>import os; os.system('x')"),
     ("llama3", "<|python_tag|>add(a=open('x'))"),
@@ -294,6 +340,12 @@ MALFORMED = [
     ("kimi", "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>no<|tool_call_end|>"),
     ("lfm2", "<|tool_call_start|>import os<|tool_call_end|>"),
     ("gemma4", "<|tool_call>add<tool_call|>"),
+    ("gemma4", '<|tool_call>call:add{a:<|"|>x}<tool_call|>'),
+    ("gemma4", "<|tool_call>call:add{a:[1,{b:2}<tool_call|>"),
+    ("gemma4", "<|tool_call>call:add{a:[1{}}<tool_call|>"),
+    ("gemma4", "<|tool_call>call:add{a:1} and more<tool_call|>"),
+    ("gemma4", "<|tool_call>call:add{a:" + "[" * 5000 + "]" * 5000 + "}<tool_call|>"),
+    ("gemma4", "<|tool_call>call:add{a:" + "[" * 100_000 + "<tool_call|>"),
     ("invoked", '<minimax:tool_call><invoke name="add">1</invoke></minimax:tool_call>'),
     ("invoked", "<minimax:tool_call>add</minimax:tool_call>"),
     ("json", '{"name": "unknown", "arguments": {}}'),
@@ -317,6 +369,95 @@ def test_call_behind_a_malformed_one_is_found(reply: str) -> None:
 
     assert calls == WEATHER
     assert said.startswith("<tool_call>bad")
+
+
+TEXT = "write"
+TYPED = {
+    TEXT: parameter_types(
+        {
+            "properties": {
+                "content": {"type": "string"},
+                "zip": {"type": ["string"]},
+                "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "size": {"type": ["string", "number"]},
+                "n": {"type": "integer"},
+                "any": {"description": "anything"},
+            }
+        }
+    )
+}
+# What is written, and what is meant.
+VALUES = {
+    "content": ('{"a": 1}\n  x: "y"', '{"a": 1}\n  x: "y"'),
+    "zip": ("12345", "12345"),
+    "note": ("null", None),
+    "size": ("7", 7),
+    "n": ("3", 3),
+    "any": ("[1]", [1]),
+}
+OTHERS = {
+    "content": ('{"a": 1}', '{"a": 1}'),
+    "zip": ('"12"', '"12"'),
+    "note": ("12", "12"),
+    "size": ("[]", "[]"),
+}
+
+
+def in_tags(written: dict) -> list[tuple[str, str]]:
+    """A call with these values, in each manner of tags, by the family."""
+    coder = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in written.items())
+    glm = "".join(f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in written.items())
+    invoked = "".join(f'<parameter name="{key}">{value}</parameter>\n' for key, value in written.items())
+    function = f"<function={TEXT}>\n{coder}</function>"
+    return [
+        ("hermes", f"<tool_call>\n{function}\n</tool_call>"),
+        ("seed", f"<seed:tool_call>{function}</seed:tool_call>"),
+        ("hermes", f"<tool_call>{TEXT}\n{glm}</tool_call>"),
+        ("invoked", f'<minimax:tool_call><invoke name="{TEXT}">{invoked}</invoke></minimax:tool_call>'),
+    ]
+
+
+@pytest.mark.parametrize("values", [VALUES, OTHERS])
+def test_text_for_a_parameter_that_is_a_string_stays_as_it_was_written(values: dict) -> None:
+    written = {key: text for key, (text, _) in values.items()}
+    meant = {key: value for key, (_, value) in values.items()}
+
+    for family, reply in in_tags(written):
+        assert told(family, reply, tools=TYPED) == ("", "", [(TEXT, meant)])
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.text(st.characters(exclude_characters="<>\n"), max_size=9)))
+def test_any_text_for_a_string_is_that_text(written: dict) -> None:
+    tools = {TEXT: parameter_types({"properties": {key: {"type": "string"} for key in written}})}
+
+    for family, reply in in_tags(written):
+        assert told(family, reply, tools=tools) == ("", "", [(TEXT, written)])
+
+
+@given(
+    written=st.dictionaries(
+        st.sampled_from("abc"), st.sampled_from(["1", "1.5", "true", "null", "[]", "{}", "x"]), min_size=1
+    ),
+    types=st.dictionaries(
+        st.sampled_from("abc"),
+        st.sampled_from(["string", "integer", ["number", "string"], ["string", "null"], None]),
+    ),
+)
+def test_call_is_read_the_same_by_the_types_of_its_own_arguments(written: dict, types: dict) -> None:
+    known = {TEXT: parameter_types({"properties": {key: {"type": kind} for key, kind in types.items()}})}
+
+    for family, reply in in_tags(written):
+        calls = told(family, reply, tools=known)[2]
+        own = types_of_arguments([(name, json.dumps(arguments)) for name, arguments in calls])
+        assert told(family, reply, tools=own)[2] == calls
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [None, [], {"properties": []}, {"properties": {"a": 1}}, {"properties": {"a": {"type": {}}}}],
+)
+def test_schema_that_tells_no_types_is_no_mistake(parameters: object) -> None:
+    assert parameter_types(parameters) == {}
 
 
 def test_text_before_a_call_comes_at_once() -> None:
@@ -413,6 +554,9 @@ FRAGMENTS = [
     "<start_function_call>",
     "<end_function_call>",
     "call:add{a:1}",
+    "call:add{a:[",
+    "k:",
+    ",",
     "<|tool_call_begin|>",
     "functions.add:0",
     "<|tool_call_argument_begin|>",
@@ -432,6 +576,9 @@ FRAGMENTS = [
     "add(a=1)",
     '{"name": "add", "arguments": {"a": 1}}',
     '{"a": "}"}',
+    "; ",
+    ", ",
+    BARE,
     '{"name": "add", "argu',
     "add",
     " ",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,10 @@ _ROLES: dict[str, Role] = {
 }
 
 
+# In the kinds of blocks that hold a picture, a sound or a file, of any provider.
+_MEDIA = re.compile(r"(?:input_|output_)?(?:image|audio|video|file|document|media)(?!\w*(?:call|result)$)")
+
+
 class ShepherdChatMessageHistory(BaseChatMessageHistory):
     """The messages of one conversation of LangChain, in a session of the Memory.
 
@@ -54,6 +59,7 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
     `session_id` is LangChain's name of the conversation, or the id of one that was held with Shepherd. Each
     user has his own of that name. Nothing is made before the first message. Kept are texts, tool calls with
     their results, and thoughts; a picture or a sound is a UsageError, and a batch with one is not stored.
+    What else a provider has put into an answer, such as redacted thoughts and its own searches, is left out.
 
     With `remember`, each question with its answer becomes a memory, as Shepherd's own turns do; leave it to
     Shepherd where its server gives the answers. Thread-safe.
@@ -179,7 +185,8 @@ def _from_langchain(message: BaseMessage) -> Message:
 def _content(message: BaseMessage) -> tuple[str, str]:
     """What a message says, and what was thought before it."""
     if isinstance(message.content, str):
-        return message.content, str(message.additional_kwargs.get("reasoning_content") or "")
+        extra = message.additional_kwargs
+        return message.content or str(extra.get("refusal") or ""), str(extra.get("reasoning_content") or "")
     texts, thoughts = [], []
     for block in message.content:
         kind = "text" if isinstance(block, str) else block.get("type", "text")
@@ -189,7 +196,12 @@ def _content(message: BaseMessage) -> tuple[str, str]:
             texts.append(str(block.get("text", "")))
         elif kind in ("reasoning", "thinking"):
             thoughts.append(str(block.get("reasoning") or block.get("thinking") or ""))
-        elif kind not in ("tool_use", "tool_call", "function_call"):  # those are in tool_calls as well
+        elif kind == "refusal":
+            texts.append(str(block.get("refusal", "")))
+        elif kind in ("tool_use", "tool_call", "function_call"):  # those are in tool_calls as well
+            continue
+        # What a model has for its provider alone is left out: redacted thoughts, searches of the server's.
+        elif not isinstance(message, AIMessage) or _MEDIA.match(str(kind)):
             raise UsageError(
                 f"content of type {kind!a:.40} cannot be kept in a session", hint="texts and tool calls can"
             )

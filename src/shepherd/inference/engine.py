@@ -21,7 +21,7 @@ from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.session import load_session, save_session
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.transcript import Prompt, Transcript
-from shepherd.replies import ReplyParser
+from shepherd.replies import ReplyParser, parameter_types
 from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Answer", "Engine", "EngineSettings", "Generation"]
@@ -258,7 +258,7 @@ class Engine:
             self.template.source,
             family=self._transcript.family(tools),
             prompt=prompt.text,
-            tools=[tool.name for tool in tools],
+            tools={tool.name: parameter_types(tool.parameters) for tool in tools},
         )
         return Answer(generation, parser)
 

@@ -11,7 +11,7 @@ from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import ToolPrompt
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.recent import Remembered
-from shepherd.replies import ReplyParser, marks_of, thinking_marks
+from shepherd.replies import ReplyParser, marks_of, thinking_marks, types_of_arguments
 from shepherd.types import Message, ToolCall
 
 __all__ = ["THOUGHT_KEYS", "Kept", "OwnAnswers"]
@@ -159,13 +159,14 @@ class OwnAnswers:
     def _is_told_by(
         self, token_ids: tuple[int, ...], text: str, calls: tuple[ToolCall, ...], asked: str
     ) -> bool:
-        """Whether these ids, parsed again, are this answer."""
+        """Whether these ids, parsed again, are this answer; values in tags are of the types they had."""
         if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
             return False
         source, family = self._template.source, self._tools.family if calls else None
         shown = self._vocabulary.ids_of(marks_of(source, family=family, has_tools=bool(calls)))
         spoken = self._vocabulary.detokenize(token_ids, shown=shown).decode("utf-8", "replace")
-        parser = ReplyParser(source, family=family, prompt=asked, tools=[call.name for call in calls])
+        tools = types_of_arguments([(call.name, call.arguments) for call in calls])
+        parser = ReplyParser(source, family=family, prompt=asked, tools=tools)
         pieces = [event.piece for event in (*parser.feed(spoken), *parser.end())]
         told = [(piece.name, piece.arguments) for piece in pieces if isinstance(piece, ToolCall)]
         said = "".join(piece for piece in pieces if isinstance(piece, str))

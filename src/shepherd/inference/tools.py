@@ -6,6 +6,7 @@ takes is found by rendering a probe; the rest is written into the messages, as H
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,8 @@ _CALLED, _RESULT, _ID = "call_by_shepherd", "result_for_shepherd", "123456789"
 _KEY, _VALUE = "key_of_shepherd", "value_by_shepherd"
 _USER = {"role": "user", "content": "question"}
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
+
+_MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 _INSTRUCTIONS = """\
 You can call these tools:
@@ -122,7 +125,7 @@ class ToolPrompt:
     @property
     def family(self) -> Family:
         """How the model will write its calls: as the template says, else as our instructions do."""
-        family = family_of(self._template.source)
+        family = self._family_of_template
         knows = self.takes_tools or (self.takes_calls and family in _EXAMPLES)
         # Calls that no template shows are written in our own form into the answers.
         is_ours = family == "json" and not self.takes_calls
@@ -172,8 +175,8 @@ class ToolPrompt:
         if message.role == "tool":
             if not self.takes_results:
                 return Entry("user", f"<tool_response>\n{message.sent}\n</tool_response>", (i,))
-            name = names.get(message.tool_call_id, "")
-            return Entry("tool", message.sent, (i,), {"tool_call_id": message.tool_call_id, "name": name})
+            more = {"tool_call_id": self._shown_id(message.tool_call_id)}
+            return Entry("tool", message.sent, (i,), {**more, "name": names.get(message.tool_call_id, "")})
         if not message.tool_calls:
             return Entry(message.role, message.sent, (i,))
         if self.takes_calls:
@@ -187,7 +190,17 @@ class ToolPrompt:
         if self._arguments_form == "object":
             arguments = _object_of(call.arguments)
         function = {"name": call.name, "arguments": arguments}
-        return {"id": call.id, "type": "function", "function": function}
+        return {"id": self._shown_id(call.id), "type": "function", "function": function}
+
+    def _shown_id(self, call_id: str) -> str:
+        """The id of a call as the template takes it: Mistral's refuse any but nine letters and digits."""
+        if self._family_of_template != "mistral" or _MISTRAL_ID.fullmatch(call_id):
+            return call_id
+        return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+    @cached_property
+    def _family_of_template(self) -> Family:
+        return family_of(self._template.source)
 
     @cached_property
     def _arguments_form(self) -> str | None:

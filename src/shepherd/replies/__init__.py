@@ -14,6 +14,7 @@ from shepherd.replies.parser import (
     marks_of,
     thinking_marks,
 )
+from shepherd.replies.tool_calls import parameter_types, types_of_arguments
 
 __all__ = [
     "Family",
@@ -22,5 +23,7 @@ __all__ = [
     "ends_in_thought",
     "family_of",
     "marks_of",
+    "parameter_types",
     "thinking_marks",
+    "types_of_arguments",
 ]

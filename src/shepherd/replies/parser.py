@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import secrets
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from shepherd.replies import tool_calls
-from shepherd.replies.tool_calls import Call, JSONEnd
+from shepherd.replies.tool_calls import Call, JSONEnd, ToolTypes
 from shepherd.types import Piece, Thought, ToolCall
 
 __all__ = [
@@ -115,6 +115,7 @@ _THINKING = (
     ("[THINK]", "[/THINK]"),
     ("<seed:think>", "</seed:think>"),
     ("<|channel>thought", "<channel|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
 )
 
 # Longer calls are text: what is held back has an end.
@@ -127,6 +128,7 @@ _FIRST_KEYS = frozenset(
 )
 _FIRST_KEY = re.compile(r'[\s\[]*\{\s*"((?:[^"\\]|\\.)*)"')
 _NO_OBJECT = re.compile(r"[\s\[]*(?:[^\s\[{]|\{\s*[^\s\"])")
+_SEPARATOR = re.compile(r"[;,]\s*")
 _RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.:/-]+)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 
@@ -163,20 +165,23 @@ def _new_id() -> str:
 
 # Where a call that begins a text ends: -1 when it is none, None when that is not known yet.
 _End = Callable[[str], int | None]
-_Read = Callable[[str], "list[Call] | None"]
+_Read = Callable[..., "list[Call] | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
     """One way to write calls: after `opener`, up to where `ends()` says; `read` gets what is between the two.
 
-    `closer` is taken off before, where there is one. A marker that calls nothing reads as [].
+    `closer` is taken off before, where there is one. A marker that calls nothing reads as []. `is_typed`: it
+    has tags with values in them, and `read` gets the types of the tools as well. `is_bare`: it is JSON alone.
     """
 
     opener: str
     ends: Callable[[], _End]
     read: _Read
     closer: str = ""
+    is_typed: bool = False
+    is_bare: bool = False
 
 
 class ReplyParser:
@@ -184,7 +189,8 @@ class ReplyParser:
 
     `family`: how calls are written, where that is not the template's own way (see ToolPrompt).
     `prompt`: the rendered prompt, which may end inside a thought. `tools`: names of the tools that the model
-    was told of; without any, nothing is a call. `new_id` makes the ids of calls.
+    was told of, with the types of their parameters where those are known; without any, nothing is a call.
+    `new_id` makes the ids of calls.
     """
 
     def __init__(
@@ -193,12 +199,12 @@ class ReplyParser:
         *,
         family: Family | None = None,
         prompt: str = "",
-        tools: Collection[str] = (),
+        tools: ToolTypes | Collection[str] = (),
         new_id: Callable[[], str] = _new_id,
     ) -> None:
         self.family = family or family_of(template)
         self._new_id = new_id
-        self._tools = frozenset(tools)
+        self._tools: ToolTypes = tools if isinstance(tools, Mapping) else {name: {} for name in tools}
         self._opens, self._closes = thinking_marks(template)
         self._forms = _FORMS.get(self.family, ()) if self._tools else ()
         if self._tools and self.family in _FENCING:
@@ -210,6 +216,7 @@ class ReplyParser:
         self._channel, self._recipient = _last_channel(prompt), ""
         # Blanks after a marker stand there for its sake.
         self._swallows = False
+        self._is_after_call = False  # a bare one: another may follow, a separator between
         self._state: Callable[[bool], list[ReplyEvent] | None] = self._start
         if self.family == "harmony":
             # The prompt may have begun the head of a message, or a whole one.
@@ -247,11 +254,16 @@ class ReplyParser:
         blanks = len(self._buffer) - len(body)
         if not last and (not body or (self._opens.startswith(body) and body != self._opens)):
             return None
+        separator = _SEPARATOR.match(body) if self._is_after_call else None
+        if separator and separator.end() == len(body) and not last:
+            return None
+        self._is_after_call = False
         if body.startswith(self._opens):
             self._state, self._swallows = self._thought, True
             return [ReplyEvent("", self._take(blanks + len(self._opens)))]
-        if self._tools and self.family in _BARE and body.startswith(("{", "[")):
-            self._enter(_Form("", _json_call, self._read_known))
+        between = separator[0] if separator else ""
+        if self._tools and self.family in _BARE and body.startswith(("{", "["), len(between)):
+            self._enter(_Form(between, _json_call, self._read_known, is_bare=True))
         else:
             self._state = self._text
         return self._said(blanks, shown=not self._swallows) or []
@@ -293,14 +305,23 @@ class ReplyParser:
             end = len(self._buffer) - begin  # the end of the turn ends the call too
         self._state, self._form = self._text, None
         body = "" if end is None or end < 0 else self._buffer[begin : begin + end]
-        calls = None if end is None or end < 0 else form.read(body.removesuffix(form.closer))
+        calls = None if end is None or end < 0 else self._read(form, body)
         if calls is None:
             # Only the marker is certain to be text: behind it a call may begin.
             return self._said(begin or max(1, end or 0))
         self._swallows = True
-        if not form.opener:
-            self._state = self._start
+        if form.is_bare:
+            self._state, self._is_after_call = self._start, True
         return self._called(calls, self._take(begin + len(body)))
+
+    def _read(self, form: _Form, body: str) -> list[Call] | None:
+        text = body.removesuffix(form.closer)
+        if not form.is_typed:
+            return form.read(text)
+        calls = form.read(text, self._tools)
+        # A name alone may be a call that was cut short.
+        is_cut = text == body and calls is not None and [name for name, _ in calls] == [text.strip()]
+        return None if is_cut else calls
 
     def _called(self, calls: Sequence[Call], raw: str) -> list[ReplyEvent]:
         if not calls:
@@ -487,7 +508,9 @@ _BEGINS_NAME = re.compile(
 _BARE = ("json", "llama3", "gemma")
 _FENCING = ("json", "gemma")
 _FORMS: dict[Family, tuple[_Form, ...]] = {
-    "hermes": (_Form("<tool_call>", _until("</tool_call>"), tool_calls.from_marked, "</tool_call>"),),
+    "hermes": (
+        _Form("<tool_call>", _until("</tool_call>"), tool_calls.from_marked, "</tool_call>", is_typed=True),
+    ),
     # Up to the end of the turn: calls apart by semicolons, or one in Python.
     "llama3": (_Form("<|python_tag|>", lambda: _never, _tagged),),
     "mistral": (_Form("[TOOL_CALLS]", _bracketed, tool_calls.from_bracketed),),
@@ -506,7 +529,7 @@ _FORMS: dict[Family, tuple[_Form, ...]] = {
     ),
     "gemma4": (_Form("<|tool_call>", _until("<tool_call|>"), tool_calls.from_functiongemma, "<tool_call|>"),),
     "invoked": tuple(
-        _Form(f"<{name}>", _until(f"</{name}>"), tool_calls.from_invokes, f"</{name}>")
+        _Form(f"<{name}>", _until(f"</{name}>"), tool_calls.from_invokes, f"</{name}>", is_typed=True)
         for name in ("minimax:tool_call", "\uff5cDSML\uff5ctool_calls", "\uff5cDSML\uff5cfunction_calls")
     ),
     "kimi": (
@@ -518,7 +541,13 @@ _FORMS: dict[Family, tuple[_Form, ...]] = {
     "command": (_Form("<|START_ACTION|>", _until("<|END_ACTION|>"), tool_calls.from_json, "<|END_ACTION|>"),),
     "functionary": (_Form("<function=", _until("</function>"), _named, "</function>"),),
     "seed": (
-        _Form("<seed:tool_call>", _until("</seed:tool_call>"), tool_calls.from_marked, "</seed:tool_call>"),
+        _Form(
+            "<seed:tool_call>",
+            _until("</seed:tool_call>"),
+            tool_calls.from_marked,
+            "</seed:tool_call>",
+            is_typed=True,
+        ),
     ),
     "listed": (
         _Form("<tool_calls>", _until("</tool_calls>"), tool_calls.from_json, "</tool_calls>"),

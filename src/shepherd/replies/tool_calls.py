@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 __all__ = [
     "Call",
     "JSONEnd",
+    "ToolTypes",
     "from_bracketed",
     "from_functiongemma",
     "from_invokes",
@@ -22,18 +22,27 @@ __all__ = [
     "from_marked",
     "from_named_json",
     "from_python",
+    "parameter_types",
+    "types_of_arguments",
 ]
 
 # A name and its arguments as a JSON object.
 Call = tuple[str, str]
+# Of each tool, by its name, the JSON types that its parameters may have; one that is not there may have any.
+ToolTypes = Mapping[str, Mapping[str, frozenset[str]]]
 
 _NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}", re.ASCII)
 _FENCED = re.compile(r"\s*```(?:json|tool_code|python)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 _XML_FUNCTION = re.compile(r"\s*<function=([^>\n]+)>(.*?)(?:</function>)?\s*", re.DOTALL)
 _XML_PARAMETER = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_ARGUMENTS_BEGIN = re.compile(r"\n|<arg_key>")
 _ARGUMENT_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_GEMMA_CALL = re.compile(r"\s*call:([\w.:/-]+)\{(.*)\}\s*", re.DOTALL)
-_GEMMA_VALUE = re.compile(r"\s*,?\s*([\w.-]+):(?:<escape>(.*?)<escape>|([^,{}\[\]]*))", re.DOTALL)
+_GEMMA_CALL = re.compile(r"\s*call:([\w.:/-]+)(?=\{)")
+_GEMMA_QUOTES = ("<escape>", '<|"|>')
+_GEMMA_KEY = re.compile(r"([\w.-]+):")
+_GEMMA_BARE = re.compile(r"[^,{}\[\]]*")
+_GEMMA_COMMA = re.compile(r"\s*,?\s*")
+_GEMMA_DEPTH = 64
 _INVOKE = re.compile(
     r'<(?:\uff5cDSML\uff5c)?invoke name="([^"\n]+)">(.*?)</(?:\uff5cDSML\uff5c)?invoke>', re.DOTALL
 )
@@ -75,6 +84,26 @@ class JSONEnd:
         return None
 
 
+def parameter_types(parameters: object) -> Mapping[str, frozenset[str]]:
+    """The types of a tool's parameters, out of their JSON schema, as far as it tells them plainly."""
+    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    if not isinstance(properties, Mapping):
+        return {}
+    found = {name: _types_of(schema) for name, schema in properties.items()}
+    return {name: types for name, types in found.items() if types}
+
+
+def types_of_arguments(calls: Sequence[Call]) -> ToolTypes:
+    """The types that the arguments of these calls have: so they are read once more as they were read."""
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    for name, arguments in calls:
+        types = found.setdefault(name, {})
+        values = _json_values(arguments)
+        for key, value in values[0].items() if values and isinstance(values[0], Mapping) else ():
+            types[key] = types.get(key, frozenset()) | {_type_of(value)}
+    return found
+
+
 def from_json(text: str) -> list[Call] | None:
     """Calls written as one JSON object, an array of them, or several, in any of the usual spellings."""
     if fenced := _FENCED.fullmatch(text):
@@ -102,32 +131,38 @@ def from_named_json(name: str, arguments: str) -> list[Call] | None:
     return None if call is None else [call]
 
 
-def from_marked(text: str) -> list[Call] | None:
-    """What stands between <tool_call> marks: JSON (Hermes, Qwen), or tags (Qwen3-Coder, GLM)."""
+def from_marked(text: str, tools: ToolTypes) -> list[Call] | None:
+    """What stands between <tool_call> marks: JSON (Hermes, Qwen), or tags (Qwen3-Coder, GLM).
+
+    A name alone is a call when it is that of a tool.
+    """
     if calls := from_json(text):
         return calls
     if function := _XML_FUNCTION.fullmatch(text):
-        values = {key.strip(): _value(value) for key, value in _XML_PARAMETER.findall(function[2])}
+        name = function[1].strip()
         rest = _XML_PARAMETER.sub("", function[2])
-        call = None if rest.strip() else _call(function[1].strip(), values)
+        values = _typed(_XML_PARAMETER.findall(function[2]), tools.get(name, {}))
+        call = None if rest.strip() else _call(name, values)
         return None if call is None else [call]
-    name, _, rest = text.strip().partition("\n" if "\n" in text.strip() else "<")
-    rest = text.strip()[len(name) :]
-    if "<arg_key>" not in rest or _ARGUMENT_PAIR.sub("", rest).strip():
+    text = text.strip()
+    begin = _ARGUMENTS_BEGIN.search(text)
+    name = text if begin is None else text[: begin.start()].strip()
+    rest = "" if begin is None else text[begin.start() :]
+    if _ARGUMENT_PAIR.sub("", rest).strip() or not (rest or name in tools):
         return None
-    values = {key.strip(): _value(value) for key, value in _ARGUMENT_PAIR.findall(rest)}
-    call = _call(name.strip(), values)
+    call = _call(name, _typed(_ARGUMENT_PAIR.findall(rest), tools.get(name, {})))
     return None if call is None else [call]
 
 
-def from_invokes(text: str) -> list[Call] | None:
+def from_invokes(text: str, tools: ToolTypes) -> list[Call] | None:
     """Calls as tags: <invoke name="add"><parameter name="a">1</parameter></invoke> (MiniMax, DeepSeek)."""
     calls: list[Call] = []
     for name, body in _INVOKE.findall(text):
-        values = {
-            key: value if is_text == "true" else _value(value)
-            for key, is_text, value in _INVOKE_PARAMETER.findall(body)
-        }
+        types = tools.get(name, {})
+        values: dict[str, object] = {}
+        for key, is_text, value in _INVOKE_PARAMETER.findall(body):
+            may_be = frozenset() if is_text else types.get(key, frozenset())
+            values[key] = value if is_text == "true" else _value(value, may_be)
         call = None if _INVOKE_PARAMETER.sub("", body).strip() else _call(name, values)
         if call is None:
             return None
@@ -160,19 +195,58 @@ def from_python(text: str) -> list[Call] | None:
 
 def from_functiongemma(text: str) -> list[Call] | None:
     """What stands between Gemma's marks: call:name{key:<escape>text<escape>,key:1}, or with <|"|>."""
-    found = _GEMMA_CALL.fullmatch(text.replace('<|"|>', "<escape>"))
+    found = _GEMMA_CALL.match(text)
     if found is None:
         return None
-    values: dict[str, Any] = {}
-    at, body = 0, found[2]
-    while at < len(body):
-        pair = _GEMMA_VALUE.match(body, at)
-        if pair is None:
-            return None
-        values[pair[1]] = pair[2] if pair[2] is not None else _value(pair[3])
-        at = pair.end()
-    call = _call(found[1], values)
+    try:
+        values, end = _gemma_value(text, found.end())
+    except ValueError:
+        return None
+    call = None if text[end:].strip() else _call(found[1], values)
     return None if call is None else [call]
+
+
+def _gemma_value(text: str, at: int, depth: int = 0) -> tuple[object, int]:
+    """The value that begins at `at`, and where it ends: {key:value}, [value], a text in marks, a bare one.
+
+    ValueError where there is none.
+    """
+    if depth > _GEMMA_DEPTH:
+        raise ValueError("too deep")
+    if text.startswith(_GEMMA_QUOTES, at):
+        return _gemma_text(text, at)
+    if text[at : at + 1] not in ("{", "["):
+        end = _require(_GEMMA_BARE.match(text, at)).end()
+        return _value(text[at:end]), end
+    is_object = text[at] == "{"
+    values: dict[str, object] = {}
+    at = _require(_GEMMA_COMMA.match(text, at + 1)).end()
+    while not text.startswith("}" if is_object else "]", at):
+        key = str(len(values))  # in a list its place
+        if is_object and text.startswith(_GEMMA_QUOTES, at):
+            key, at = _gemma_text(text, at)
+            at = text.index(":", at, at + 1) + 1
+        elif is_object:
+            named = _require(_GEMMA_KEY.match(text, at))
+            key, at = named[1], named.end()
+        begin = at
+        values[key], at = _gemma_value(text, at, depth + 1)
+        if at == begin and not is_object:
+            raise ValueError("a list with nothing in a place")
+        at = _require(_GEMMA_COMMA.match(text, at)).end()
+    return (values if is_object else list(values.values())), at + 1
+
+
+def _gemma_text(text: str, at: int) -> tuple[str, int]:
+    quote = next(quote for quote in _GEMMA_QUOTES if text.startswith(quote, at))
+    end = text.index(quote, at + len(quote))
+    return text[at + len(quote) : end], end + len(quote)
+
+
+def _require(found: re.Match[str] | None) -> re.Match[str]:
+    if found is None:
+        raise ValueError("not as Gemma writes it")
+    return found
 
 
 def _python_call(node: ast.expr) -> Call | None:
@@ -246,7 +320,41 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _value(text: str) -> object:
-    """A value that was written without quotes: JSON where it is, else the text itself."""
+def _typed(pairs: Sequence[tuple[str, str]], types: Mapping[str, frozenset[str]]) -> dict[str, object]:
+    return {key.strip(): _value(value, types.get(key.strip(), frozenset())) for key, value in pairs}
+
+
+def _value(text: str, types: frozenset[str] = frozenset()) -> object:
+    """A value that was written without quotes: JSON where it is, else the text itself.
+
+    Where it may be a string, and not what it would be as JSON, it is the text: a postal code, the content of
+    a file, words in quotes.
+    """
     values = _json_values(text)
-    return values[0] if values is not None and len(values) == 1 else text
+    value = values[0] if values is not None and len(values) == 1 else text
+    if "string" not in types:
+        return value
+    kind = _type_of(value)
+    allowed = types | {"integer"} if "number" in types else types
+    return text if kind == "string" or kind not in allowed else value
+
+
+def _types_of(schema: object) -> frozenset[str]:
+    """The JSON types that a schema allows; none where it does not say."""
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    named = schema.get("type")
+    if isinstance(named, str):
+        return frozenset((named,))
+    if isinstance(named, list):
+        return frozenset(name for name in named if isinstance(name, str))
+    choices = schema.get("anyOf", schema.get("oneOf"))
+    types = [_types_of(choice) for choice in choices] if isinstance(choices, list) else []
+    return frozenset[str]().union(*types) if all(types) else frozenset()
+
+
+def _type_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    names = ((str, "string"), (int, "integer"), (float, "number"), (list, "array"), (Mapping, "object"))
+    return next((name for kind, name in names if isinstance(value, kind)), "null")
