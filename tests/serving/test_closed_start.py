@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from shepherd._native.store import Connection
 from shepherd.memory import Memory
 from tests.serving.processes import ServerProcess
 
@@ -38,10 +38,9 @@ def key(database) -> str:
 
 @pytest.fixture
 def locked(database, key) -> Iterator[None]:
-    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+    with closing(Connection(database)) as other:
         # Against readers, too: in a WAL those of an ordinary transaction go on.
-        other.execute("PRAGMA locking_mode = EXCLUSIVE")
-        other.execute("BEGIN EXCLUSIVE")
+        other.script("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
         yield
 
 
