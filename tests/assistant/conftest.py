@@ -8,6 +8,7 @@ import pytest
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
+from shepherd.context import Summarizer
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from tests import models
@@ -34,6 +35,14 @@ def thinking_engine(tmp_path) -> Iterator[Engine]:
     models.scripted(path, ["<think>", "Helix", "?", "</think>", "Noted."])
     with Engine(path, settings=EngineSettings(n_threads=1)) as engine:
         yield engine
+
+
+@pytest.fixture
+def summarizer(engine) -> Iterator[Summarizer]:
+    """Summarises with the weights of `engine`, in at most 64 tokens."""
+    summarizer = Summarizer(lambda: engine.sibling(n_ctx=1024), max_tokens=64)
+    yield summarizer
+    summarizer.close()
 
 
 @pytest.fixture

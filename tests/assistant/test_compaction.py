@@ -23,13 +23,6 @@ def engine(scripted_model):
 
 
 @pytest.fixture
-def summarizer(engine):
-    summarizer = Summarizer(lambda: engine.sibling(n_ctx=1024), max_tokens=64)
-    yield summarizer
-    summarizer.close()
-
-
-@pytest.fixture
 def small(new_assistant, engine):
     def make(**options):
         options = {"rag_context_injection": False, "max_tokens": 64, **options}

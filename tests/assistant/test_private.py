@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from shepherd.context import Summarizer
 from shepherd.context.kept_summary import KeptSummaries
 from shepherd.inference import Engine, EngineSettings
 from shepherd.trace import Traces
@@ -18,13 +17,6 @@ SECRET = "The combination of the vault is fourteen parrots."
 def engine(scripted_model):
     with Engine(scripted_model, settings=EngineSettings(n_ctx=1024, n_threads=1)) as engine:
         yield engine
-
-
-@pytest.fixture
-def summarizer(engine):
-    summarizer = Summarizer(lambda: engine.sibling(n_ctx=1024), max_tokens=64)
-    yield summarizer
-    summarizer.close()
 
 
 @pytest.fixture

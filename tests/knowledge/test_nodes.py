@@ -108,6 +108,9 @@ def test_nodes_are_listed_the_latest_first_and_by_kind_and_dimension(memory):
     assert [node.id for node in knowledge.list_nodes(limit=1, offset=1)] == [idea.id]
     assert [node.id for node in knowledge.list_nodes(kind="person")] == [person.id]
     assert [node.id for node in knowledge.list_nodes(dimension="ai")] == [paper.id, person.id]
+    assert (knowledge.count_nodes(kind="person"), knowledge.count_nodes(dimension="ai")) == (1, 2)
+    assert knowledge.count_nodes(kind="person", dimension="friends") == 1
+    assert knowledge.count_nodes(kind="paper", dimension="friends") == 0
     assert [node.id for node in knowledge.find_nodes("paper")] == [paper.id]
     assert [node.id for node in knowledge.find_nodes("idea", kind="paper")] == []
 

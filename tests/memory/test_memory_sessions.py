@@ -54,6 +54,8 @@ def test_latest_session_is_the_one_last_written_to(database: str) -> None:
         assert [message.raw for message in memory.load_session()] == ["first"]
         assert [session.id for session in memory.list_sessions()] == [first, second]
         assert memory.list_sessions()[0].n_messages == 1
+        assert [session.id for session in memory.list_sessions(limit=1, offset=1)] == [second]
+        assert (memory.count_sessions(), memory.count_sessions("nobody")) == (2, 0)
 
 
 def test_last_turn_can_be_taken_back(memory: Memory) -> None:
