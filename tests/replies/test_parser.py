@@ -4,74 +4,17 @@
 from __future__ import annotations
 
 import json
-from itertools import count, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.replies import ReplyEvent, ReplyParser, family_of, parameter_types, types_of_arguments
-from shepherd.types import Thought, ToolCall
+from shepherd.replies import ReplyEvent, ReplyParser, family_of
+from shepherd.types import ToolCall
+from tests.replies.told import TEMPLATES, TOOLS, events_of, told
 
-TEMPLATES = {
-    "hermes": "{{ '<tool_call>' }} {{ '<think>' }}",
-    "llama3": "<|start_header_id|> <|python_tag|>",
-    "mistral": "[TOOL_CALLS] [THINK] [/THINK]",
-    "harmony": "<|start|> <|channel|>",
-    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜> </think>",
-    "functiongemma": "<start_function_call>",
-    "gemma": "<start_of_turn>",
-    "kimi": "<|tool_calls_section_begin|> <|tool_call_argument_begin|>",
-    "lfm2": "<|tool_call_start|>",
-    "command": "<|START_ACTION|> <|START_THINKING|> <|END_THINKING|>",
-    "functionary": "<function=",
-    "seed": "<seed:tool_call> <seed:think>",
-    "listed": "<tool_calls>",
-    "gemma4": "<|tool_call> <|channel>thought",
-    "invoked": "<minimax:tool_call> ｜DSML｜",
-    "json": "{% for m in messages %}",
-}
-TOOLS = ("get_weather", "add")
 PARIS = '{"city": "Paris"}'
-
-
-def events_of(family: str, pieces, *, prompt: str = "", tools=TOOLS) -> list:
-    """The events of a stream, neighbours of one kind joined."""
-    ids = (f"id{n}" for n in count())
-    parser = ReplyParser(TEMPLATES[family], prompt=prompt, tools=tools, new_id=lambda: next(ids))
-    found = [event for piece in pieces for event in parser.feed(piece)] + parser.end()
-    joined: list = []
-    for event in found:
-        last = joined[-1] if joined else None
-        if last is not None and (both := sum_of(last.piece, event.piece)) is not None:
-            joined[-1] = ReplyEvent(both, last.raw + event.raw)
-        else:
-            joined.append(event)
-    return joined
-
-
-def sum_of(first, second):
-    """Two pieces as one; a marker, which is "", goes with anything but a call. None where they differ."""
-    if isinstance(first, ToolCall) or isinstance(second, ToolCall):
-        return None
-    if first == "" or second == "":
-        return first or second
-    if type(first) is not type(second):
-        return None
-    return first + second if isinstance(first, str) else Thought(first.text + second.text)
-
-
-def told(family: str, text: str, **options) -> tuple[str, str, list[tuple[str, dict]]]:
-    """Text, thought and calls of a reply."""
-    events = events_of(family, [text], **options)
-    assert "".join(event.raw for event in events) == text
-    pieces = [event.piece for event in events]
-    said = "".join(piece for piece in pieces if isinstance(piece, str))
-    thought = "".join(piece.text for piece in pieces if isinstance(piece, Thought))
-    calls = [(c.name, json.loads(c.arguments)) for c in pieces if isinstance(c, ToolCall)]
-    return said, thought, calls
-
-
 WEATHER = [("get_weather", {"city": "Paris"})]
 BOTH = [*WEATHER, ("add", {"a": 1, "b": [2, 3]})]
 HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -369,95 +312,6 @@ def test_call_behind_a_malformed_one_is_found(reply: str) -> None:
 
     assert calls == WEATHER
     assert said.startswith("<tool_call>bad")
-
-
-TEXT = "write"
-TYPED = {
-    TEXT: parameter_types(
-        {
-            "properties": {
-                "content": {"type": "string"},
-                "zip": {"type": ["string"]},
-                "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-                "size": {"type": ["string", "number"]},
-                "n": {"type": "integer"},
-                "any": {"description": "anything"},
-            }
-        }
-    )
-}
-# What is written, and what is meant.
-VALUES = {
-    "content": ('{"a": 1}\n  x: "y"', '{"a": 1}\n  x: "y"'),
-    "zip": ("12345", "12345"),
-    "note": ("null", None),
-    "size": ("7", 7),
-    "n": ("3", 3),
-    "any": ("[1]", [1]),
-}
-OTHERS = {
-    "content": ('{"a": 1}', '{"a": 1}'),
-    "zip": ('"12"', '"12"'),
-    "note": ("12", "12"),
-    "size": ("[]", "[]"),
-}
-
-
-def in_tags(written: dict) -> list[tuple[str, str]]:
-    """A call with these values, in each manner of tags, by the family."""
-    coder = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in written.items())
-    glm = "".join(f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in written.items())
-    invoked = "".join(f'<parameter name="{key}">{value}</parameter>\n' for key, value in written.items())
-    function = f"<function={TEXT}>\n{coder}</function>"
-    return [
-        ("hermes", f"<tool_call>\n{function}\n</tool_call>"),
-        ("seed", f"<seed:tool_call>{function}</seed:tool_call>"),
-        ("hermes", f"<tool_call>{TEXT}\n{glm}</tool_call>"),
-        ("invoked", f'<minimax:tool_call><invoke name="{TEXT}">{invoked}</invoke></minimax:tool_call>'),
-    ]
-
-
-@pytest.mark.parametrize("values", [VALUES, OTHERS])
-def test_text_for_a_parameter_that_is_a_string_stays_as_it_was_written(values: dict) -> None:
-    written = {key: text for key, (text, _) in values.items()}
-    meant = {key: value for key, (_, value) in values.items()}
-
-    for family, reply in in_tags(written):
-        assert told(family, reply, tools=TYPED) == ("", "", [(TEXT, meant)])
-
-
-@given(st.dictionaries(st.sampled_from("abc"), st.text(st.characters(exclude_characters="<>\n"), max_size=9)))
-def test_any_text_for_a_string_is_that_text(written: dict) -> None:
-    tools = {TEXT: parameter_types({"properties": {key: {"type": "string"} for key in written}})}
-
-    for family, reply in in_tags(written):
-        assert told(family, reply, tools=tools) == ("", "", [(TEXT, written)])
-
-
-@given(
-    written=st.dictionaries(
-        st.sampled_from("abc"), st.sampled_from(["1", "1.5", "true", "null", "[]", "{}", "x"]), min_size=1
-    ),
-    types=st.dictionaries(
-        st.sampled_from("abc"),
-        st.sampled_from(["string", "integer", ["number", "string"], ["string", "null"], None]),
-    ),
-)
-def test_call_is_read_the_same_by_the_types_of_its_own_arguments(written: dict, types: dict) -> None:
-    known = {TEXT: parameter_types({"properties": {key: {"type": kind} for key, kind in types.items()}})}
-
-    for family, reply in in_tags(written):
-        calls = told(family, reply, tools=known)[2]
-        own = types_of_arguments([(name, json.dumps(arguments)) for name, arguments in calls])
-        assert told(family, reply, tools=own)[2] == calls
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [None, [], {"properties": []}, {"properties": {"a": 1}}, {"properties": {"a": {"type": {}}}}],
-)
-def test_schema_that_tells_no_types_is_no_mistake(parameters: object) -> None:
-    assert parameter_types(parameters) == {}
 
 
 def test_text_before_a_call_comes_at_once() -> None:
