@@ -38,6 +38,7 @@ TURN = 25
 # Of sides that take tens of milliseconds, so many questions a turn tell as much.
 SLOW_TURN, SLOW_US = 2, 20_000.0
 CONVERSATIONS = os.environ.get("SHEPHERD_BENCH_CONVERSATIONS", "")
+UNLABELLED = not (CONVERSATIONS or IN_SMALL)
 
 
 def _write(path: Path, texts: list[tuple[int, str, str]]) -> Path:
@@ -110,9 +111,7 @@ def _made_up(path: Path) -> Path:
     return path
 
 
-@pytest.mark.skipif(
-    not (CONVERSATIONS or IN_SMALL), reason="NO QUALITY MEASURED: SHEPHERD_BENCH_CONVERSATIONS is not set"
-)
+@pytest.mark.skipif(UNLABELLED, reason="NO QUALITY MEASURED: SHEPHERD_BENCH_CONVERSATIONS is not set")
 def test_quality_on_labelled_conversations(benchmark: Any, tmp_path: Path) -> None:
     conversations = read_corpus(
         Path(CONVERSATIONS) if CONVERSATIONS else _made_up(tmp_path / "made-up.jsonl")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from shepherd.errors import ModelLoadError
@@ -42,21 +44,35 @@ def test_damaged_numbers_are_no_size(plain_model: Path) -> None:
     assert cache_bytes(replace(header, metadata=changed), 1000, "f16") == 0
 
 
-def test_window_that_memory_cannot_hold_is_refused_with_what_to_change(model_file) -> None:
-    available = available_bytes()
-    if available is None:
-        pytest.skip("this system does not say how much memory is available")
-    path = model_file("plain")
-    huge = 1 << 24
-    header = read_header(path)
-    header = replace(header, metadata={**header.metadata, "llama.block_count": 1 << 20})
-    assert cache_bytes(header, huge, "f32") > available
+def test_what_is_available_is_less_than_the_whole_memory_or_unknown() -> None:
+    available, whole = available_bytes(), psutil.virtual_memory().total + psutil.swap_memory().total
 
-    with pytest.raises(ModelLoadError, match=rf"no context of {huge} tokens.*KV cache takes .* GB") as caught:
-        refuse_without_room(header, EngineSettings(kv_type="f32"), huge, "m.gguf")
+    assert available is None if sys.platform != "linux" else 0 < available <= whole
 
-    assert f"smaller n_ctx (now {huge}" in caught.value.hint
+
+HUGE = 1 << 24
+WIDE = EngineSettings(kv_type="f32")
+
+
+def test_window_that_memory_cannot_hold_is_refused_with_what_to_change(
+    plain_model: Path, monkeypatch
+) -> None:
+    header = read_header(plain_model)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: cache_bytes(header, HUGE, "f32") - 1)
+
+    with pytest.raises(ModelLoadError, match=rf"no context of {HUGE} tokens.*KV cache takes .* GB") as caught:
+        refuse_without_room(header, WIDE, HUGE, "m.gguf")
+
+    assert f"smaller n_ctx (now {HUGE}" in caught.value.hint
     assert "kv_type q8_0 (saves" in caught.value.hint
+
+
+def test_window_that_memory_holds_or_may_hold_is_not_refused(plain_model: Path, monkeypatch) -> None:
+    header = read_header(plain_model)
+    for available in (cache_bytes(header, HUGE, "f32"), None):
+        monkeypatch.setattr(footprint, "available_bytes", lambda available=available: available)
+
+        refuse_without_room(header, WIDE, HUGE, "m.gguf")
 
 
 def test_context_has_as_many_windows_as_memory_holds(plain_model: Path, monkeypatch) -> None:
