@@ -45,6 +45,7 @@ TITLES = {
     "context": "(a) memory, exact reply",
     "nothing": "(a) nothing stored is said",
     "answered": "(a) no refusal where the answer is there",
+    "several": "(a) two or three questions in one message",
     "extract": "(b) extraction exact, a line of one to three statements",
     "extract_lines": "(b) one to four lines, each sentence asked about alone",
     "together": "(b) one to four lines in one request",

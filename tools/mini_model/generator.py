@@ -47,10 +47,11 @@ EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
-    "facts": 14, "context": 32, "nothing": 20, "history": 80, "extract": 30, "extract_nothing": 2,
-    "acknowledge": 5, "small_talk": 6, "everything": 1, "repeat": 1,
+    "facts": 28, "context": 52, "nothing": 34, "history": 60, "extract": 24, "extract_nothing": 2,
+    "acknowledge": 5, "small_talk": 7, "everything": 1, "repeat": 1,
 }  # fmt: skip
-EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "extract_lines")
+SEVERAL = 0.4  # so many of the messages that ask ask for more than one thing
+EVALUATED_JOBS = (*(job for job in JOBS if job not in ("repeat", "everything")), "several", "extract_lines")
 
 SYSTEM_SENTENCES = (
     "You are a helpful assistant.", "You are Shepherd, a helpful assistant.", "You are shepherd, a local assistant with memory.", "Be brief.", "Answer from the facts and the context.", "You are a friendly assistant.",
@@ -101,14 +102,16 @@ def some_memories(random: Random, split: Split, taken: Sequence[Item]) -> list[I
 
 
 def answered(random: Random, job: str, split: Split) -> list[Message]:
-    """A question with its tail: the answer is a fact, a memory, or is not there; then a few more turns."""
+    """Questions with their tail: the answer is a fact, a memory, or is not there; then a few more turns."""
     turns = system_message(random, split)
     if random.random() < 0.1 and not split.plain:
         said, reply = small_talk(random, split)
         turns += [("user", said), ("assistant", reply)]
+    # A short tail teaches which key a question means for half of what reading a long one costs.
+    most = 12 if split.plain or random.random() < 0.35 else 5
     facts = (
-        make_items(random, split, upto(random, 12, split), facts=True)
-        if job == "facts" or random.random() < 0.55
+        make_items(random, split, upto(random, most, split), facts=True)
+        if job in ("facts", "several") or random.random() < 0.55
         else []
     )
     memories = some_memories(random, split, facts) if job == "context" or random.random() < 0.35 else []
@@ -120,23 +123,45 @@ def answered(random: Random, job: str, split: Split) -> list[Message]:
     if job == "nothing" and random.random() < 0.15:
         facts, memories = [], []
     known = [*facts, *memories]
-    if job == "nothing":
-        asked = near_miss(random, split, known)
-        reply = smalltalk.NOTHING
-    else:
-        asked = random.choice(facts if job == "facts" else memories)
-        reply = asked.answer()
+    asked = (
+        near_miss(random, split, known)
+        if job == "nothing"
+        else random.choice(memories if job == "context" else facts)
+    )
     if not split.plain and facts and len(memories) < 3 and random.random() < 0.2:
         # What an earlier turn said of it has changed since: the fact is the newer one, so it counts.
         old = asked if job == "facts" else random.choice(facts)
         memories.insert(random.randrange(len(memories) + 1), changed(random, split, old))
-    turns += [
-        ("user", question(random, asked, split) + injected(random, facts, memories, split)),
-        ("assistant", reply),
-    ]
+    others = random.randint(1, 2) if job == "several" else others_asked(random, split)
+    said, reply = exchange(random, asked, known, split, others)
+    turns += [("user", said + injected(random, facts, memories, split)), ("assistant", reply)]
     if not split.plain and random.random() < 0.85:
         turns += more_turns(random, known, split, upto(random, 8, split))
     return turns
+
+
+def others_asked(random: Random, split: Split) -> int:
+    """How many more things the same message asks for."""
+    return random.choice((1, 1, 1, 2, 2, 3)) if not split.plain and random.random() < SEVERAL else 0
+
+
+def exchange(
+    random: Random, asked: Item, known: Sequence[Item], split: Split, others: int
+) -> tuple[str, str]:
+    """A message that asks for the item and for `others` more, known or not, and the answer."""
+    items = [asked]
+    for _ in range(others):
+        rest = [item for item in known if item not in items]
+        is_known = rest and random.random() < 0.65
+        items.append(random.choice(rest) if is_known else near_miss(random, split, [*known, *items]))
+    if others:
+        random.shuffle(items)
+    texts = [question(random, item, split) for item in items]
+    texts[:-1] = [text if text.endswith((".", "?")) else text + "?" for text in texts[:-1]]
+    answers = [item.answer() if item in known else smalltalk.NOTHING for item in items]
+    if not any(item in known for item in items):
+        answers = answers[:1]
+    return random.choice((" ", " ", "\n")).join(texts), " ".join(answers)
 
 
 def changed(random: Random, split: Split, item: Item) -> Item:
@@ -145,27 +170,36 @@ def changed(random: Random, split: Split, item: Item) -> Item:
 
 
 def more_turns(random: Random, known: list[Item], split: Split, count: int) -> list[Message]:
-    """Turns behind a first one: the same things asked again, other things asked in vain, new things told."""
+    """Turns behind a first one: questions with memories of their own, known things again, new things told.
+
+    A question before its memories is harder than one behind them, and is what Shepherd sends: most are such.
+    """
     turns: list[Message] = []
     known = list(known)
     for _ in range(count):
         kind = random.random()
-        added = ""
-        shown: list[Item] = []
-        if random.random() < 0.25 * split.level:
-            fresh_facts = make_items(random, split, upto(random, 4, split), known, facts=True)
-            again = [item for item in known if item.key and random.random() < 0.6]
-            shown = [*fresh_facts, *again]
-            extra = make_items(random, split, 1, [*known, *shown]) if random.random() < 0.3 else []
-            added = injected(random, shown, extra, split)
-            known += [*fresh_facts, *extra]
-        if kind < 0.42 and known:
-            asked = random.choice(known)
-            turns += [("user", question(random, asked, split) + added), ("assistant", asked.answer())]
-        elif kind < 0.72:
+        added, shown = "", []
+        if random.random() < (0.75 if kind < 0.8 else 0.2) * split.level:
+            facts = make_items(random, split, upto(random, 6, split), known, facts=True)
+            memories = (
+                make_items(random, split, upto(random, 2, split), [*known, *facts])
+                if random.random() < 0.5
+                else []
+            )
+            facts = facts[random.randrange(2) if memories else 0 :]
+            again = [item for item in known if item.key and random.random() < 0.15]
+            shown = [*facts, *again, *memories]
+            added = injected(random, [*facts, *again], memories, split)
+            known += [*facts, *memories]
+        if kind < 0.48 and known:
+            asked = random.choice(shown if shown and random.random() < 0.85 else known)
+            said, reply = exchange(random, asked, known, split, others_asked(random, split))
+            turns += [("user", said + added), ("assistant", reply)]
+        elif kind < 0.8:
             asked = near_miss(random, split, known)
-            turns += [("user", question(random, asked, split) + added), ("assistant", smalltalk.NOTHING)]
-        elif kind < 0.88:
+            said, reply = exchange(random, asked, known, split, others_asked(random, split))
+            turns += [("user", said + added), ("assistant", reply)]
+        elif kind < 0.92:
             told = things_to_tell(random, split, 1, known)
             turns += [("user", statement(random, told, split) + added), ("assistant", acknowledgement(told))]
             known += told
@@ -316,7 +350,7 @@ def conversation(random: Random, job: str, split: Split = TRAINING) -> list[Mess
     """One conversation for the job; its last message is what an evaluation asks for."""
     while True:
         try:
-            if job in ("facts", "context", "nothing"):
+            if job in ("facts", "context", "nothing", "several"):
                 return answered(random, job, split)
             if job == "history":
                 return history(random, split)

@@ -18,20 +18,21 @@ from torch import Tensor
 
 __all__ = ["Helper"]
 
-Loss = Callable[[Transformer, Tensor, Tensor], Tensor]
+# Adds a gradient to the network's; returns the said tokens behind it and the loss.
+GradientOf = Callable[[Transformer, Tensor, Tensor], tuple[int, float]]
 
 
 class Helper:
     """The process, and the memory shared with it: weights to it, gradients from it."""
 
-    def __init__(self, network: Transformer, queue: Any, loss_of: Loss, compiled: bool) -> None:
+    def __init__(self, network: Transformer, queue: Any, gradient_of: GradientOf, compiled: bool) -> None:
         size = sum(weight.numel() for weight in network.parameters())
         self.weights = torch.empty(size).share_memory_()
         self.gradient = torch.empty(size).share_memory_()
         # said tokens behind the gradient, all tokens, loss; the first is 0 while there is none to take.
         self.result = torch.zeros(3, dtype=torch.float64).share_memory_()
         self.publish(network)
-        inputs = (network.shape, self.weights, self.gradient, self.result, queue, loss_of, compiled)
+        inputs = (network.shape, self.weights, self.gradient, self.result, queue, gradient_of, compiled)
         self.process = multiprocessing.get_context("spawn").Process(target=work, args=inputs, daemon=True)
         self.process.start()
 
@@ -68,7 +69,7 @@ def work(
     gradient: Tensor,
     result: Tensor,
     queue: Any,
-    loss_of: Loss,
+    gradient_of: GradientOf,
     compiled: bool,
 ) -> None:
     """The helper's loop: newest weights, one batch, leave the gradient, wait until it was taken."""
@@ -85,10 +86,9 @@ def work(
                 parameter.copy_(weights[at : at + parameter.numel()].view_as(parameter))
                 parameter.grad = None
                 at += parameter.numel()
-        loss = loss_of(network, ids, said)
-        loss.backward()
+        counted, loss = gradient_of(network, ids, said)
         while result[0] != 0:
             time.sleep(0.002)
         torch.cat([parameter.grad.flatten() for parameter in network.parameters()], out=gradient)
-        result[1], result[2] = ids.numel(), loss.item()
-        result[0] = int(said[:, 1:].sum())
+        result[1], result[2] = ids.numel(), loss
+        result[0] = counted

@@ -74,7 +74,10 @@ class Item:
         if name in (
             "called",
             "age of",
+            "allergy of",
             "birthday of",
+            "home of",
+            "job of",
             "meeting",
             "visit",
             "class",
@@ -187,7 +190,7 @@ def compound_items(random: Random, split: Split, names: Sequence[str]) -> list[I
 MISTAKEN_FOR = {
     "name": ("nickname", "called"), "nickname": ("name", "called"), "called": ("name", "age of", "birthday of", "names of children"), "names of children": ("children", "called"), "children": ("names of children", "age"),
     "location": ("hometown", "trip", "employer"), "hometown": ("location", "trip"), "trip": ("location", "hometown"), "employer": ("occupation", "school", "team", "location"), "occupation": ("employer", "working on", "hobby"), "school": ("employer", "team"),
-    "team": ("employer", "school"), "age": ("age of", "birthday"), "age of": ("age", "birthday of", "called"), "birthday": ("birthday of", "age", "deadline"), "birthday of": ("birthday", "age of", "called"), "hobby": ("like", "learning", "instrument", "working on"),
+    "team": ("employer", "school"), "age": ("age of", "birthday"), "age of": ("age", "birthday of", "called"), "allergy of": ("allergy", "called", "job of"), "job of": ("occupation", "home of", "called"), "home of": ("location", "job of", "called"), "address": ("location", "email", "home of"), "birthday": ("birthday of", "age", "deadline"), "birthday of": ("birthday", "age of", "called"), "hobby": ("like", "learning", "instrument", "working on"),
     "like": ("hobby", "dislike", "favorite", "preference"), "dislike": ("like", "allergy"), "allergy": ("dislike", "diet"), "diet": ("allergy", "like"), "favorite": ("preference", "like"), "preference": ("favorite", "general"), "editor": ("system", "programming"),
     "system": ("editor", "general"), "programming": ("languages", "editor"), "languages": ("programming", "learning"), "learning": ("reading", "working on", "class"), "reading": ("learning", "working on"), "working on": ("learning", "reading", "occupation"), "buying": ("gift", "like"),
     "gift": ("buying", "lent"), "lent": ("kept", "gift"), "kept": ("lent", "parked"), "parked": ("kept", "car"), "car": ("parked", "general"), "meeting": ("visit", "class"), "visit": ("meeting", "class", "deadline"), "class": ("meeting", "visit"), "deadline": ("visit", "birthday"),

@@ -128,9 +128,10 @@ class Transformer(nn.Module):
         """ids (batch, time) -> logits (batch, time, vocabulary)."""
         return functional.linear(self.hidden(ids), self.token_embd.weight)
 
-    def loss(self, hidden: Tensor, expected: Tensor) -> Tensor:
-        """Mean cross entropy of hidden states (tokens, width) against the ids that should follow (tokens)."""
-        return functional.cross_entropy(functional.linear(hidden, self.token_embd.weight).float(), expected)
+    def losses(self, hidden: Tensor, expected: Tensor) -> Tensor:
+        """Cross entropy of each hidden state (tokens, width) against the id that should follow (tokens)."""
+        logits = functional.linear(hidden, self.token_embd.weight).float()
+        return functional.cross_entropy(logits, expected, reduction="none")
 
 
 def compile_parts() -> None:
@@ -140,7 +141,7 @@ def compile_parts() -> None:
     """
     Block.before_attention = torch.compile(Block.before_attention, dynamic=True)  # type: ignore[method-assign]
     Block.after_attention = torch.compile(Block.after_attention, dynamic=True)  # type: ignore[method-assign]
-    Transformer.loss = torch.compile(Transformer.loss, dynamic=True)  # type: ignore[method-assign]
+    Transformer.losses = torch.compile(Transformer.losses, dynamic=True)  # type: ignore[method-assign]
 
 
 def rotate(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

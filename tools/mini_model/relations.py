@@ -64,7 +64,7 @@ FAVORITES = listed(
     "colour artist singer actor show series author subject month day place country cake cheese pizza "
     "meal dinosaur"
 )
-GENERAL = ["email", "phone number", "timezone", "nationality", "laptop", "operating system", "bike", "address", "wifi name", "lucky number", "keyboard", "router", "postcode", "username", "bank", "license plate", "last name", "locker code", "blood type", "passport number", "zodiac sign", "motorcycle", "insurance", "badge id", "seat number", "weight", "middle name", "room number", "coffee order", "employee number", "order number", "flight number", "customer number", "gym", "printer", "camera", "major", "t-shirt size", "alarm time", "monitor", "website", "budget", "password hint", "ring size", "member number", "bus line", "train line", "gate", "apartment number", "parking spot", "hostname", "shell", "browser"]
+GENERAL = ["email", "phone number", "timezone", "nationality", "laptop", "operating system", "bike", "door code", "gate code", "locker", "wifi name", "lucky number", "keyboard", "router", "postcode", "username", "bank", "license plate", "last name", "locker code", "blood type", "passport number", "zodiac sign", "motorcycle", "insurance", "badge id", "seat number", "weight", "middle name", "room number", "coffee order", "employee number", "order number", "flight number", "customer number", "gym", "printer", "camera", "major", "t-shirt size", "alarm time", "monitor", "website", "budget", "password hint", "ring size", "member number", "bus line", "train line", "gate", "apartment number", "parking spot", "hostname", "shell", "browser"]
 PREFERENCES = ["IDE", "editor", "programming language", "shell", "theme", "browser", "font", "drink", "music", "framework", "database", "keyboard", "style", "layout", "tool", "phone", "format", "system", "library", "sauce", "coffee", "paper", "camera", "debugger", "wine", "linter", "notebook", "terminal", "seat", "tea", "temperature", "greeting", "plugin", "mattress", "bread", "milk", "pizza", "color scheme", "search engine", "file manager"]
 EVENTS = listed(
     "meeting appointment lunch call interview dinner lesson date game rehearsal workshop"
@@ -189,11 +189,11 @@ FACTS = (
         aliases=("my_{x}", "user_{x}", "{x}"),
         ask=("(what is|what's) my {x}?", "which {x} do I have?", "my {x} is what?", "what did I say my {x} (is|was)?",
              "what (is|was) my {x} again?", "I forgot my {x}. what is it?", "(please |)give me my {x}(| please)?", "I need my {x}.",
-             "what {x} do I have?", "what is the {x} I have?"),
-        that=("what my {x} is", "my {x}", "which {x} I have", "what my {x} was", "what {x} I have"),
+             "what {x} do I have?", "what is the {x} I have?", "(what is|what's|what was) the {x}( again|)?"),
+        that=("what my {x} is", "my {x}", "which {x} I have", "what my {x} was", "what {x} I have", "the {x}", "what the {x} is"),
         say=("my {x} is (now |){v}", "my new {x} is {v}", "{v} is (now |)my (new |){x}", "the {x} I have is {v}", "my {x}: {v}",
              "I have a new {x}, it is {v}", "they gave me a new {x}, it's {v}", "my {x} was changed to {v}", "my {x} has become {v}",
-             "(as|for) my {x} (I have|I got|put down|write) {v}", "the {x} of mine is {v}"),
+             "(as|for) my {x} (I have|I got|put down|write) {v}", "the {x} of mine is {v}", "(the|our) {x} is (now |){v}"),
     ),
     Relation(
         "allergy", "You are allergic to {v}.", "thing", key="allergy", aliases=("allergies", "allergic_to"), weight=1.5,
@@ -320,6 +320,35 @@ FACTS = (
         say=("my {x}'s birthday is (on |){v}", "my {x} was born (on |){v}", "my {x} has (his|her|a) birthday on {v}", "the birthday of my {x} is {v}"),
     ),
     Relation(
+        "address", "Your address is {v}.", "street_address", weight=1.5, key="address", aliases=("home_address", "street", "street_address"),
+        ask=("(what is|what's|what was) my (home |street |full |)address( again|)?", "(which|what) street do I live (in|on)?", "at (which|what) address do I live?", "where exactly do I live?", "what address (did I give you|do I have)?",
+             "(what is|what's) the address of my (house|home|flat)?", "(give|tell) me my (home |)address(| please)."),
+        that=("my (home |street |)address", "what my (home |)address is", "which street I live (in|on)", "the address of my (house|flat|home)", "my address again"),
+        say=("my (home |new |postal |full |)address is (now |){v}", "I live at {v}( now| these days|)", "(we|I) (just |)moved to {v}( last week| in {year}|)", "my (house|flat|apartment|place) is at {v}", "(please |)(send|deliver|ship) (it|everything|letters|the parcel) to {v}",
+             "{v} is (my|our) (home |new |)address", "my address: {v}", "(write|note) down my address: {v}", "(you can|you will|you'll) find me at {v}", "I('m| am) (now |)at home at {v}", "(we|I) (live|are living|stay) at {v}", "home is at {v}"),
+    ),
+    Relation(
+        "allergy of", "Your {x} is allergic to {v}.", "thing", weight=1, key="{x}_allergy", slots=tuple(PEOPLE), aliases=("{x}_allergic_to", "allergy_of_{x}"),
+        ask=("what is my {x} allergic to?", "what's my {x} allergic to?", "(which|what) allergy does my {x} have?", "(what is|what's) my {x}'s allergy?", "what (can't|must not|cannot) my {x} eat?", "is my {x} allergic to (anything|something)?", "does my {x} have an allergy?"),
+        that=("what my {x} is allergic to", "my {x}'s allergy", "which allergy my {x} has", "what my {x} (can't|cannot) eat"),
+        say=("my {x} is (very |badly |also |)allergic to {v}", "my {x} has (an|a bad|a strong) allergy to {v}", "my {x} (can't|cannot|must not) eat {v}( because of an allergy|)", "my {x}'s allergy is {v}", "my {x} gets (sick|ill|a rash) from {v}",
+             "{v} (makes|make) my {x} (sick|ill)", "my {x} is allergic, to {v}", "the allergy of my {x} is {v}", "(please note that |)my {x} (must|has to) avoid {v}"),
+    ),
+    Relation(
+        "job of", "Your {x} works as a {v}.", "occupation", weight=1, key="{x}_occupation", slots=tuple(PEOPLE), aliases=("{x}_job", "{x}_profession", "occupation_of_{x}"),
+        ask=("what does my {x} do( for a living| for work| at work|)?", "(what is|what's) my {x}'s (job|profession|occupation|work)?", "what does my {x} work as?", "what (kind of |)(work|job) does my {x} (do|have)?", "what is my {x} by profession?"),
+        that=("what my {x} does( for a living|)", "my {x}'s (job|profession|work|occupation)", "what my {x} works as", "which job my {x} has"),
+        say=("my {x} (works|is working) as (a|an) {v}", "my {x} is (a|an) {v}( by profession| by trade|)", "my {x}'s (job|profession|occupation) is {v}", "my {x} (became|was hired as|got a job as|found work as) (a|an) {v}", "my {x} (makes|earns) a living as (a|an) {v}",
+             "my {x} has (a job|work) as (a|an) {v}", "(by profession|at work) my {x} is (a|an) {v}", "my {x}'s work is (that of|being) (a|an) {v}"),
+    ),
+    Relation(
+        "home of", "Your {x} lives in {v}.", "place", weight=1, key="{x}_location", slots=tuple(PEOPLE), aliases=("{x}_city", "{x}_home", "home_of_{x}"),
+        ask=("where does my {x} live( now|)?", "where is my {x} (living|based|at home)( now|)?", "(which|what) (city|town|place) does my {x} live in?", "where did my {x} move( to|)?", "where is my {x}'s (home|house|flat)?", "in (which|what) (city|town) does my {x} live?"),
+        that=("where my {x} lives", "where my {x} (is living|moved to|is based|is at home)", "(which|what) (city|town) my {x} lives in", "my {x}'s (home|town|city)"),
+        say=("my {x} lives in {v}( now| these days| with the family|)", "my {x} is (living|based|at home) in {v}", "my {x} (has |just |recently |)moved to {v}( last year| in {year}|)", "my {x} has a (house|flat|home) in {v}", "{v} is where my {x} lives", "my {x}'s (home|house|flat) is in {v}",
+             "my {x} went to live in {v}", "my {x} (still |now |)(stays|resides) in {v}", "the (city|town) my {x} lives in is {v}"),
+    ),
+    Relation(
         "wake time", "You get up at {v}.", "clock", key="wake_up_time", aliases=("gets_up", "alarm"), weight=0.8,
         ask=("when do I (get|wake) up?", "what time do I (get|wake) up?", "(what is|what's) my wake-up time?"), that=("when I (get|wake) up", "what time I get up", "my wake-up time"),
         say=("I (always |usually |)(get|wake) up at {v}", "my alarm (rings|goes off) at {v}", "I have to (get|be) up at {v} (every day|)", "my day starts at {v}"),
@@ -441,7 +470,7 @@ def with_paraphrases(relation: Relation, more: Paraphrases) -> Relation:
 
 
 RELATIONS: tuple[Relation, ...] = tuple(
-    with_paraphrases(relation, PARAPHRASES[relation.name]) for relation in FACTS + CONTEXT
+    with_paraphrases(relation, PARAPHRASES.get(relation.name, Paraphrases())) for relation in FACTS + CONTEXT
 )
 
 # Several things in one clause: the relations in the order of their values, and how people run them together.

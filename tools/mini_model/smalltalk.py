@@ -45,7 +45,8 @@ SMALL_TALK: dict[str, tuple[str, ...]] = {
     WELCOME: (
         "(thanks|thank you|thx|many thanks|cheers|ty)(| a lot| very much| so much| a bunch| again| for that| for your help| shepherd)",
         "(great|perfect|cool|ok|okay|super|nice|awesome), (thanks|thank you|thx)(| a lot| very much)", "(that|this) (helped|was helpful|was great|is great)(| a lot), (thanks|thank you)",
-        "(I appreciate it|much appreciated|you're the best, thanks|that's very kind, thank you)", "thanks for (that|the help|remembering|everything|telling me)",
+        "(I appreciate it|much appreciated|you're the best, thanks|that's very kind, thank you)", "you('re| are) (the best|great|a star|wonderful|very kind|so kind|amazing|a gem|a hero)(,|!|.) (thanks|thank you|thx)( a lot| so much|)",
+        "(thanks|thank you), you('re| are) (the best|great|a star|wonderful|very kind|so kind|amazing)", "(that's|that is|how|this is) (very kind|kind|so kind|really nice|lovely|sweet)( of you|), (thanks|thank you)", "thanks for (that|the help|remembering|everything|telling me)",
     ),
     BYE: (
         "(bye|goodbye|bye bye|see you|ciao|farewell|good night|so long|cu)(| for now| later| tomorrow| then| soon| shepherd| again)",
@@ -54,13 +55,14 @@ SMALL_TALK: dict[str, tuple[str, ...]] = {
     ),
     WHO: (
         "(who|what) (are|exactly are) you(| exactly| again| really)?", "what can you do(| for me)?", "(what is|what's) your name?", "are you (a|an) (robot|human|AI|person|machine|bot|program)?",
-        "(tell me|say something) about yourself", "(which|what) (model|AI|program) are you?", "(can|could) you introduce yourself?", "what are you (able|made) (to do|for)?", "how can you help me?",
+        "(tell me|say something) about yourself", "(which|what) (model|AI|program) are you?", "(can|could) you introduce yourself?", "what are you (able|made) (to do|for)?", "(how|in which way|with what) (can|could) you (help|assist|support|serve) me( today| here|)?", "(what|which things) (can|could) you (help|assist) me with( today|)?", "what (can|could) you help with?", "how can you be (useful|of help|helpful)( to me|)?",
         "are you (human|real|alive|Shepherd|ChatGPT)?", "what do you do?", "how do you work?", "who (made|built|trained) you?", "do you have a name?",
     ),
     SEEN: (
         "(the|our) weather is (nice|bad|awful|great|lovely)(| today| again)", "it('s| is) (raining|snowing|cold|hot|sunny|windy|late)(| today| again| outside)",
         "(I am|I'm) (so |very |a bit |)(tired|happy|bored|hungry|sad|busy|cold|late)(| today| again| now)", "(that|this|it) was a (long|good|bad|hard|busy) (day|week|night)",
-        "(ok|okay|yes|no|cool|great|nice|right|fine|sure|hm|lol|haha|wow)(| ok| then| cool| I see)", "(that|this) (makes sense|is fun|is strange|is nice|sounds good|is funny)", "(never mind|no problem|let me think|wait a moment|one moment|sounds good|not bad)",
+        "(ok|okay|yes|no|cool|great|nice|right|fine|sure|hm|lol|haha|wow)(| ok| then| cool| I see)", "(that|this) (makes sense|is fun|is strange|is nice|sounds good|is funny)", "(never mind|no problem|let me think|wait a moment|one moment|sounds good|not bad)", "(no|not a) (problem|worries|matter|big deal|rush|trouble)(| at all| then| here)", "(oh|ok|okay|well|sure), (never mind|no problem|no worries|not bad|sounds good|let me think)",
+        "(wait|hold on|just|give me) (a|one) (moment|second|minute)(| please)", "(fair enough|forget it|all good|it's fine|that's fine|works for me|as you like)",
         "I (slept badly|had lunch|need a break|need a coffee|just woke up|had a bad day)", "my (head|back|foot) hurts", "what a (day|week|mess)", "the (train|bus) was late( again|)", "(hm|well|so), (I see|ok|let's see|interesting)",
     ),
 }  # fmt: skip

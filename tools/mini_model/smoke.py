@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from evaluate import parity
 from export import export
-from model import CausalAttention
+from model import CausalAttention, Shape, Transformer
 from restore import restored
 from torch.nn import functional
-from train import load
+from train import learn_hardest, load, losses_of
 
 HERE = Path(__file__).parent
 TINY = (
@@ -64,6 +64,24 @@ def check_attention() -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)  # sums of keys are float32
 
 
+def check_choice() -> None:
+    """Of more rows than are to be learned from, those with the largest loss are, and no others."""
+    random = torch.Generator().manual_seed(1)
+    network = Transformer(Shape(vocabulary=64, width=64, layers=2, heads=2, kv_heads=1, feed_forward=128))
+    ids = torch.randint(64, (10, 33), generator=random)
+    said = torch.rand(ids.shape, generator=random) < 0.5
+    counted, mean = learn_hardest(network, ids, said, 3 * 33)
+    found = [weight.grad for weight in network.parameters()]
+    network.zero_grad()
+    rows = [losses_of(network, ids[row : row + 1], said[row : row + 1]) for row in range(10)]
+    worst = torch.tensor([losses.sum().item() for losses in rows]).topk(3).indices
+    losses_of(network, ids[worst], said[worst]).mean().backward()
+    assert counted == int(said[worst, 1:].sum())
+    assert abs(mean - torch.cat(rows).mean().item()) < 1e-3
+    for gradient, weight in zip(found, network.parameters(), strict=True):
+        torch.testing.assert_close(gradient, weight.grad)
+
+
 def _run(script: str, *words: object) -> None:
     command = [sys.executable, str(HERE / script), *map(str, words)]
     subprocess.run(command, check=True, env={**os.environ, "CI": "1"})
@@ -72,6 +90,7 @@ def _run(script: str, *words: object) -> None:
 def main() -> None:
     """Every step of the chain, once."""
     check_attention()
+    check_choice()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         before = train(out, "--tokens", "0.3")

@@ -70,7 +70,12 @@ OCCUPATIONS = listed(
     "gardener student librarian carpenter designer programmer astronaut beekeeper dentist welder "
     "translator geologist locksmith barber waiter actor dancer singer firefighter accountant mechanic "
     "electrician architect journalist manager cashier tailor butcher florist biologist chemist sailor "
-    "cook guard vet"
+    "cook guard vet pharmacist surveyor carer midwife paramedic judge notary clerk secretary consultant "
+    "researcher scientist professor lecturer tutor coach trainer therapist psychologist surgeon optician "
+    "courier postman bricklayer roofer glazier painter jeweller watchmaker potter weaver shoemaker fisherman "
+    "miner forester gamekeeper vintner brewer confectioner grocer stockbroker banker auditor economist "
+    "statistician physicist mathematician historian archaeologist linguist photographer filmmaker composer "
+    "violinist drummer sculptor illustrator animator comedian magician referee lifeguard diver stuntman"
 )
 FIELDS = listed(
     "software sound data forklift truck bus school kindergarten music math science history night ship "
@@ -83,11 +88,19 @@ COMPANY_ENDS = listed(
 )
 MONTHS = listed("January February March April May June July August September October November December")
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+SOON = ["next", "next", "next", "this", "the coming", "early next", "late next", "the following"]
+COMING = listed("week month weekend spring summer autumn winter quarter")
 LANGUAGES = listed(
     "English German French Spanish Italian Dutch Portuguese Polish Czech Greek Turkish Arabic Hindi "
-    "Japanese Chinese Korean Swedish Danish Finnish Russian Welsh Irish Swahili Hebrew Thai"
+    "Japanese Chinese Korean Swedish Danish Finnish Russian Welsh Irish Swahili Hebrew Thai Norwegian "
+    "Icelandic Romanian Bulgarian Hungarian Croatian Serbian Slovak Ukrainian Latvian Estonian Basque "
+    "Catalan Galician Farsi Urdu Bengali Tamil Punjabi Nepali Vietnamese Malay Tagalog Mandarin Cantonese "
+    "Zulu Yoruba Amharic Somali Latin Esperanto Georgian Armenian Mongolian Maltese Breton"
 )
-COUNTS = listed("one two three four five six seven eight nine ten eleven twelve")
+COUNTS = listed(
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+)
 ACCENTED = "éèüöäßñçåøłšžćâêîôûáíóúαβγδελμνορстрнмкл東京山川日本語木"
 JOINERS = (" with ", " and ", " on ", " without ", " in ", " or ", " for ", " from ", " near ", " under ")
 
@@ -291,8 +304,8 @@ def moment(random: Random) -> str:
         [
             f"{day} at {clock(random)}",
             f"{day} at {clock(random)}",
-            f"next {day}",
-            f"{day} {random.choice(['morning', 'evening', 'afternoon'])}",
+            f"{random.choice(SOON)} {random.choice([day, *COMING, random.choice(MONTHS)])}",
+            f"{day} {random.choice(['morning', 'evening', 'afternoon', 'night', 'noon'])}",
             f"tomorrow at {clock(random)}",
             f"{date(random)}",
             f"{random.randint(1, 28)} {random.choice(MONTHS)} at {clock(random)}",
@@ -347,6 +360,26 @@ def measure(random: Random) -> str:
     )
 
 
+STREETS = listed("Street Road Avenue Lane Drive Way Square Court Place Hill Close Boulevard Terrace Row")
+
+
+def street_address(random: Random) -> str:
+    """A house in a street, with its town now and then."""
+    name = random.choice(
+        [made_up_name(random, 1, 3), random.choice(NOUNS).capitalize(), random.choice(PLACES)]
+    )
+    house = f"{random.randint(1, 499)}{random.choice(['', '', '', '', 'a', 'b', 'C'])}"
+    street = random.choice(
+        [
+            f"{house} {name} {random.choice(STREETS)}",
+            f"{house} {name} {random.choice(STREETS)}",
+            f"{house} {random.choice(['St.', 'Old', 'North', 'West', 'New'])} {name} {random.choice(STREETS)}",
+            f"{name}{random.choice(['strasse', 'weg', 'gasse', 'straat'])} {house}",
+        ]
+    )
+    return f"{street}, {place(random)}" if random.random() < 0.15 else street
+
+
 def email(random: Random) -> str:
     end = random.choice(["com", "org", "net", "de", "io", "co.uk"])
     user = made_up_word(random, 1, 2)
@@ -385,9 +418,15 @@ def person_list(random: Random) -> str:
 
 
 def count(random: Random) -> str:
-    if random.random() < 0.6:
+    """How many: with only a dozen words and numbers, a network learns these by heart instead of reading them."""
+    kind = random.random()
+    if kind < 0.3:
+        return random.choice(COUNTS[:12])
+    if kind < 0.5:
         return random.choice(COUNTS)
-    return str(random.randint(1, 15))
+    if kind < 0.6:
+        return f"{random.choice(COUNTS[19:])}-{random.choice(COUNTS[:9])}"
+    return str(random.randint(1, 15) if kind < 0.8 else random.randint(1, 99))
 
 
 def anything(random: Random) -> str:
@@ -404,6 +443,7 @@ def anything(random: Random) -> str:
         code,
         measure,
         model_name,
+        street_address,
     ]
     return random.choice(makers)(random)
 
@@ -412,6 +452,6 @@ MAKERS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
         first_name, person, place, company, occupation, thing, phrase, topic, model_name, age, date, clock,
-        moment, spot, number, code, measure, email, phone_number, language_list, person_list, count, anything,
+        moment, spot, number, code, measure, email, phone_number, language_list, person_list, count, street_address, anything,
     )
 }  # fmt: skip
