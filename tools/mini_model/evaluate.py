@@ -54,6 +54,7 @@ TITLES = {
     "small_talk": "(c, e) right kind of reply",
     "history": "(d) from 2 to 16 turns",
 }
+SHOWN = 3  # failures of each cell in a report
 Result = dict[str, float]
 Cell = tuple[str, bool]  # a job, and whether its wordings are held out
 
@@ -81,7 +82,7 @@ def table(
     cells = [(job, held_out) for job in EVALUATED_JOBS for held_out in (False, True)]
     refused = {False: [0, 0], True: [0, 0]}
     for job, held_out in watch(cells):
-        right = valid = together = 0
+        right = valid = together = shown = 0
         for messages in samples(job, count, held_out=held_out, seed=seed):
             expected = messages[-1][1]
             if job.startswith("extract"):
@@ -98,7 +99,8 @@ def table(
                 refused[held_out][0] += reply == smalltalk.NOTHING
                 refused[held_out][1] += 1
             right += good
-            if not good and failures is not None:
+            if not good and failures is not None and shown < SHOWN:
+                shown += 1
                 failures.append(
                     {
                         "job": job,
@@ -322,7 +324,7 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, help="compare with the trained network, too")
     parser.add_argument("--count", type=int, default=300, help="conversations in each cell")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--report", type=Path, help="write all figures and failures as JSON")
+    parser.add_argument("--report", type=Path, help="write all figures and some failures as JSON")
     parser.add_argument("--no-table", action="store_true", help="probes, chats and speed only")
     options = parser.parse_args()
     runner = Runner(options.model, threads=options.threads)

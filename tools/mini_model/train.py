@@ -220,7 +220,7 @@ def arguments() -> argparse.Namespace:
     # A quick warm-up shakes the copying circuit apart, and it takes a million tokens to come back.
     parser.add_argument("--warm-up", type=int, default=150, help="steps until the rate is full")
     parser.add_argument(
-        "--decay-from", type=float, default=0.7, help="part of the budget where the rate begins to fall"
+        "--decay-from", type=float, default=0.5, help="part of the budget where the rate begins to fall"
     )
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument(
