@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools" / "mini_model"
+MODEL = ROOT / "src" / "shepherd" / "models" / "shepherd-mini-q8_0.gguf"
 
 
 def said(script: str, *words: str) -> str:
@@ -31,3 +32,16 @@ def test_conversations_can_be_looked_at() -> None:
 
     assert len(lines) >= 5
     assert all(json.loads(line)["messages"] for line in lines)
+
+
+def test_speed_is_measured_in_the_engine(tmp_path: Path) -> None:
+    report = tmp_path / "evaluation.json"
+    report.write_text('{"count": 300}', encoding="utf-8")
+
+    said("speed.py", str(MODEL), "--count", "1", "--report", str(report))
+
+    written = json.loads(report.read_text(encoding="utf-8"))
+    assert written["count"] == 300
+    assert all(
+        figure > 0 for threads in ("threads_1", "threads_2") for figure in written["speed"][threads].values()
+    )

@@ -325,7 +325,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="conversations in each cell")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--report", type=Path, help="write all figures and some failures as JSON")
-    parser.add_argument("--no-table", action="store_true", help="probes, chats and speed only")
+    parser.add_argument("--no-table", action="store_true", help="probes and chats only")
     options = parser.parse_args()
     runner = Runner(options.model, threads=options.threads)
     report: dict[str, Any] = {
@@ -346,13 +346,11 @@ def main() -> None:
         report["table"] = table(runner, options.count, failures=failures, watch=tqdm)
         report["failures"] = failures
         print(markdown(report["table"]), f"\nvalid JSON: {report['table']['json']}")
-    read, written = runner.speed()
-    report["speed"] = {"load_ms": runner.load_ms, "read_tokens_s": read, "decode_tokens_s": written}
     if options.checkpoint:
         report["parity"] = parity(options.model, options.checkpoint)
-    print(json.dumps({key: report.get(key) for key in ("speed", "parity", "size_bytes")}, indent=1))
+    print(json.dumps({key: report.get(key) for key in ("parity", "size_bytes")}, indent=1))
     if options.report:
-        options.report.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
+        options.report.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The exported model in llama.cpp: greedy replies, logits, speed."""
+"""The exported model in llama.cpp: greedy replies, logits."""
 
 from __future__ import annotations
 
 import runpy
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +24,6 @@ class Runner:
     """A GGUF loaded by llama.cpp."""
 
     def __init__(self, path: Path, *, threads: int = 2, all_logits: bool = False) -> None:
-        started = time.perf_counter()
         self.llama = Llama(
             str(path),
             n_ctx=2048,
@@ -36,7 +34,6 @@ class Runner:
             # What is compared to the network is the file, not the rounding of the cache.
             **({"type_k": EXACT, "type_v": EXACT} if all_logits else {}),
         )
-        self.load_ms = 1000 * (time.perf_counter() - started)
         self.size_bytes = path.stat().st_size
         self.parameters = int(llama_cpp.llama_model_n_params(self.llama.model))
 
@@ -73,21 +70,3 @@ class Runner:
         self.llama.reset()
         self.llama.eval(list(ids))
         return np.array(self.llama.scores[: len(ids)])
-
-    def speed(self, decoded: int = 400) -> tuple[float, float]:
-        """Tokens per second read and written, the best of three rounds."""
-        prompt = self.tokenize("<|im_start|>user\n" + "My name is Zorblax and I live in Lisbon. " * 30)
-        read, written = 0.0, 0.0
-        for _ in range(3):
-            self.llama.reset()
-            started = time.perf_counter()
-            self.llama.eval(prompt)
-            read = max(read, len(prompt) / (time.perf_counter() - started))
-            started = time.perf_counter()
-            for count, _token in enumerate(
-                self.llama.generate(prompt, top_k=1, temp=0.0, repeat_penalty=1.0), 1
-            ):
-                if count == decoded:
-                    break
-            written = max(written, decoded / (time.perf_counter() - started))
-        return read, written
