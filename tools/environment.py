@@ -17,6 +17,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ __all__ = [
     "ROOT",
     "SetupError",
     "add_options",
+    "compiler_flags",
     "cuda_compiler",
     "missing_for_cuda",
     "missing_packages",
@@ -58,6 +60,9 @@ CUDA_REMEDY = """what can be done (docs/gpu.md):
   install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
   add -DCMAKE_CUDA_ARCHITECTURES=90 to CMAKE_ARGS to build for the GPU of another machine
   leave CMAKE_ARGS out to compute on the CPU"""
+# Without AMX: see `compiler_flags`. GCC 11 was the first that knew these options.
+WITHOUT_AMX = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+GCC_WITH_FAULTY_AMX = range(11, 14)
 COMPILED = re.compile(rb" *(\[ *(?:\d+/\d+|\d+%)\]) ")  # Ninja's and make's way to count
 
 
@@ -163,6 +168,36 @@ def cuda_compiler() -> str | None:
     return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(CUDA_FOLDERS))
 
 
+def compiler_flags(macros: str) -> str:
+    """Flags that this compiler needs to compile llama.cpp correctly; `macros` is its output for -dM.
+
+    GCC 11 to 13 drop the stores that set up the tile configuration of Intel's AMX, since `_tile_loadconfig`
+    tells them that it reads 8 of the 64 bytes. On a processor with AMX every matrix product then ends with a
+    segmentation fault.
+    """
+    defined = dict(re.findall(r"^#define (\w+) (.*)$", macros, re.MULTILINE))
+    is_gcc = "__GNUC__" in defined and "__clang__" not in defined
+    if is_gcc and "__x86_64__" in defined and int(defined["__GNUC__"]) in GCC_WITH_FAULTY_AMX:
+        return WITHOUT_AMX
+    return ""
+
+
+def _flags_by_variable() -> dict[str, str]:
+    """CFLAGS and CXXFLAGS as they are set, with what `compiler_flags` adds."""
+    flags = {}
+    for variable, compiler, names in (("CFLAGS", "CC", ("cc", "gcc")), ("CXXFLAGS", "CXX", ("c++", "g++"))):
+        command = shlex.split(os.environ.get(compiler, "")) or [next(filter(shutil.which, names), names[0])]
+        try:
+            shown = subprocess.run(
+                [*command, "-dM", "-E", "-x", "c", os.devnull], capture_output=True, text=True, check=False
+            )
+        except OSError:
+            continue
+        if added := compiler_flags(shown.stdout):
+            flags[variable] = f"{os.environ.get(variable, '')} {added}".strip()
+    return flags
+
+
 def _has_gpu() -> bool:
     if any(place.exists() for place in GPU_DEVICES):
         return True
@@ -266,7 +301,11 @@ def _pip(venv: Path, arguments: Sequence[str]) -> None:
     command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--verbose", "--no-input", *arguments]
     started = shown = time.monotonic()
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        env={**os.environ, **_flags_by_variable()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     with process, open(venv / LOG, "wb") as log:
         try:

@@ -209,3 +209,24 @@ def test_changed_kernel_asks_for_a_new_installation(monkeypatch: pytest.MonkeyPa
     assert after_module[0] == before[0]  # an editable install reads the file itself
     assert after_module[1] != before[1]
     assert after_kernel != before[0]
+
+
+GCC_12 = "#define __GNUC__ 12\n#define __x86_64__ 1\n"
+
+
+def test_llama_cpp_is_compiled_without_amx_where_gcc_compiles_it_wrongly():
+    assert environment.compiler_flags(GCC_12) == "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+
+
+@pytest.mark.parametrize(
+    "macros",
+    [
+        GCC_12.replace("12", "10"),  # does not know the options
+        GCC_12.replace("12", "14"),
+        GCC_12.replace("__x86_64__", "__aarch64__"),
+        GCC_12 + "#define __clang__ 1\n",
+        "",  # no compiler answered
+    ],
+)
+def test_other_compilers_get_no_flags(macros):
+    assert environment.compiler_flags(macros) == ""
