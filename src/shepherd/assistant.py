@@ -37,6 +37,7 @@ from shepherd.context import (
     message_of,
     messages_of,
     paired,
+    prepare_prompt,
     sampling_of,
     take_snapshot,
     with_recall,
@@ -338,19 +339,16 @@ class Assistant:
 
     def _run(self, draft: Draft) -> Iterator[Event]:
         draft.history = self.history
-        self._room.strip_by_habit(draft)
-        self._plan(draft)
-        self._make_room(draft)
-        if draft.is_outdated:
-            self._plan(draft)
-            self._room.make(draft, self._exchanges)
+        prepare_prompt(
+            draft, self._room, plan=lambda: self._plan(draft), compact=lambda: self._compact(draft)
+        )
         if draft.injection:
             _log.debug("[prompt+context] %s", draft.message.sent)
         generation = yield from self._answer(draft)
         before = self._exchanges
         exchange = self._record(draft, generation)
         stats = with_recall(draft.stats or generation.stats, draft.injection.recall_us / 1000)
-        stats = replace(stats, evicted_turns=len(draft.leaving))
+        stats = replace(stats, evicted_turns=draft.evicted_turns)
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
             self._recorder.hear(draft, exchange)
@@ -362,7 +360,7 @@ class Assistant:
                 now=int(time.time()),
                 with_prompt=self.config.trace_prompts,
             )
-            self._recorder.let_go(draft, int(time.time()))
+            self._recorder.let_go(draft, before, int(time.time()))
             self._compaction.prepare(self._exchanges, self._room, _history_share(draft.plan))
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
@@ -370,24 +368,21 @@ class Assistant:
 
     def _plan(self, draft: Draft) -> None:
         """Decide what the model is shown, by what it still has in front of it."""
-        gone = {id(exchange) for exchange in draft.leaving}
-        left = [exchange for exchange in self._exchanges if id(exchange) not in gone]
         since = 0
-        if self._has_evicted or gone:
-            # What left the window is no longer in front of the model, and may be recalled.
-            since = left[0].user.created_at if left else int(time.time()) + 1
+        if self._has_evicted or draft.leaving:
+            # Turns that left the window are no longer in front of the model, and may be recalled.
+            since = draft.history[0].created_at if draft.history else int(time.time()) + 1
         session = self.session_id or ""
         self._planner.plan(draft, self._room, turns=len(self._exchanges), session=session, since=since)
 
-    def _make_room(self, draft: Draft) -> None:
-        """Fold what is due into the summary, with a new snapshot; let go of more where that is not enough."""
+    def _compact(self, draft: Draft) -> None:
+        """Replace the turns that are due by a summary, with a new snapshot."""
         folded = self._compaction.fold(draft, self._exchanges, self._room, _history_share(draft.plan))
         if folded is not None and not draft.leaving:
             draft.is_folded = folded.summary != self._compaction.summary
-            draft.let_leave(self._exchanges[: folded.turns])
+            draft.evict(messages_of(self._exchanges[: folded.turns]))
             self._room.strip_all(draft)
             draft.snapshot = self._take_snapshot(folded.summary, draft)
-        self._room.make(draft, self._exchanges)
 
     def _answer(self, draft: Draft) -> Generator[Event, None, Reply]:
         """Let the model answer, and go on with the results while it calls tools; gives its last answer."""
@@ -413,7 +408,6 @@ class Assistant:
         """One answer, perhaps of several."""
         begun = begun_answer(
             draft,
-            self._exchanges,
             self._room,
             begin=lambda has_tools: self._begin(draft, has_tools),
             plan_again=lambda: self._plan(draft),
@@ -459,7 +453,7 @@ class Assistant:
         for message, tokens in zip([*draft.history, draft.message, *draft.steps], counts, strict=True):
             message.tokens = tokens
         if draft.leaving:
-            gone = {id(exchange) for exchange in draft.leaving}
+            gone = {id(exchange) for exchange in draft.evicted(self._exchanges)}
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
         draft.keep_stripped()

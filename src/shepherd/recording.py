@@ -56,8 +56,8 @@ class Recorder:
 
         def write() -> None:
             self._keeper.write(exchange, model=self._model, archive=archive, now=now)
-            if draft.leaving:
-                self._keeper.note_left(draft.leaving, draft.snapshot.summary)
+            if leaving := draft.evicted(before):
+                self._keeper.note_left(leaving, draft.snapshot.summary)
             session = self._keeper.session_id or ""
             if self._dialogue is not None and exchange.is_heard:
                 self._dialogue.save(session)
@@ -74,9 +74,9 @@ class Recorder:
 
         attempted(draft, "keeping this turn", write)
 
-    def let_go(self, draft: Draft, now: int) -> None:
-        """What left the window is kept in memory, whatever it said, and may be recalled from now on."""
-        leaving = draft.leaving
+    def let_go(self, draft: Draft, before: Sequence[Exchange], now: int) -> None:
+        """Archive the turns that left the window, so that they can be recalled; `before` as in `store`."""
+        leaving = draft.evicted(before)
         if not leaving:
             return
         kept = [exchange for exchange in leaving if self._keeper.may_archive(exchange)]

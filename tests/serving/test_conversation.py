@@ -69,7 +69,7 @@ def test_every_turn_reads_only_what_is_new(new_service, memory):
         seen = first.end().prompt_tokens + first.end().generated_tokens
         first = client.ask(text)
         assert first.end().reused_tokens >= seen - 1
-        assert first.draft.newest.sent == f"{text}\n\n[facts: name=Steve]"
+        assert first.draft.message.sent == f"{text}\n\n[facts: name=Steve]"
 
 
 def test_tails_are_the_same_after_a_restart_though_the_facts_have_changed(new_service, memory):
@@ -81,7 +81,7 @@ def test_tails_are_the_same_after_a_restart_though_the_facts_have_changed(new_se
 
     turn = client.ask("And now?")
 
-    sent = [message.sent for message in turn.draft.prompt() if message.role == "user"]
+    sent = [message.sent for message in turn.draft.prompt if message.role == "user"]
     assert sent == ["Hello\n\n[facts: name=Steve]", "And now?\n\n[facts: name=Stephen]"]
 
 
@@ -107,7 +107,7 @@ def test_oldest_turns_leave_a_full_window_many_at_once_and_at_the_same_place_aga
     kept = []
     for i in range(14):
         turn = client.ask(f"The quick brown fox number {i} jumps over the lazy dog.")
-        kept.append(turn.draft.first_kept)
+        kept.append(turn.history.first_kept(turn.draft))
         client.service = new_service() if i % 3 == 2 else client.service
 
     places = sorted(set(kept))
@@ -137,7 +137,7 @@ def test_tail_gives_way_where_there_is_room_for_the_message_alone(new_service, m
     turn = Client(new_service()).ask("the lazy dog " * 40)
 
     assert not turn.injection
-    assert turn.draft.newest.sent == turn.draft.newest.raw
+    assert turn.draft.message.sent == turn.draft.message.raw
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_nobody_and_those_who_do_not_want_it_have_no_memory(new_service, memory,
 
     turn = Client(new_service(), **fields).ask("My boat is called Mary.")
 
-    assert turn.draft.newest.sent == "My boat is called Mary."
-    assert turn.draft.system.raw == "Hi."
+    assert turn.draft.message.sent == "My boat is called Mary."
+    assert turn.draft.snapshot.system.text == "Hi."
     for user in ("steve", "unknown", "", "nobody-by-default"):
         assert memory.list_sessions(user) == []
         assert memory.count_memories(user) == 0
@@ -162,9 +162,9 @@ def test_clients_own_instructions_stand_first_and_know_of_the_tail(new_service):
 
     turn = client.ask("Hello")
 
-    assert turn.draft.system.raw.startswith("You are a pirate.\n\nBe brief.\n\n")
-    assert "[facts:" in turn.draft.system.raw
-    assert [message.role for message in turn.draft.prompt()] == ["system", "user"]
+    assert turn.draft.snapshot.system.text.startswith("You are a pirate.\n\nBe brief.\n\n")
+    assert "[facts:" in turn.draft.snapshot.system.text
+    assert [message.role for message in turn.draft.prompt] == ["system", "user"]
 
 
 def test_answer_that_is_broken_off_is_kept_as_far_as_it_came(new_service, memory):
@@ -190,7 +190,7 @@ def test_crowding_tails_are_stripped_at_once_and_stay_away(new_service, memory):
     with_tail = []
     for i in range(6):
         turn = client.ask(f"Number {i}?")
-        with_tail.append(sum("[facts:" in message.sent for message in turn.draft.prompt()[1:]))
+        with_tail.append(sum("[facts:" in message.sent for message in turn.draft.prompt[1:]))
 
     assert max(with_tail) > 1
     assert any(later < earlier for earlier, later in pairwise(with_tail))

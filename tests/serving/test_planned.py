@@ -68,7 +68,7 @@ class Client:
 
 
 def sent(turn):
-    return [message.sent for message in turn.draft.prompt() if message.role == "user"]
+    return [message.sent for message in turn.draft.prompt if message.role == "user"]
 
 
 def test_passages_and_open_nodes_come_behind_the_message_and_stay_there_byte_for_byte(new_service, knowledge):
@@ -141,8 +141,12 @@ def test_background_stays_as_it_was_when_the_conversation_began_and_what_changes
     client.service = new_service(**settings)
     second, third = client.ask("Hello again."), client.ask("And again.")
 
-    assert f'[NODE:{hub.id}:"Hub"]' in first.draft.system.raw
-    assert second.draft.system.raw == third.draft.system.raw == first.draft.system.raw
+    assert f'[NODE:{hub.id}:"Hub"]' in first.draft.snapshot.system.text
+    assert (
+        second.draft.snapshot.system.text
+        == third.draft.snapshot.system.text
+        == first.draft.snapshot.system.text
+    )
     assert "Background context has changed: " in sent(second)[-1]
     assert '"Three"' in sent(second)[-1]
     assert sent(third)[-1] == "And again."
@@ -151,8 +155,8 @@ def test_background_stays_as_it_was_when_the_conversation_began_and_what_changes
 def test_what_a_client_says_for_itself_takes_the_place_of_what_is_set(new_service):
     service = new_service(system_prompt="Ours.", personality="conversational", answer_style="formal")
 
-    own = Client(service, system="Yours.").ask("Hello.").draft.system.raw
-    ours = Client(service).ask("Hello.").draft.system.raw
+    own = Client(service, system="Yours.").ask("Hello.").draft.snapshot.system.text
+    ours = Client(service).ask("Hello.").draft.snapshot.system.text
 
     assert own.startswith("Yours.")
     assert "Ours." not in own
@@ -192,16 +196,16 @@ def test_what_was_planned_by_its_bytes_is_counted_for_the_trace(new_service, mem
     traces = Traces(memory.transactions, "steve")
     assert traces.get(f"{budget}/facts") == engine.count_tokens("\n\n[facts: name=Steve]")
     assert traces.get(f"{budget}/query") == engine.count_tokens("Who am I?") + 8  # and its frame
-    assert turn.draft.plan.draft.plan.total_tokens > 0
+    assert turn.draft.plan.total_tokens > 0
 
 
 def test_a_plan_is_as_quick_as_the_users_last_one_was(new_service, memory):
-    planned = Client(new_service()).ask("Who am I?").draft.plan
+    draft = Client(new_service()).ask("Who am I?").draft
     plans = Plans(memory, Config(), tells_private=True)
 
     told = [plans.is_quick("steve")]
     for cpu_s in (0.0005, 0.5, 0.0005):
-        plans.took("steve", planned, cpu_s)
+        plans.took("steve", draft, cpu_s)
         told.append(plans.is_quick("steve"))
 
     assert told == [False, True, False, True]
@@ -211,7 +215,7 @@ def test_a_plan_is_as_quick_as_the_users_last_one_was(new_service, memory):
 def test_nobody_has_no_plan_and_leaves_no_trace(new_service, memory):
     turn = Client(new_service(), user="unknown").ask("What is a comet made of?")
 
-    assert turn.draft.plan is None
+    assert turn.planner is None
     assert Traces(memory.transactions, "unknown").children() == []
 
 

@@ -20,7 +20,7 @@ from shepherd.context.exchanges import (
 )
 from shepherd.context.forgetting import hide_memory
 from shepherd.context.gathering import hubs_of
-from shepherd.context.giving_way import begun_answer
+from shepherd.context.giving_way import begun_answer, prepare_prompt
 from shepherd.context.keeping import Keeper
 from shepherd.context.ledger import Ledger, Restored, Said, conversation_hashes
 from shepherd.context.oneshot import DEFAULT_TOKENS, OneShot
@@ -73,6 +73,7 @@ __all__ = [
     "message_of",
     "messages_of",
     "paired",
+    "prepare_prompt",
     "render_system",
     "sampling_of",
     "strip_tails",

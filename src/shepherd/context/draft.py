@@ -1,4 +1,4 @@
-"""A turn on its way, before it is part of the conversation: what it shows, and what leaves for it."""
+"""Draft of a turn: the prompt it sends, and the messages that leave the window for it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ Note = tuple[str, str]
 
 @dataclass(slots=True)
 class Draft:
-    """Becomes an Exchange when the turn ends well; until then the conversation is as it was.
+    """A turn that is not yet part of its conversation; the conversation stays as it was until the turn ends.
 
-    `history` is what goes before the message, `steps` what came after it so far: calls of tools and their
-    results, which cost `stats`. `leaving` are the exchanges that make room, `is_folded` whether a summary
-    stands for them. `is_heard`: the registry of entities has heard the message, which is about `entities`.
-    `measured` gives the plan with its figures, where it has none yet.
+    `history` holds the messages before `message` that the model sees, `steps` the calls of tools and their
+    results after it, which cost `stats` so far. `leaving` holds the messages that left the window in this
+    turn, oldest first; with `is_folded` a summary replaces them. `is_heard` is true once the entity registry
+    has taken `message` in, and `entities` are the parts it gave. `measured` computes the plan's token counts,
+    where the plan was made from byte lengths alone.
     """
 
     message: Message
@@ -33,7 +34,7 @@ class Draft:
     history: list[Message] = field(default_factory=list)
     steps: list[Message] = field(default_factory=list)
     stats: TurnStats | None = None
-    leaving: list[Exchange] = field(default_factory=list)
+    leaving: list[Message] = field(default_factory=list)
     is_folded: bool = False
     is_heard: bool = False
     entities: Sequence[Part] = ()
@@ -63,21 +64,37 @@ class Draft:
     @property
     def is_outdated(self) -> bool:
         """Whether something left, or lost its tail, since the plan was made: it may be shown anew."""
-        return self._planned_with != self._given_way
+        return self._planned_with != self.n_removed
 
     def planned(self) -> None:
         """The plan is made for the history as it is now."""
-        self._planned_with = self._given_way
+        self._planned_with = self.n_removed
 
     @property
-    def _given_way(self) -> tuple[int, int]:
+    def n_removed(self) -> tuple[int, int]:
+        """Numbers of the messages that left the window, and that lost their tails, in this turn."""
         return len(self.leaving), len(self._stripped)
 
-    def let_leave(self, exchanges: list[Exchange]) -> None:
-        """Show the model these exchanges no more."""
-        gone = {id(message) for message in messages_of(exchanges)}
+    @property
+    def evicted_turns(self) -> int:
+        """Number of user messages that left the window in this turn."""
+        return sum(message.role == "user" for message in self.leaving)
+
+    @property
+    def stripped(self) -> list[Message]:
+        """Messages that lost their tails in this turn."""
+        return [message for message, _, _ in self._stripped]
+
+    def evict(self, messages: Iterable[Message]) -> None:
+        """Remove these messages from the prompt."""
+        gone = {id(message) for message in messages}
+        self.leaving += [message for message in self.history if id(message) in gone]
         self.history = [message for message in self.history if id(message) not in gone]
-        self.leaving += exchanges
+
+    def evicted(self, exchanges: Iterable[Exchange]) -> list[Exchange]:
+        """Return the exchanges that left the window in this turn."""
+        gone = {id(message) for message in self.leaving}
+        return [exchange for exchange in exchanges if id(exchange.user) in gone]
 
     def strip(self, messages: Iterable[Message]) -> None:
         """Take these messages' tails off: for good where the turn ends well, see `put_back`."""

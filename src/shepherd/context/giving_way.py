@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shepherd.context.draft import Draft, Note
-from shepherd.context.exchanges import Exchange
 from shepherd.context.planner import NO_ROOM_FOR_MEMORY
 from shepherd.context.room import Room
 from shepherd.errors import ContextOverflowError
@@ -21,7 +20,7 @@ from shepherd.errors import ContextOverflowError
 if TYPE_CHECKING:
     from shepherd.providers import Reply
 
-__all__ = ["begun_answer"]
+__all__ = ["begun_answer", "prepare_prompt"]
 
 _CUT: Note = ("the window has no room for all that the tools found: the oldest of it was cut", "")
 _NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn", "/clear starts afresh")
@@ -32,25 +31,36 @@ _LEAST_CHARS = 40
 _LESS = 0.8
 
 
-def begun_answer(
-    draft: Draft,
-    exchanges: Sequence[Exchange],
-    room: Room,
-    *,
-    begin: Callable[[bool], Reply],
-    plan_again: Callable[[], None],
-) -> Reply:
-    """The next answer of a turn; `begin` starts it, and is told whether the model has its tools.
+def prepare_prompt(
+    draft: Draft, room: Room, *, plan: Callable[[], None], compact: Callable[[], None] = lambda: None
+) -> None:
+    """Make the prompt of a new turn: strip old tails, plan, compact, evict, and plan again if needed.
 
-    `plan_again` makes the plan anew where its history has become shorter. Raises ContextOverflowError when
-    all that may give way is not enough.
+    `plan` writes the tail of the message, `compact` may replace old turns by a summary.
+    """
+    room.strip_by_habit(draft)
+    plan()
+    compact()
+    room.make(draft)
+    if draft.is_outdated:
+        plan()
+        room.make(draft)
+
+
+def begun_answer(
+    draft: Draft, room: Room, *, begin: Callable[[bool], Reply], plan_again: Callable[[], None]
+) -> Reply:
+    """Start the next answer of a turn, shrinking the prompt while it overflows the window.
+
+    `begin` starts the engine and is told whether the model has its tools. `plan_again` repeats the plan when
+    the history became shorter. Raises ContextOverflowError when nothing is left to remove.
     """
 
     def strip(_: int) -> None:
         room.strip_all(draft)
 
     def evict(prompt_tokens: int) -> None:
-        room.make(draft, exchanges, prompt_tokens)
+        room.make(draft, prompt_tokens)
 
     def cut(prompt_tokens: int) -> None:
         _cut(draft, room, prompt_tokens)
@@ -64,12 +74,12 @@ def begun_answer(
         cut(0)
         evict(0)
         try:
-            return _begun(lambda: begin(True), (strip, evict, cut, evict))
+            return _begun(draft, lambda: begin(True), (strip, evict, cut, evict))
         except ContextOverflowError:
             draft.notes.append(_NO_TOOLS)
             return begin(False)
     try:
-        return _begun(begin_as_planned, (strip, evict, evict))
+        return _begun(draft, begin_as_planned, (strip, evict, evict))
     except ContextOverflowError:
         if not draft.injection:
             raise
@@ -78,14 +88,26 @@ def begun_answer(
         return begin(True)
 
 
-def _begun(begin: Callable[[], Reply], ways: Sequence[Callable[[int], None]]) -> Reply:
-    """What `begin` gives once enough has given way; each way is told how long the prompt was."""
-    for give_way in ways:
+def _begun(draft: Draft, begin: Callable[[], Reply], ways: Sequence[Callable[[int], None]]) -> Reply:
+    """Call `begin`, and each time the prompt overflows, the next of `ways` with its length in tokens.
+
+    A prompt that no way has changed is not tried again.
+    """
+    left = list(ways)
+    while True:
         try:
             return begin()
         except ContextOverflowError as error:
-            give_way(error.prompt_tokens)
-    return begin()
+            before = _size(draft)
+            while left and _size(draft) == before:
+                left.pop(0)(error.prompt_tokens)
+            if _size(draft) == before:
+                raise
+
+
+def _size(draft: Draft) -> tuple[int, int, int]:
+    """Measure that changes with everything that is removed from the prompt."""
+    return *draft.n_removed, sum(len(step.sent) for step in draft.steps)
 
 
 def _cut(draft: Draft, room: Room, prompt_tokens: int) -> None:

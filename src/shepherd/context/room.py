@@ -23,6 +23,8 @@ __all__ = ["Room", "written"]
 _FRAME_TOKENS = 8
 # No tokenizer has longer tokens, but for a few runs of blanks.
 _MOST_CHARS_PER_TOKEN = 256
+# Share of the window that tails of so many bytes leave free whatever they are in tokens: not worth counting.
+_FEW_TAILS = 0.125
 
 
 class Room:
@@ -44,13 +46,11 @@ class Room:
         self.count = count or TokenCounts(model.count_tokens)
         self.max_tokens = max_tokens
         self.retention = retention
-        self._tools = (
-            json.dumps([[t.name, t.description, dict(t.parameters)] for t in tools]) if tools else ""
-        )
+        self._tools = written(tools) if tools else ""
 
     @property
     def window_tokens(self) -> int:
-        """Of the model; a server may say in an error that its window is smaller than was known."""
+        """Context window of the model; it may shrink after a server rejects a prompt."""
         return self._model.window_tokens
 
     def tokens_of(self, message: Message) -> int:
@@ -79,7 +79,13 @@ class Room:
         return parts, output_reserve(self.window_tokens, self.max_tokens, system + query)
 
     def strip_by_habit(self, draft: Draft) -> None:
-        """Take off the tails of earlier messages that are not to stay."""
+        """Strip the tails of earlier messages that the retention policy does not keep."""
+        carriers = [message for message in draft.history if message.sent != message.raw]
+        n_bytes = sum(most_tokens(message.sent) - most_tokens(message.raw) for message in carriers)
+        if self.retention == "auto" and n_bytes <= _FEW_TAILS * self.window_tokens:
+            return
+        for message in carriers:
+            message.tokens = message.tokens or self._count(_told(message))
         draft.strip(tails_to_strip(draft.history, self.retention, self.window_tokens))
 
     def strip_all(self, draft: Draft) -> None:
@@ -87,16 +93,15 @@ class Room:
         if self.retention != "keep":
             draft.strip(tails_to_strip(draft.history, "strip", self.window_tokens))
 
-    def make(self, draft: Draft, exchanges: Sequence[Exchange], prompt_tokens: int = 0) -> None:
-        """Let the oldest turns go when the window is full; old tails first, since the prefix moves anyway.
+    def make(self, draft: Draft, prompt_tokens: int = 0) -> None:
+        """Evict the oldest turns when the window is full; old tails first, since the prefix moves anyway.
 
-        `prompt_tokens`: what the engine found, where our counts were less.
+        `prompt_tokens` is the engine's own count of the prompt, where ours was lower.
         """
         if self.retention != "keep" and self._leaving(draft, prompt_tokens):
             self.strip_all(draft)
         prompt = draft.prompt
-        gone = {id(prompt[i]) for i in self._leaving(draft, prompt_tokens)}
-        draft.let_leave([exchange for exchange in exchanges if id(exchange.user) in gone])
+        draft.evict([prompt[i] for i in self._leaving(draft, prompt_tokens)])
 
     def excess_tokens(self, draft: Draft, prompt_tokens: int = 0) -> int:
         """How many tokens this turn has too many, were it alone in the window with room for an answer.

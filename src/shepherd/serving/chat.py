@@ -136,10 +136,8 @@ class Chat:
         finally:
             self._state.under_way.discard(self.cancel)
         code = problem_of(error).code if isinstance(error, Exception) else ""
-        draft = self._turn.draft
-        self._state.served(
-            Served(self._route, self._stats, bool(draft.injection), code, draft.injection_time)
-        )
+        turn = self._turn
+        self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))
 
 
 class Collected:

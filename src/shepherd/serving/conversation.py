@@ -7,6 +7,7 @@ Everything here blocks, and may be called from any thread.
 
 from __future__ import annotations
 
+import logging
 import time
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
@@ -14,8 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 from shepherd.config import Config
-from shepherd.context import Restored, Room, conversation_hashes
-from shepherd.errors import ContextOverflowError
+from shepherd.context import (
+    Draft,
+    Restored,
+    Room,
+    begun_answer,
+    conversation_hashes,
+    prepare_prompt,
+)
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.memory import Memory
@@ -23,16 +30,18 @@ from shepherd.providers import ChatModel, RemoteModel, Reply
 from shepherd.recent import Recent, Remembered
 from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
+from shepherd.serving.history import ClientHistory
 from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.planned import Plans
-from shepherd.serving.prompting import Draft
 from shepherd.serving.timing import Stopwatch
 from shepherd.serving.turn import Turn
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Conversations", "Turn", "sampling_of"]
+
+_log = logging.getLogger(__name__)
 
 _SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 # Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
@@ -91,25 +100,46 @@ class Conversations:
             hashes = conversation_hashes(request.messages)
             restored = self._restored(request, hashes)
             count = self._counted if isinstance(model, Engine) else model.count_tokens
-            draft = Draft.begin(
-                request,
-                restored,
+            history = ClientHistory.begin(restored)
+            snapshot = self._plans.snapshot(request, restored, history.instructions, model, count)
+            draft = history.draft(snapshot)
+            room = Room(
                 model,
-                self.config,
-                snapshot=lambda said: self._plans.snapshot(request, restored, said, model, count),
+                max_tokens=request.max_tokens or self.config.max_tokens,
+                retention=self.config.injection_retention,
+                tools=request.tools,
                 count=count,
             )
-            draft.strip()
-            self._plan(request, draft, restored, hashes)
-            draft.make_room()
-            if draft.plan is not None:
-                draft.injection_time = watch.read()
-                self._plans.took(request.user_id, draft.plan, draft.injection_time.cpu_s)
-            reply = self._generate(request, model, draft)
+            planner = injection_time = None
+            if self._memory is not None and request.remembers:
+                planner = self._plans.begin(request, draft, room, restored, hashes)
+            plan = planner.plan if planner is not None else draft.planned
+            prepare_prompt(draft, room, plan=plan)
+            if planner is not None:
+                injection_time = watch.read()
+                self._plans.took(request.user_id, draft, injection_time.cpu_s)
+            reply = begun_answer(
+                draft,
+                room,
+                begin=lambda has_tools: self._ask(request, model, draft, room, has_tools=has_tools),
+                plan_again=plan,
+            )
         except BaseException:
             self.models.give_back(model)
             raise
-        return Turn(self, request, reply, draft, restored, toolbox)
+        _log_notes(draft)
+        return Turn(
+            self,
+            request,
+            reply,
+            model=model,
+            draft=draft,
+            room=room,
+            history=history,
+            planner=planner,
+            injection_time=injection_time,
+            toolbox=toolbox,
+        )
 
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Whether `begin` takes a millisecond or so and waits for nobody, so that an event loop may do it."""
@@ -134,10 +164,19 @@ class Conversations:
 
     def go_on(self, turn: Turn) -> Reply:
         """For Turn.go_on alone: the next reply, to what the tools have found."""
-        turn.draft.max_tokens = turn.tokens_left or turn.draft.max_tokens
+        turn.room.max_tokens = turn.tokens_left or turn.room.max_tokens
         # What the client wants to be called has been called.
         request = replace(turn.request, tool_choice="auto")
-        return self._generate(request, turn.draft.model, turn.draft)
+        reply = begun_answer(
+            turn.draft,
+            turn.room,
+            begin=lambda has_tools: self._ask(
+                request, turn.model, turn.draft, turn.room, has_tools=has_tools
+            ),
+            plan_again=lambda: None,
+        )
+        _log_notes(turn.draft)
+        return reply
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """Tokens of a prompt as it stands, without what memory would add; about as many, if it is remote."""
@@ -152,22 +191,24 @@ class Conversations:
 
     def ended(self, turn: Turn, *, failed: bool) -> None:
         """For Turn.end alone."""
-        self.models.give_back(turn.draft.model)
+        self.models.give_back(turn.model)
         request, answer = turn.request, turn.answer
         reason = turn.stats.finish_reason
         if failed or (reason == "cancelled" and not answer.raw):
             return
-        key = conversation_hashes([*turn.draft.messages, answer])[-1]
+        key = conversation_hashes([*turn.history.messages, answer])[-1]
         if answer.token_ids:
             self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
-        if turn.draft.plan is not None:
-            self._plans.ended(turn.draft.plan, request.user_id, answer, key)
+        if turn.planner is not None:
+            self._plans.ended(turn.planner, request.user_id, answer, key)
         if self._keeper is not None and self.keeps(request):
             self._keeper.keep(
                 request.user_id,
                 turn.draft,
-                turn.restored,
+                turn.history,
                 answer,
+                planner=turn.planner,
+                last_text=turn.last_text,
                 is_whole=reason != "cancelled",
                 model_name=self.models.name,
                 token_counts=turn.reply.prompt_tokens_per_message,
@@ -212,42 +253,18 @@ class Conversations:
             )
         return Toolbox(tools)
 
-    def _plan(self, request: ChatRequest, draft: Draft, restored: Restored, hashes: Sequence[str]) -> None:
-        """What this user's memory and knowledge add, where there is somebody whose they are."""
-        if self._memory is None or not request.remembers:
-            return
-        room = Room(
-            draft.model,
-            max_tokens=draft.max_tokens,
-            retention=draft.retention,
-            tools=request.tools,
-            count=draft.count,
-        )
-        draft.plan = self._plans.plan(
-            request, draft.newest, draft.history, restored, hashes, draft.snapshot, room
-        )
-
-    def _generate(self, request: ChatRequest, model: ChatModel, draft: Draft) -> Reply:
-        """Begin the answer; where the window is too small, much gives way before the request is refused."""
-        for _ in range(3):
-            try:
-                return self._ask(request, model, draft)
-            except ContextOverflowError as error:
-                if not draft.make_room(error.prompt_tokens):
-                    break
-        draft.drop_tail()
-        return self._ask(request, model, draft)
-
-    def _ask(self, request: ChatRequest, model: ChatModel, draft: Draft) -> Reply:
+    def _ask(
+        self, request: ChatRequest, model: ChatModel, draft: Draft, room: Room, *, has_tools: bool
+    ) -> Reply:
         sampling = sampling_of(self.config, model.info.sampling, request.sampling)
-        max_tokens = draft.max_tokens or model.window_tokens
-        tools = request.tools if request.tool_choice != "none" else ()
+        max_tokens = room.max_tokens or model.window_tokens
+        tools = request.tools if has_tools and request.tool_choice != "none" else ()
         is_forced = bool(tools) and request.tool_choice != "auto"
         must_call = is_forced and (request.tool_choice == "required" or request.tool_choice)
         if isinstance(model, RemoteModel):
             self._refuse_for_remote(request, is_forced=is_forced)
             return model.generate(
-                draft.prompt(),
+                draft.prompt,
                 sampling=sampling,
                 max_tokens=max_tokens,
                 tools=tools,
@@ -257,7 +274,7 @@ class Conversations:
             )
         assert isinstance(model, Engine)
         return model.generate(
-            draft.prompt(),
+            draft.prompt,
             sampling=sampling,
             max_tokens=max_tokens,
             stop=request.stop,
@@ -286,6 +303,11 @@ class Conversations:
                     "(leave it out, or serve a model on this machine)",
                     param=field,
                 )
+
+
+def _log_notes(draft: Draft) -> None:
+    for note, _ in draft.take_notes():
+        _log.warning("%s", note)
 
 
 def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float]) -> Sampling:

@@ -12,12 +12,13 @@ from typing import TypeVar
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
-from shepherd.context import Ledger, Restored, conversation_hashes, is_worth_a_memory
+from shepherd.context import Draft, Ledger, Restored, conversation_hashes, is_worth_a_memory
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.memory import Memory, Turn
 from shepherd.recent import Recent
-from shepherd.serving.prompting import Draft
+from shepherd.serving.history import ClientHistory
+from shepherd.serving.planned import RequestPlanner
 from shepherd.trace import Traces
 from shepherd.types import Message
 
@@ -48,18 +49,22 @@ class Keeper:
         self,
         user_id: str,
         draft: Draft,
-        restored: Restored,
+        history: ClientHistory,
         answer: Message,
         *,
+        planner: RequestPlanner | None,
+        last_text: str,
         is_whole: bool,
         model_name: str,
         token_counts: Sequence[int] = (),
     ) -> None:
-        """Everything there is to keep of one turn. Only a whole answer becomes a memory.
+        """Store one turn. Only a whole answer becomes a memory.
 
-        `token_counts`: of the messages that the model saw.
+        `answer` is the answer as the client got it, `last_text` the text of its last reply: the replies
+        before it are among the draft's steps. `token_counts` are those of the messages in the prompt.
         """
-        key = user_id, conversation_hashes(draft.messages)[-1]
+        restored = history.restored
+        key = user_id, conversation_hashes(history.messages)[-1]
         told_at, session = self._told.get(key) or (0.0, "")
         is_retry = time.monotonic() - told_at < _RETRY_S and bool(session)
         session = restored.session or (session if is_retry else "")
@@ -68,62 +73,88 @@ class Keeper:
             if not started:
                 return  # a database that is locked now would be waited for with every write
             session = started
-        self._note(user_id, draft, restored, session)
-        if draft.newest.role == "user" and not is_retry:
+        self._note(user_id, draft, history, planner, session)
+        if history.newest.role == "user" and not is_retry:
             job = self._worker.open_job if self._worker is not None else None
             self._attempt(
                 "message",
-                lambda: self._memory.append_message(session, draft.newest, user_id, job=job),
+                lambda: self._memory.append_message(session, history.newest, user_id, job=job),
             )
             self._told.put(key, (time.monotonic(), session))
-        if answer.raw:
-            self._attempt("answer", lambda: self._memory.append_message(session, answer, user_id))
+        self._attempt("answer", lambda: self._append_answer(session, draft, answer, last_text, user_id))
         if self._worker is not None:
             worker = self._worker
             self._attempt("extraction", lambda: worker.told(session, user_id))
-        self._trace(user_id, draft, session, token_counts, model_name)
+        self._trace(user_id, draft, planner, session, token_counts, model_name)
         if self._config.archive_turns:
             self._attempt(
-                "archive", lambda: self._archive(user_id, draft, restored, answer, session, is_whole)
+                "archive", lambda: self._archive(user_id, draft, history, answer, session, is_whole)
             )
 
-    def _note(self, user_id: str, draft: Draft, restored: Restored, session: str) -> None:
-        first = draft.first_kept
-        was_first = max(restored.n_left, next(i for i, m in enumerate(draft.messages) if m.role != "system"))
+    def _append_answer(
+        self, session: str, draft: Draft, answer: Message, last_text: str, user_id: str
+    ) -> None:
+        """Store the steps and the answer, as a chat does: each reply once."""
+        if draft.steps:
+            answer = answer.copy()
+            answer.raw = answer.sent = last_text
+        for message in (*draft.steps, answer) if answer.raw else draft.steps:
+            self._memory.append_message(session, message, user_id)
+
+    def _note(
+        self,
+        user_id: str,
+        draft: Draft,
+        history: ClientHistory,
+        planner: RequestPlanner | None,
+        session: str,
+    ) -> None:
+        first = history.first_kept(draft)
+        was_first = max(history.restored.n_left, history.n_instructions)
         Ledger(self._memory, user_id).record(
-            draft.messages,
-            restored,
+            history.messages,
+            history.restored,
             n_left=first if first > was_first else 0,
-            stripped=draft.stripped,
+            stripped=history.stripped(draft),
             session=session,
-            said=None if draft.plan is None else draft.plan.said,
+            said=None if planner is None else planner.said,
         )
 
     def _trace(
-        self, user_id: str, draft: Draft, session: str, token_counts: Sequence[int], model_name: str
+        self,
+        user_id: str,
+        draft: Draft,
+        planner: RequestPlanner | None,
+        session: str,
+        token_counts: Sequence[int],
+        model_name: str,
     ) -> None:
-        """What the model was shown with a message of the user, and why."""
-        plan = draft.plan
-        if plan is None or draft.newest.role != "user" or not self._config.trace_turns:
+        """Store the trace of a turn that a message of the user began."""
+        if planner is None or draft.private or not self._config.trace_turns:
             return
-        for message, tokens in zip(draft.prompt(), token_counts, strict=False):
+        for message, tokens in zip(draft.prompt, token_counts, strict=False):
             message.tokens = tokens
-        record = plan.trace(draft.history, draft.steps, model=model_name)
+        record = planner.trace(model=model_name)
         traces = Traces(self._memory.transactions, user_id)
         with_prompt = self._config.trace_prompts
         self._attempt("trace", lambda: traces.write(session, record, with_prompt=with_prompt))
 
     def _archive(
-        self, user_id: str, draft: Draft, restored: Restored, answer: Message, session: str, is_whole: bool
+        self,
+        user_id: str,
+        draft: Draft,
+        history: ClientHistory,
+        answer: Message,
+        session: str,
+        is_whole: bool,
     ) -> None:
-        """What was told, and what has just left the window, whatever it said."""
-        said = next((m.raw for m in reversed(draft.messages) if m.role == "user"), "")
+        """Archive what the user told, and the turns that left the window with this request."""
+        said = next((m.raw for m in reversed(history.messages) if m.role == "user"), "")
         if is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
-            self._remember(user_id, said, answer.raw, draft.newest.created_at, session)
-        kept = set(draft.kept)
+            self._remember(user_id, said, answer.raw, history.newest.created_at, session)
         asked: Message | None = None
-        for i, message in enumerate(draft.messages):
-            if i < restored.n_left or i in kept:
+        for i, message in history.evicted(draft):
+            if i < history.restored.n_left:
                 continue
             if message.role == "user":
                 asked = message

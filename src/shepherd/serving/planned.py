@@ -7,6 +7,7 @@ ledger, whom the talk is about in the messages themselves.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -32,9 +33,9 @@ from shepherd.recent import Recent
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.trace import TurnTrace
 from shepherd.trace.planned import trace_of
-from shepherd.types import Injection, Message
+from shepherd.types import Message
 
-__all__ = ["Planned", "Plans"]
+__all__ = ["Plans", "RequestPlanner"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,27 +57,37 @@ _HEARD_AGAIN = 24
 
 
 @dataclass(slots=True)
-class Planned:
-    """What was decided about one request. `said`: what of the knowledge its ledger's note is to hold."""
+class RequestPlanner:
+    """Plans the tail of one request, and records the result."""
 
     draft: Draft
-    said: Said
-    planner: Planner
     room: Room
+    planner: Planner
+    restored: Restored
     dialogue: Dialogue | None = None
 
+    def plan(self) -> None:
+        """Decide what is added to the draft's message, and add it. May be called again after an eviction."""
+        draft, since = self.draft, 0
+        if self.restored.n_left or draft.leaving:
+            # Turns that left the window are no longer in front of the model, and may be recalled.
+            oldest = next((message for message in draft.history if message.role != "system"), None)
+            since = oldest.created_at if oldest is not None else int(time.time()) + 1
+        turns = sum(message.role == "user" for message in draft.history)
+        session = self.restored.session
+        self.planner.plan(draft, self.room, turns=turns, session=session, since=since, measures=False)
+
     @property
-    def injection(self) -> Injection:
-        """What was added to the newest message."""
-        return self.draft.injection
+    def said(self) -> Said:
+        """The nodes that the ledger's note of this request is to hold."""
+        snapshot = self.draft.snapshot
+        if self.restored.said:
+            hubs = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
+            return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
+        return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks)
 
-    def drop_tail(self) -> None:
-        """Nothing is added, for want of room."""
-        self.draft.drop_tail()
-
-    def trace(self, history: Sequence[Message], steps: Sequence[Message], *, model: str) -> TurnTrace:
-        """The record of the turn, which is over: what the model was shown, and why."""
-        self.draft.history, self.draft.steps = list(history), list(steps)
+    def trace(self, *, model: str) -> TurnTrace:
+        """Return the record of the turn, once it is over: what the model was shown, and why."""
         self.planner.settle(self.draft, self.room)
         return trace_of(self.draft, model=model, summary="", summary_tokens=0)
 
@@ -106,9 +117,9 @@ class Plans:
         cost_s = self._cost_s.get(user_id)
         return cost_s is not None and cost_s < _MOMENT_S
 
-    def took(self, user_id: str, planned: Planned, cpu_s: float) -> None:
-        """What a processor computed for a plan of this user's."""
-        if not planned.draft.private:  # nothing was looked for
+    def took(self, user_id: str, draft: Draft, cpu_s: float) -> None:
+        """Note the processor time of a plan of this user's."""
+        if not draft.private:  # nothing was looked for
             self._cost_s.put(user_id, cpu_s)
 
     def snapshot(
@@ -147,43 +158,24 @@ class Plans:
             _log.warning("background failed: %s", error)
             return look_around(self._config, None, memory=explains)
 
-    def plan(
+    def begin(
         self,
         request: ChatRequest,
-        newest: Message,
-        history: Sequence[Message],
+        draft: Draft,
+        room: Room,
         restored: Restored,
         hashes: Sequence[str],
-        snapshot: Snapshot,
-        room: Room,
-    ) -> Planned:
-        """Decide what is added to the `newest` message, behind the `history` that the model sees, and add it.
-
-        `hashes` are those of the request's messages.
-        """
+    ) -> RequestPlanner:
+        """Return the planner of a request; `hashes` are those of its messages."""
         user = request.user_id
-        draft = Draft(newest, snapshot, list(history), private=newest.role != "user")
         knowledge = self._knowledge(request)
         dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
         planner = Planner(self._config, self._memory, knowledge, user, dialogue)
         told = [said for _, said in sorted(restored.said.items())]
         planner.know_told(Hub(*hub) for said in told[1:] for hub in said.hubs)
-        # What left the window is no longer in front of the model, and may be recalled.
-        since = restored.messages[restored.n_left].created_at if restored.n_left else 0
-        turns = sum(message.role == "user" for message in history)
-        planner.plan(draft, room, turns=turns, session=restored.session, since=since, measures=False)
-        for note, _ in draft.take_notes():
-            _log.warning("%s", note)
-        if told:
-            hubs = tuple(hub for part in draft.plan.chosen for hub in hubs_of(part))
-            said = Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
-        else:
-            said = Said(
-                tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks
-            )
-        return Planned(draft, said, planner, room, dialogue)
+        return RequestPlanner(draft, room, planner, restored, dialogue)
 
-    def ended(self, planned: Planned, user_id: str, answer: Message, key: str) -> None:
+    def ended(self, planned: RequestPlanner, user_id: str, answer: Message, key: str) -> None:
         """The answer, under whose hash the conversation will go on, was given."""
         dialogue = planned.dialogue
         if dialogue is not None:

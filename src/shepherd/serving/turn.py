@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shepherd.assistant import message_of
-from shepherd.context import Restored, added_stats
-from shepherd.providers import Reply
+from shepherd.context import Draft, Room, added_stats
+from shepherd.providers import ChatModel, Reply
 from shepherd.serving.chat_request import ChatRequest
-from shepherd.serving.prompting import Draft
+from shepherd.serving.history import ClientHistory
+from shepherd.serving.planned import RequestPlanner
+from shepherd.serving.timing import InjectionTime
 from shepherd.tools import Toolbox
 from shepherd.types import FinishReason, Injection, Message, Piece, ToolCall, TurnStats
 
@@ -42,14 +44,23 @@ class Turn:
         owner: Conversations,
         request: ChatRequest,
         reply: Reply,
+        *,
+        model: ChatModel,
         draft: Draft,
-        restored: Restored,
+        room: Room,
+        history: ClientHistory,
+        planner: RequestPlanner | None = None,
+        injection_time: InjectionTime | None = None,
         toolbox: Toolbox | None = None,
     ) -> None:
         self.request = request
         self.reply = reply
+        self.model = model
         self.draft = draft
-        self.restored = restored
+        self.room = room
+        self.history = history
+        self.planner = planner
+        self.injection_time = injection_time
         self.toolbox = toolbox
         self._owner = owner
         self._own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
@@ -87,11 +98,15 @@ class Turn:
     def answer(self) -> Message:
         """What the client has of it, as a message. Only what was sampled like that keeps its ids."""
         reply = self.reply
-        said = "".join(self._heard) if self._is_cut else reply.text
-        text, calls = _joined([*self._said, said]), self._clients_calls()
+        text, calls = _joined([*self._said, self.last_text]), self._clients_calls()
         is_as_sampled = text == reply.text and calls == reply.tool_calls
         ids = tuple(reply.token_ids) if is_as_sampled else ()
         return Message("assistant", text, token_ids=ids, tool_calls=calls, thought=reply.thought)
+
+    @property
+    def last_text(self) -> str:
+        """Text of the last reply, as far as the client has it."""
+        return "".join(self._heard) if self._is_cut else self.reply.text
 
     def shown(self, piece: Piece) -> Piece | None:
         """What the client gets of a piece, if anything. Ends a reply behind the only call that it wants."""
@@ -163,7 +178,7 @@ class Turn:
                     finish_reason=self._reason(),
                     stopped_by=-1 if self._is_cut else cost.stopped_by,
                     recall_ms=self.injection.recall_us / 1000,
-                    evicted_turns=self.draft.evicted_turns,
+                    evicted_turns=self.history.evicted_turns(self.draft),
                 )
                 self._owner.ended(self, failed=failed or self._has_failed)
         return self._stats
