@@ -38,7 +38,7 @@ FLOORS = [
         "atomic_file",
         "child",
         "escaping",
-        "recent",
+        "lru_cache",
         "secrets",
         "sizes",
         "replies",
