@@ -41,6 +41,7 @@ FLOORS = [
         "lru_cache",
         "secrets",
         "sizes",
+        "tool_arguments",
         "replies",
         "transactions",
     },
