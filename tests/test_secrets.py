@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import string
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,19 @@ HEX32 = "0123456789abcdef" * 2
 ALNUM40 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"
 PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA7\nabc+/=\n-----END RSA PRIVATE " + "KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+
+
+# Seconds of a processor, not of the clock, so that a busy machine changes nothing. Reading a hostile
+# text four times over takes about one; a quadratic rule takes more than a hundred.
+MOST_CPU_S = 20
+READ_SECRETS = """
+import resource, sys
+from shepherd.secrets import find_secrets
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+find_secrets(sys.stdin.read() * 4)
+"""
 
 
 def values(text: str) -> list[tuple[str, str]]:
@@ -198,5 +213,9 @@ def test_key_is_found_whole_whatever_words_are_around(seed: int, words: list[str
     ids=lambda text: text[:8],
 )  # fmt: skip
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    # No time is asserted: a quadratic rule would not come back.
-    find_secrets(text)
+    # The system ends a process that uses more than its processor time.
+    done = subprocess.run(
+        [sys.executable, "-c", READ_SECRETS, str(MOST_CPU_S)], input=text, encoding="utf-8", check=False
+    )
+
+    assert done.returncode == 0

@@ -260,7 +260,7 @@ _CARDS = re.compile(
 
 def _is_card_number(text: str) -> bool:
     digits = re.sub(r"[ \-]", "", text)
-    is_issued = _CARDS.fullmatch(digits) is not None and len(set(digits)) > 1
+    is_issued = _CARDS.fullmatch(digits) is not None
     return is_issued and (text == digits or _is_grouped(text)) and _luhn(digits) == 0
 
 

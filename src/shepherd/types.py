@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "ANONYMOUS_USERS",
+    "SECONDS_PER_DAY",
     "Fact",
     "FinishReason",
     "Injection",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 Role = Literal["system", "user", "assistant", "tool"]
+
+SECONDS_PER_DAY = 86_400
 
 # Nobody in particular: these ids read and write nothing.
 ANONYMOUS_USERS = frozenset({"", "unknown"})

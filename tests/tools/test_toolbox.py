@@ -61,6 +61,8 @@ def test_arguments_reach_the_tool_and_its_result_the_model():
         ('{"text": 42}', {"text": "42"}),
         ('{"text": true}', {"text": "true"}),
         ('{"text": "a", "count": "3"}', {"text": "a", "count": 3}),
+        ('{"text": "a", "count": 3.0}', {"text": "a", "count": 3}),
+        (f'{{"text": "a", "count": {10**400}}}', {"text": "a", "count": 9}),
         ('{"text": "a", "count": 1000}', {"text": "a", "count": 9}),
         ('{"text": "a", "count": -5}', {"text": "a", "count": 1}),
         ('{"text": "a", "count": null}', {"text": "a"}),

@@ -27,8 +27,9 @@ _FILES = ("LICENSE.md", f"{LLAMA}/CMakeLists.txt", f"{LLAMA}/LICENSE", f"{LLAMA}
 _BACKENDS = ("ggml-cpu", "ggml-cuda")
 _BACKEND = re.compile(rf"{re.escape(LLAMA)}/ggml/src/(ggml-[a-z0-9]+)/")
 _WHEELS = (
-    "numpy", "jinja2", "pyroaring", "huggingface-hub", "httpx", "prompt-toolkit", "rich", "diskcache", "gguf",
-    "scikit-build-core", "cython", "cmake", "ninja", "pytest", "hypothesis", "psutil", "typing-extensions",
+    "numpy", "jinja2", "pyroaring", "cachetools", "huggingface-hub", "httpx", "prompt-toolkit", "rich",
+    "diskcache", "gguf", "scikit-build-core", "cython", "cmake", "ninja", "pytest", "hypothesis", "psutil",
+    "typing-extensions",
 )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shepherd.lru_cache import FIFODict
+
 __all__ = ["TokenCounts", "most_tokens"]
 
 _MOST_TEXTS = 4096
@@ -25,7 +27,7 @@ class TokenCounts:
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count
-        self._known: dict[str, int] = {}
+        self._known: FIFODict[str, int] = FIFODict(_MOST_TEXTS)
 
     def __call__(self, text: str) -> int:
         """How many tokens `text` has."""
@@ -34,9 +36,5 @@ class TokenCounts:
             return known
         tokens = self._count(text)
         if len(text) <= _LONGEST_CHARS:
-            if len(self._known) >= _MOST_TEXTS:
-                # The older half: dictionaries keep the order in which keys came.
-                for key in list(self._known)[: _MOST_TEXTS // 2]:
-                    del self._known[key]
             self._known[text] = tokens
         return tokens

@@ -23,6 +23,7 @@ from shepherd.entities import (
 )
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import Knowledge
+from shepherd.lru_cache import FIFODict
 from shepherd.memory import Memory
 from shepherd.types import Fact
 
@@ -37,7 +38,7 @@ _MOST_ATTRIBUTES = 5
 _KNOWN_NODES = 500
 # More of a message does not change whom it is about, and is not worth the time.
 _HEARD_CHARS = 20_000
-# Entities whose texts are kept: those that are in focus are told turn after turn.
+# Number of entities whose texts are cached: those that are in focus are told turn after turn.
 _MOST_TEXTS = 512
 
 # Which node was changed last, and when; None without nodes.
@@ -49,7 +50,7 @@ class Listened:
     """Who a conversation was about after a turn, and what of that was written already."""
 
     registry: EntityRegistry
-    texts: dict[int, _Told]
+    texts: FIFODict[int, _Told]
 
 
 class KnownNames:
@@ -113,7 +114,7 @@ class Dialogue:
         self._allow_private = allow_private
         self._registry = EntityRegistry()
         self._names = KnownNames(knowledge) if names is None else names
-        self._texts: dict[int, _Told] = {}
+        self._texts: FIFODict[int, _Told] = FIFODict(_MOST_TEXTS)
         self._reader = reader
         self._last_text = ""
 
@@ -165,7 +166,7 @@ class Dialogue:
     def load(self, session_id: str) -> None:
         """Go on with a stored conversation, "" for a new one."""
         self._registry = EntityRegistry()
-        self._texts = {}
+        self._texts = FIFODict(_MOST_TEXTS)
         if self._reader is not None:
             self._reader.drop()
         if session_id and self._kept is not None:
@@ -181,8 +182,6 @@ class Dialogue:
         related = tuple(other.name for one in entity.relations if (other := self._registry.get(one.target)))
         told = self._texts.get(entity.id)
         if told is None or told.entity is not entity or told.related != related:
-            if len(self._texts) >= _MOST_TEXTS:
-                self._texts.clear()
             told = self._texts[entity.id] = _Told(entity, related, self._written(ranked))
         part = told.part
         if part is None or part.score == ranked.relevance:

@@ -10,7 +10,7 @@ from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, shap
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import ToolPrompt
 from shepherd.inference.vocabulary import Vocabulary
-from shepherd.recent import Remembered
+from shepherd.lru_cache import CachedFunction, FIFODict
 from shepherd.replies import ReplyParser, marks_of, thinking_marks, types_of_arguments
 from shepherd.types import Message, ToolCall
 
@@ -51,13 +51,13 @@ class OwnAnswers:
         # One that says nothing of thoughts leaves them where they are.
         marks = (*thinking_marks(template.source), *THOUGHT_KEYS, "<|channel|>")
         self._forgets_thoughts = any(mark in template.source for mark in marks)
-        self._says = Remembered(
-            self._detokenizes_to, most=_CACHED, most_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        self._says = CachedFunction(
+            self._detokenizes_to, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
         )
-        self._tells = Remembered(
-            self._is_told_by, most=_CACHED, most_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        self._tells = CachedFunction(
+            self._is_told_by, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
         )
-        self._asked_texts: dict[tuple[Shape, bool, str], str | None] = {}
+        self._asked_texts: FIFODict[tuple[Shape, bool, str], str | None] = FIFODict(_CACHED)
 
     def keep(
         self,
@@ -98,8 +98,6 @@ class OwnAnswers:
         """
         key = (shape[since:i], since < 2, tools)
         if key not in self._asked_texts:
-            if len(self._asked_texts) >= _CACHED:
-                self._asked_texts.clear()
             earlier = self._skeleton(shape[:i], tools)
             self._asked_texts[key] = None if earlier is None else earlier.texts[-1]
         return self._asked_texts[key]

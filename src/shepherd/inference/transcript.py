@@ -36,7 +36,7 @@ from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, matc
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import ToolPrompt, one_call_each
 from shepherd.inference.vocabulary import Vocabulary
-from shepherd.recent import Remembered
+from shepherd.lru_cache import CachedFunction
 from shepherd.replies import Family, ends_in_thought, marks_of, thinking_marks
 from shepherd.types import Message, Tool
 
@@ -80,8 +80,8 @@ class Transcript:
         # Cannot occur in a template that was written before it was drawn.
         self._nonce = secrets.token_hex(8)
         self._marks = re.compile(f"zq{self._nonce}[xt][0-9]+zq")
-        self._tokenize = Remembered(
-            self._tokenize_run, most=_CACHED_RUNS, most_bytes=_CACHED_RUNS_BYTES, size_of=_bytes_of_run
+        self._tokenize = CachedFunction(
+            self._tokenize_run, max_entries=_CACHED_RUNS, max_bytes=_CACHED_RUNS_BYTES, size_of=_bytes_of_run
         )
         self._skeleton = lru_cache(_CACHED_SKELETONS)(self._make_skeleton)
         self._own = OwnAnswers(vocabulary, template, self._tools, self._skeleton)

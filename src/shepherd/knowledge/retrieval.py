@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import date
 
 from shepherd.knowledge.records import ChunkResult
+from shepherd.types import SECONDS_PER_DAY
 
 __all__ = ["boosted"]
 
-_DAY_S = 86_400.0
 _YEAR_DAYS = 365.0
 # What a boost of full weight adds to a score of 0..1.
 _RECENCY_SHARE, _ENTITY_SHARE = 0.2, 0.3
@@ -61,5 +61,5 @@ def _age_days(written: str, now: float) -> float | None:
         day = date.fromisoformat(written[:10])
     except ValueError:
         return None
-    days = now / _DAY_S - (day - date(1970, 1, 1)).days
+    days = now / SECONDS_PER_DAY - (day - date(1970, 1, 1)).days
     return days if days >= 0 else None

@@ -6,17 +6,16 @@ Results are plain data with the words that people wrote: whoever puts them into 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from shepherd.errors import UsageError
-from shepherd.escaping import storable
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.records import EDGE_TYPES, Edge, Node
 from shepherd.knowledge.roles import role_of
+from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool
 
 __all__ = ["KnowledgeTools", "camel_case", "snake_case"]
@@ -24,7 +23,6 @@ __all__ = ["KnowledgeTools", "camel_case", "snake_case"]
 # Of a whole text, and of notes, so much comes at a time; the next part is asked for with an offset. The loop
 # of tools gives a model 8,000 characters of a result.
 _TEXT_CHARS, _NOTES_CHARS = 4000, 3000
-_INTEGERS = range(-(1 << 63), 1 << 63)  # that a database can hold
 _MOST_RESULTS = 50
 _MOST_CHUNKS = 6
 _UPPER = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -137,30 +135,9 @@ def _checked(name: str, tool: _Tool, arguments: Mapping[str, Any]) -> _Arguments
     missing = [key for key in tool.required if key not in given]
     if missing:
         raise UsageError(f"{name} needs {missing[0]}", hint="arguments: " + ", ".join(tool.required))
-    return {key: _typed(f"{name}: {key}", tool.properties[key], value) for key, value in given.items()}
-
-
-def _typed(where: str, schema: _Schema, value: Any) -> Any:
-    kind = schema["type"]
-    if kind == "array":
-        values = value if isinstance(value, (list, tuple)) else [value]
-        return [_typed(where, schema["items"], one) for one in values]
-    try:
-        if kind == "integer" and not isinstance(value, bool) and float(value) == int(value) in _INTEGERS:
-            return int(value)
-        if kind == "number" and not isinstance(value, bool):
-            return float(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    if kind == "boolean" and (isinstance(value, bool) or value in ("true", "false")):
-        return value in (True, "true")
-    if kind == "string" and isinstance(value, (int, float)):
-        value = json.dumps(value)
-    if kind == "string" and isinstance(value, str):
-        if "enum" in schema and value not in schema["enum"]:
-            raise UsageError(f"{where} is none of its values", hint="values: " + ", ".join(schema["enum"]))
-        return storable(value)
-    raise UsageError(f"{where} is not of type {kind}")
+    return {
+        key: checked_argument(f"{name}: {key}", tool.properties[key], value) for key, value in given.items()
+    }
 
 
 # ---- the tools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from shepherd.types import SearchResult
+from shepherd.types import SECONDS_PER_DAY, SearchResult
 
 __all__ = ["COLUMNS", "Hit", "Row", "best_results", "result_of"]
 
@@ -13,8 +13,6 @@ Hit = tuple[int, float, float, float]
 # COLUMNS of one row of `context`.
 Row = tuple[int, str, str, int, int, str, str]
 COLUMNS = "id, user_message, assistant_response, timestamp, pinned, source, session"
-
-_DAY_S = 86_400.0
 
 
 def best_results(
@@ -50,7 +48,7 @@ def best_results(
 def result_of(row: Row, score: float, relevance: float, now: float) -> SearchResult:
     """A row with what ranking found for it."""
     memory_id, question, answer, timestamp, pinned, source, _ = row
-    age_days = (now - timestamp) / _DAY_S
+    age_days = (now - timestamp) / SECONDS_PER_DAY
     return SearchResult(
         memory_id,
         question,

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from shepherd.escaping import escape_fact_key, escape_fact_value
+from shepherd.lru_cache import FIFODict
 from shepherd.memory.excerpts import escape_excerpt
 from shepherd.memory.repetition import FactWords, fact_words
 from shepherd.types import Fact, SearchResult
@@ -31,7 +32,7 @@ MAX_QUESTION = 400
 MAX_ANSWER = 1200
 MAX_FACTS = 4000
 
-# Blocks of so many users are kept.
+# Number of users whose blocks are cached.
 _MOST_USERS = 1024
 
 
@@ -52,7 +53,7 @@ class FactsBlocks:
 
     # By identity: a store hands out the same tuple until something changes.
     def __init__(self) -> None:
-        self._blocks: dict[str, FactsBlock] = {}
+        self._blocks: FIFODict[str, FactsBlock] = FIFODict(_MOST_USERS)
 
     def of(self, user_id: str, facts: tuple[Fact, ...]) -> FactsBlock:
         """The block of these facts of the user's."""
@@ -63,8 +64,6 @@ class FactsBlocks:
             return known
         shown = tuple(shown_facts(facts))
         block = FactsBlock(facts, shown, facts_block(shown), fact_words(shown))
-        if len(self._blocks) >= _MOST_USERS:
-            self._blocks.clear()
         self._blocks[user_id] = block
         return block
 

@@ -25,9 +25,9 @@ from shepherd.context import (
 )
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
+from shepherd.lru_cache import CachedFunction, LRUCache
 from shepherd.memory import Memory
 from shepherd.providers import ChatModel, RemoteModel, Reply
-from shepherd.recent import Recent, Remembered
 from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.serving.history import ClientHistory
@@ -77,11 +77,11 @@ class Conversations:
         self._keeper = None if memory is None else Keeper(memory, config, worker)
         self._plans = Plans(memory, config, tells_private=models.provider.is_local)
         # The same messages come with every request of a conversation.
-        self._counted = Remembered(
-            self._count, most=_COUNTED, most_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
+        self._counted = CachedFunction(
+            self._count, max_entries=_COUNTED, max_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
         )
-        self._answers: Recent[tuple[str, str], tuple[array[int], str]] = Recent(
-            _KEPT_ANSWERS, most_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
+        self._answers: LRUCache[tuple[str, str], tuple[array[int], str]] = LRUCache(
+            _KEPT_ANSWERS, max_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
         )
 
     def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> Turn:

@@ -15,8 +15,8 @@ from shepherd.config import Config
 from shepherd.context import Draft, Ledger, Restored, conversation_hashes, is_worth_a_memory
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
+from shepherd.lru_cache import LRUCache
 from shepherd.memory import Memory, Turn
-from shepherd.recent import Recent
 from shepherd.serving.history import ClientHistory
 from shepherd.serving.planned import RequestPlanner
 from shepherd.trace import Traces
@@ -39,7 +39,7 @@ class Keeper:
         self._memory = memory
         self._config = config
         self._worker = worker
-        self._told: Recent[tuple[str, str], tuple[float, str]] = Recent(_RETRIES_KNOWN)
+        self._told: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
 
     def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
         """The conversation, whose hashes these are, as the model saw it last time."""

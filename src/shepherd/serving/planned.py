@@ -27,9 +27,9 @@ from shepherd.context import (
 from shepherd.context.dialogue import Dialogue, KnownNames, Listened
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import Hub, Knowledge
+from shepherd.lru_cache import LRUCache
 from shepherd.memory import Memory
 from shepherd.providers import ChatModel
-from shepherd.recent import Recent
 from shepherd.serving.chat_request import ChatRequest
 from shepherd.trace import TurnTrace
 from shepherd.trace.planned import trace_of
@@ -102,14 +102,14 @@ class Plans:
         self._memory = memory
         self._config = config
         self._tells_private = tells_private
-        self._names: Recent[str, KnownNames] = Recent(_USERS)
-        self._listened: Recent[tuple[str, str], Listened] = Recent(_LISTENED)
+        self._names: LRUCache[str, KnownNames] = LRUCache(_USERS)
+        self._listened: LRUCache[tuple[str, str], Listened] = LRUCache(_LISTENED)
         # Seconds that a processor computed for each user's last plan. Not those on the clock: beside 64
         # others a quick one looks slow, would go to a thread, and wait for that.
-        self._cost_s: Recent[str, float] = Recent(_USERS)
+        self._cost_s: LRUCache[str, float] = LRUCache(_USERS)
         # Few are different: most clients say the same of themselves, or nothing, with every request.
-        self._snapshots: Recent[_System, Snapshot] = Recent(
-            _SNAPSHOTS, most_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
+        self._snapshots: LRUCache[_System, Snapshot] = LRUCache(
+            _SNAPSHOTS, max_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
         )
 
     def is_quick(self, user_id: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool, ToolCall
 
 __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
@@ -19,14 +20,6 @@ __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 _MOST_ARGUMENT_CHARS = 1 << 16
 # What a model reads of one result; a window of 8,192 tokens has room for several.
 _MOST_RESULT_CHARS = 8_000
-_INTEGERS = range(-(1 << 63), 1 << 63)  # that a database can hold
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
 
 Arguments = dict[str, Any]
 
@@ -122,7 +115,7 @@ def _parsed(text: str) -> Arguments:
 
 
 def _checked(tool: Tool, arguments: Arguments) -> Arguments:
-    """The arguments, if the schema knows them all and none is missing; a number for a text becomes one."""
+    """Return the arguments in their types, or raise UsageError for one that is unknown, missing or wrong."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     for name in arguments:
         if name not in properties:
@@ -133,23 +126,7 @@ def _checked(tool: Tool, arguments: Arguments) -> Arguments:
     for name in tool.parameters.get("required", ()):
         if name not in given:
             raise UsageError(f"the argument {name!r} is missing")
-    return {name: _value(name, value, properties[name]) for name, value in given.items()}
-
-
-def _value(name: str, value: object, schema: Mapping[str, Any]) -> object:
-    kind = str(schema.get("type"))
-    if kind == "string":
-        if isinstance(value, (bool, int, float)):
-            value = json.dumps(value)
-        if isinstance(value, str):
-            return value
-    elif kind == "integer":
-        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 10:
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
-            if value in _INTEGERS:
-                return value
-    elif kind in _KINDS and isinstance(value, _KINDS[kind]):
-        return value
-    raise UsageError(f"the argument {name!r} is no {kind}")
+    return {
+        name: checked_argument(f"the argument {name!r}", properties[name], value)
+        for name, value in given.items()
+    }

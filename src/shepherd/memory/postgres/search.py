@@ -20,14 +20,13 @@ from shepherd.memory.postgres.database import Connection
 from shepherd.memory.records import Periods
 from shepherd.memory.results import COLUMNS, Hit, Row, best_results
 from shepherd.memory.schema import memory_range
-from shepherd.types import SearchResult
+from shepherd.types import SECONDS_PER_DAY, SearchResult
 
 __all__ = ["best", "best_chunks"]
 
 _Numbers = NDArray[np.int64]
 _Doubles = NDArray[np.float64]
 
-_DAY_S = 86_400.0
 _K1, _B = 0.9, 0.3
 # As recall.c: so many keywords are looked up, and of those that are known so many of the rarest ranked by.
 _MOST_LOOKED_UP = 64
@@ -192,7 +191,7 @@ def _score(
         idf_sum += idf
     ids, doc_len, timestamps = _documents(used)
     bm25 = _sums(used, idfs, ids, doc_len, total_length / n_docs)
-    age_days = np.maximum((now - timestamps) / _DAY_S, 0.0)
+    age_days = np.maximum((now - timestamps) / SECONDS_PER_DAY, 0.0)
     scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
     return _Scored(tenant, ids, bm25, np.lexsort((ids, scores))[::-1], idf_sum, n_docs)
 

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 
 from shepherd._native.rank import recency
 from shepherd.memory.vectors.table import Near, Nearest
-from shepherd.types import SearchResult
+from shepherd.types import SECONDS_PER_DAY, SearchResult
 
 __all__ = ["CANDIDATES", "candidates", "fuse"]
 
 # Of either side; the other side's opinion of them counts, those that neither has among them do not come.
 CANDIDATES = 32
-_DAY_S = 86_400.0
 
 
 def candidates(
@@ -74,7 +73,7 @@ def fuse(
     for near in vectors.rows:
         hit = by_words.get(near.id)
         told = hit.score / best if hit is not None and best > 0.0 else 0.0
-        age_days = max((now - near.timestamp) / _DAY_S, 0.0)
+        age_days = max((now - near.timestamp) / SECONDS_PER_DAY, 0.0)
         if near.cosine is None:
             score, meant = told, 0.0
         else:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shepherd.errors import ShepherdError
+from shepherd.lru_cache import LRUCache
 from shepherd.memory.records import Periods
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.vectors.chunk_table import ChunkTable
@@ -56,7 +57,7 @@ class VectorRecall:
         self._questions = BackOff()
         self._background = BackOff()
         self._failure: ShepherdError | None = None
-        self._queries: dict[str, Floats] = {}
+        self._queries: LRUCache[str, Floats] = LRUCache(_SAME_QUESTION)
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._closing = False
@@ -139,9 +140,7 @@ class VectorRecall:
         self._questions.reset()
         if not vector.any():
             return None
-        if len(self._queries) >= _SAME_QUESTION:
-            self._queries.clear()
-        self._queries[query] = vector
+        self._queries.put(query, vector)
         return vector
 
     def meaning(self) -> ChunkMeaning:
