@@ -22,8 +22,7 @@ FLOORS = [
     {"opening"},
     {"asynchronous"},
     {"assistant"},
-    {"events", "recording"},
-    {"equipment"},
+    {"turn"},
     {"tools", "trace"},
     {"context", "extraction", "evaluation", "benchmark"},
     {"entities"},
@@ -140,3 +139,27 @@ def test_public_names_are_listed_and_exist(path):
 
     assert set(listed[0]) <= defined
     assert not any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree))
+
+
+def attributes_of(path: Path) -> set[str]:
+    return {node.attr for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
+
+
+# Besides the turn: jobs of the background, and `shepherd provider test`.
+GENERATE = {
+    "turn/turn.py",
+    "context/summarizing.py",
+    "entities/extractor.py",
+    "extraction/local.py",
+    "cli/provider.py",
+}
+# Besides the turn: LangChain's own interface for a chat's history.
+STORE_MESSAGES = {"turn/store.py", "adapters/langchain.py"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_the_turn_asks_a_model_and_stores_messages(path):
+    name, used = path.relative_to(SOURCE).as_posix(), attributes_of(path)
+
+    assert "generate" not in used or name in GENERATE or room_of(path) == "inference"
+    assert "append_message" not in used or name in STORE_MESSAGES or room_of(path) == "memory"

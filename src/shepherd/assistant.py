@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from shepherd.context import (
     Compaction,
     Draft,
     Exchange,
-    Keeper,
     OneShot,
     Plan,
     Planner,
@@ -30,26 +29,24 @@ from shepherd.context import (
     Summarizer,
     Summary,
     SystemPrompt,
-    added_stats,
-    begun_answer,
     hide_memory,
     is_statement,
     message_of,
     messages_of,
     paired,
-    prepare_prompt,
-    sampling_of,
     take_snapshot,
     with_recall,
     written,
 )
-from shepherd.equipment import ConversationParts, decided, open_parts
-from shepherd.errors import ContextOverflowError, StoreError, UsageError
-from shepherd.events import Delta, Event, Finished, Recalled, Warned
+from shepherd.errors import StoreError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.recording import Recorder
-from shepherd.tools import AssistantTool, Toolbox, ToolResult, conversation_tools
+from shepherd.tools import AssistantTool, ToolResult, conversation_tools
+from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn.components import TurnComponents, open_components, with_auto_resolved
+from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
+from shepherd.turn.recorder import Recorder
+from shepherd.turn.store import ConversationStore
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
@@ -115,9 +112,8 @@ class Assistant:
         self._has_evicted = False
         self._compaction = Compaction(verbatim=self.config.history_verbatim_turns)
         self._turn_lock = threading.Lock()
-        self._cancelled = threading.Event()
-        self._generation: Reply | None = None
-        parts = open_parts(
+        self._turn: Turn | None = None
+        parts = open_components(
             engine,
             memory,
             self._config,
@@ -139,11 +135,11 @@ class Assistant:
 
     @config.setter
     def config(self, config: Config) -> None:
-        settled = decided(config, self.engine)
+        settled = with_auto_resolved(config, self.engine)
         self._planner.use(settled)
         self._config, self._settled = config, settled
         self._room.max_tokens, self._room.retention = config.max_tokens, config.injection_retention
-        self._keeper.archives = config.archive_turns
+        self._store.archives = config.archive_turns
 
     @property
     def recalls(self) -> bool:
@@ -179,7 +175,7 @@ class Assistant:
     @property
     def session_id(self) -> str | None:
         """Where the conversation is stored, once something of it is."""
-        return self._keeper.session_id
+        return self._store.session_id
 
     @property
     def knowledge(self) -> Knowledge | None:
@@ -200,22 +196,33 @@ class Assistant:
         """
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
-            draft = Draft(Message("user", text), self._snapshot, private=private)
+            draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
+            options = GenerationOptions(
+                sampling_of(self.config, self.engine.info.sampling),
+                self.tools,
+                tool_rounds=self.config.tool_rounds,
+            )
+            self._turn = Turn(
+                self.engine,
+                draft,
+                self._room,
+                options,
+                plan=lambda: self._plan(draft),
+                toolbox=self._toolbox,
+            )
             try:
-                self._cancelled.clear()
-                yield from self._run(draft)
+                yield from self._run(self._turn)
             finally:
-                self._generation = None
+                self._turn = None
                 draft.put_back()
                 if draft.is_heard and self._dialogue is not None:
                     self._dialogue.take_back()
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
-        self._cancelled.set()
-        generation = self._generation
-        if generation is not None:
-            generation.cancel()
+        turn = self._turn
+        if turn is not None:
+            turn.cancel()
 
     def inject_context(
         self, question: str, *, max_tokens: int = DEFAULT_TOKENS, times: bool = False
@@ -256,13 +263,13 @@ class Assistant:
         earlier messages, and what tools read there, is taken off: this model does not get to see it.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
-            self._keeper.release()
+            self._store.release()
             if forgetful:
                 self._hide_memory()
             for message in self.history:
                 message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
-            session = self._keeper.session_id
-            parts = open_parts(
+            session = self._store.session_id
+            parts = open_components(
                 engine,
                 memory,
                 self._config,
@@ -274,7 +281,7 @@ class Assistant:
                 reader=reader,
             )
             self._use(parts, summarizer)
-            self._keeper.session_id = session
+            self._store.session_id = session
             if self._dialogue is not None:
                 self._dialogue.load(session or "")
 
@@ -304,8 +311,8 @@ class Assistant:
         self._exchanges.clear()
         self._has_evicted = False
         self.last = None
-        self._keeper.release()
-        self._keeper.session_id = None
+        self._store.release()
+        self._store.session_id = None
         self._compaction.reset()
         if self._dialogue is not None:
             self._dialogue.load("")
@@ -321,11 +328,11 @@ class Assistant:
         self.clear()
         latest = self.memory.list_sessions(self.user_id, limit=1)
         if latest:
-            self._keeper.session_id = latest[0].id
+            self._store.session_id = latest[0].id
             if self._dialogue is not None:
                 self._dialogue.load(latest[0].id)
             exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
-            left = self._keeper.left()
+            left = self._store.left()
             self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
             self._has_evicted = len(self._exchanges) < len(exchanges)
             if self.is_forgetful:
@@ -337,17 +344,16 @@ class Assistant:
 
     # ---- the order of a turn
 
-    def _run(self, draft: Draft) -> Iterator[Event]:
-        draft.history = self.history
-        prepare_prompt(
-            draft, self._room, plan=lambda: self._plan(draft), compact=lambda: self._compact(draft)
-        )
+    def _run(self, turn: Turn) -> Iterator[Event]:
+        draft = turn.draft
+        turn.prepare(compact=lambda: self._compact(draft))
         if draft.injection:
             _log.debug("[prompt+context] %s", draft.message.sent)
-        generation = yield from self._answer(draft)
+        yield from self._answer(turn)
+        generation = turn.reply
         before = self._exchanges
         exchange = self._record(draft, generation)
-        stats = with_recall(draft.stats or generation.stats, draft.injection.recall_us / 1000)
+        stats = with_recall(turn.stats, draft.injection.recall_us / 1000)
         stats = replace(stats, evicted_turns=draft.evicted_turns)
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
@@ -384,66 +390,21 @@ class Assistant:
             self._room.strip_all(draft)
             draft.snapshot = self._take_snapshot(folded.summary, draft)
 
-    def _answer(self, draft: Draft) -> Generator[Event, None, Reply]:
-        """Let the model answer, and go on with the results while it calls tools; gives its last answer."""
+    def _answer(self, turn: Turn) -> Iterator[Event]:
+        """Tell of the turn's replies, and of the tools between them."""
+        reply, draft = turn.start(), turn.draft
+        self._planner.settle(draft, self._room)
         while True:
-            try:
-                generation = yield from self._generate(draft)
-            except ContextOverflowError:
-                # What tools have done must not be lost; a server's window may be known from now on.
+            with reply:
                 if not draft.steps:
-                    raise
-                generation = yield from self._generate(draft)
-            stats = generation.stats
-            draft.stats = stats if draft.stats is None else added_stats(draft.stats, stats)
-            if self._toolbox is None or not generation.tool_calls or stats.finish_reason == "cancelled":
-                return generation
-            if sum(bool(step.tool_calls) for step in draft.steps) >= self.config.tool_rounds:
-                text = f"the model has called tools {self.config.tool_rounds} times and wants to go on"
-                draft.notes.append((text, "the setting tool_rounds allows more"))
-                return generation
-            yield from self._call_tools(draft, self._toolbox, generation)
-
-    def _generate(self, draft: Draft) -> Generator[Event, None, Reply]:
-        """One answer, perhaps of several."""
-        begun = begun_answer(
-            draft,
-            self._room,
-            begin=lambda has_tools: self._begin(draft, has_tools),
-            plan_again=lambda: self._plan(draft),
-        )
-        with begun as generation:
-            self._generation = generation
-            if self._cancelled.is_set():
-                generation.cancel()
-            if not draft.steps:
-                self._planner.settle(draft, self._room)
-                yield Recalled(draft.injection, draft.plan)
-            yield from _warned(draft)
-            for piece in generation:
-                yield Delta(piece) if isinstance(piece, str) else piece
-        return generation
-
-    def _call_tools(self, draft: Draft, toolbox: Toolbox, generation: Reply) -> Iterator[Event]:
-        """Carry out what an answer calls; both become steps of the turn."""
-        draft.steps.append(message_of(generation, calls=generation.tool_calls))
-        for call in generation.tool_calls:
-            if self._cancelled.is_set():
-                result = ToolResult(call.id, call.name, '{"error": "the user has stopped it"}', failed=True)
-            else:
-                result = toolbox.call(call)
-            if result.error is not None:
-                draft.notes.append((f"{call.name} failed: {result.error}", result.error.hint))
-            draft.steps.append(Message("tool", result.text, tool_call_id=call.id))
-            yield result
-
-    def _begin(self, draft: Draft, has_tools: bool) -> Reply:
-        return self.engine.generate(
-            draft.prompt,
-            sampling=sampling_of(self.config, self.engine.info.sampling),
-            max_tokens=self.config.max_tokens or self.engine.window_tokens,
-            tools=self.tools if has_tools else (),
-        )
+                    yield Recalled(draft.injection, draft.plan)
+                yield from _warned(draft)
+                for piece in reply:
+                    yield Delta(piece) if isinstance(piece, str) else piece
+            if not turn.continues():
+                return
+            yield from turn.run_tools()
+            reply = turn.next_reply()
 
     def _record(self, draft: Draft, generation: Reply) -> Exchange | None:
         """Make the turn part of the conversation, unless it was cancelled before the answer's first piece."""
@@ -469,12 +430,12 @@ class Assistant:
 
     # ---- its parts
 
-    def _use(self, parts: ConversationParts, summarizer: Summarizer | None) -> None:
+    def _use(self, parts: TurnComponents, summarizer: Summarizer | None) -> None:
         """Everything that depends on the model and on what it may know."""
         self.engine: ChatModel = parts.engine
         self.memory, self.is_forgetful = parts.memory, parts.is_forgetful
-        self._settled = decided(self._config, parts.engine)
-        self._keeper: Keeper = parts.keeper
+        self._settled = with_auto_resolved(self._config, parts.engine)
+        self._store: ConversationStore = parts.store
         self._dialogue = parts.dialogue
         self._recorder = Recorder(parts, self._on_evicted)
         self._knowledge = parts.knowledge
@@ -493,7 +454,7 @@ class Assistant:
             self._knowledge if has_memory else None,
             self.user_id,
             refusal=lambda: "the user has switched the memory off for now" if self.private else "",
-            writes=self._keeper.writes,
+            writes=self._store.writes,
             fits=self._may_have,
             others=self._other_tools,
         )

@@ -58,6 +58,7 @@ def _auto(kind: Kind, help: str, *, least: float = 0, most: float = 1) -> Any:
 
 # What a prompt is made of beside system part and message, and how answers may be formatted.
 _PARTS = ("memory", "history", "focus", "knowledge", "entities")
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 _FORMATS = ("bullets", "numbered lists", "code blocks", "links")
 
 
@@ -450,6 +451,13 @@ class Config:
         "http://127.0.0.1:8000", "text", "where shepherd serve --session listens, for --backend cli"
     )
     api_key: str = _setting("", "text", "key for that server", secret=True)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The sampling settings that have a value, by name; those on `auto` are left to the model."""
+        values = {name: getattr(self, name) for name in _SAMPLING}
+        chosen = {name: value for name, value in values.items() if not isinstance(value, str)}
+        return {**chosen, **({"seed": self.seed} if self.seed >= 0 else {})}
 
     @property
     def injection_enabled(self) -> bool:

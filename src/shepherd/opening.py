@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from shepherd.config import Config
 from shepherd.config_file import load
 from shepherd.context import Summarizer
-from shepherd.equipment import is_told_of_entities
 from shepherd.errors import (
     ConfigError,
     SessionCacheError,
@@ -33,6 +32,7 @@ from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
 from shepherd.paths import default_database, from_home
+from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LazyReranker",
     "extracts",
-    "is_told_of_entities",
     "kept_cache",
     "keys_without_memory",
     "memory_in_any_weather",
@@ -57,6 +56,7 @@ __all__ = [
     "reranker_of",
     "summarizer_of",
     "sums_up",
+    "supports_entity_blocks",
     "vector_settings",
     "worked",
 ]

@@ -41,7 +41,6 @@ __all__ = ["Session", "opened_session"]
 # Of the model that reads messages for entities: the beginning of a long one, and a list.
 _READER_WINDOW = 2048
 OpensMemory = Callable[[Config, Callable[[str, str], None]], tuple[Memory | None, bool]]
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +194,7 @@ class Session:
     def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
         from shepherd.providers import open_remote
 
-        sends = {name for name in _SAMPLING if not isinstance(getattr(self.config, name), str)}
-        sends |= {"seed"} if self.config.seed >= 0 else set()
-        model = open_remote(provider, sends=sends, asks_memory=self._asks_memory)
+        model = open_remote(provider, sends=set(self.config.sampling), asks_memory=self._asks_memory)
         stack.callback(model.close)
         memory, is_writable = self._memory_for(provider)
         worker = None

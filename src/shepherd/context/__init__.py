@@ -15,13 +15,12 @@ from shepherd.context.exchanges import (
     message_of,
     messages_of,
     paired,
-    sampling_of,
     with_recall,
 )
 from shepherd.context.forgetting import hide_memory
 from shepherd.context.gathering import hubs_of
 from shepherd.context.giving_way import begun_answer, prepare_prompt
-from shepherd.context.keeping import Keeper
+from shepherd.context.kept_summary import KeptSummaries, Left
 from shepherd.context.ledger import Ledger, Restored, Said, conversation_hashes
 from shepherd.context.oneshot import DEFAULT_TOKENS, OneShot
 from shepherd.context.parts import CATEGORIES, Category, LeftOut, Part, Plan, Share
@@ -43,8 +42,9 @@ __all__ = [
     "Compaction",
     "Draft",
     "Exchange",
-    "Keeper",
+    "KeptSummaries",
     "Ledger",
+    "Left",
     "LeftOut",
     "OneShot",
     "Part",
@@ -75,7 +75,6 @@ __all__ = [
     "paired",
     "prepare_prompt",
     "render_system",
-    "sampling_of",
     "strip_tails",
     "tail_tokens",
     "tails_to_strip",

@@ -10,7 +10,7 @@ from shepherd.context.parts import Part, Plan
 from shepherd.context.prompt import assemble
 from shepherd.context.retention import strip_tails
 from shepherd.context.snapshot import Snapshot
-from shepherd.types import Injection, Message, TurnStats
+from shepherd.types import Injection, Message
 
 __all__ = ["Draft", "Note"]
 
@@ -23,7 +23,7 @@ class Draft:
     """A turn that is not yet part of its conversation; the conversation stays as it was until the turn ends.
 
     `history` holds the messages before `message` that the model sees, `steps` the calls of tools and their
-    results after it, which cost `stats` so far. `leaving` holds the messages that left the window in this
+    results after it. `leaving` holds the messages that left the window in this
     turn, oldest first; with `is_folded` a summary replaces them. `is_heard` is true once the entity registry
     has taken `message` in, and `entities` are the parts it gave. `measured` computes the plan's token counts,
     where the plan was made from byte lengths alone.
@@ -33,7 +33,6 @@ class Draft:
     snapshot: Snapshot
     history: list[Message] = field(default_factory=list)
     steps: list[Message] = field(default_factory=list)
-    stats: TurnStats | None = None
     leaving: list[Message] = field(default_factory=list)
     is_folded: bool = False
     is_heard: bool = False

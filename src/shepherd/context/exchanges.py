@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shepherd.types import Message, Sampling, ToolCall, TurnStats
+from shepherd.types import Message, ToolCall, TurnStats
 
 if TYPE_CHECKING:
-    from shepherd.config import Config
     from shepherd.providers import Reply
 
 __all__ = [
@@ -18,11 +17,8 @@ __all__ = [
     "message_of",
     "messages_of",
     "paired",
-    "sampling_of",
     "with_recall",
 ]
-
-_SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 
 
 @dataclass(slots=True)
@@ -89,16 +85,6 @@ def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
         warnings=first.warnings + then.warnings,
         is_estimated=first.is_estimated or then.is_estimated,
     )
-
-
-def sampling_of(config: Config, recommended: Sampling) -> Sampling:
-    """What is set, and for the rest what the model's file recommends."""
-    chosen = {
-        key: value
-        for key in _SAMPLING_SETTINGS
-        if not isinstance(value := getattr(config, key), str)  # "auto"
-    }
-    return replace(recommended, **chosen, seed=None if config.seed < 0 else config.seed)
 
 
 def with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:

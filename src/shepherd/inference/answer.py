@@ -58,6 +58,9 @@ class Answer:
     ) -> None:
         self.close()
 
+    def wait(self) -> None:
+        """Return at once: the engine took the prompt, or refused it, when the answer began."""
+
     def poll(self) -> list[Piece] | None:
         """The pieces that are there now, without waiting, often none; None at the end.
 

@@ -39,6 +39,9 @@ class Reply(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None: ...
 
+    def wait(self) -> None:
+        """Wait until the model has taken the prompt; raises what reading the first piece would."""
+
     def cancel(self) -> None:
         """End the answer, within a piece, from any thread; what was said stays said."""
 

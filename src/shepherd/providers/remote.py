@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -226,6 +227,7 @@ class RemoteReply:
         self._most_chars = max(_MOST_CHARS_PER_TOKEN * request.max_tokens, _LEAST_MOST_CHARS)
         self._started = time.perf_counter()
         self._first_s: float | None = None
+        self._ahead: list[Piece] = []  # at most one, read by `wait`
         self._pieces: list[str] = []
         self._chars = 0
         self._calls: list[ToolCall] = []
@@ -238,6 +240,8 @@ class RemoteReply:
         return self
 
     def __next__(self) -> Piece:
+        if self._ahead:
+            return self._ahead.pop()
         if self._stats is not None:
             raise StopIteration
         try:
@@ -265,6 +269,11 @@ class RemoteReply:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def wait(self) -> None:
+        """Wait for the first piece: a server tells of a full window only then."""
+        if not self._ahead:
+            self._ahead.extend(itertools.islice(self, 1))
 
     def cancel(self) -> None:
         """End the answer now, from any thread."""

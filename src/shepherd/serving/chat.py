@@ -17,7 +17,7 @@ from shepherd.serving.state import Served, ServerState
 from shepherd.types import Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
 if TYPE_CHECKING:
-    from shepherd.serving.conversation import Turn
+    from shepherd.serving.turn import ServedTurn
 
 __all__ = ["Chat", "Collected"]
 
@@ -25,7 +25,7 @@ __all__ = ["Chat", "Collected"]
 class Chat:
     """Iterate it for the pieces, within `async with`; `stats` are there behind the block."""
 
-    def __init__(self, state: ServerState, route: str, turn: Turn) -> None:
+    def __init__(self, state: ServerState, route: str, turn: ServedTurn) -> None:
         self._state, self._route, self._turn = state, route, turn
         self._reading = Reading(
             turn.reply,

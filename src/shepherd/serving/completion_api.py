@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, Generation
 from shepherd.serving.answering import Reading, blocking, ended_with_its_client
-from shepherd.serving.conversation import sampling_of
 from shepherd.serving.errors import Denied, openai_error, problem_of
 from shepherd.serving.event_stream import EventStream, LastEvents, event
 from shepherd.serving.json_route import JsonRoute
@@ -21,6 +20,7 @@ from shepherd.serving.logprobs import CompletionLogprobs
 from shepherd.serving.openai_api import REASONS, require_model, usage_of
 from shepherd.serving.openai_shapes import CompletionBody, given_sampling, refuse_unless
 from shepherd.serving.state import Served, ServerState
+from shepherd.turn import sampling_of
 from shepherd.types import TurnStats
 
 __all__ = ["route"]

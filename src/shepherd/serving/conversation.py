@@ -7,43 +7,37 @@ Everything here blocks, and may be called from any thread.
 
 from __future__ import annotations
 
-import logging
 import time
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shepherd.config import Config
 from shepherd.context import (
-    Draft,
     Restored,
     Room,
-    begun_answer,
     conversation_hashes,
-    prepare_prompt,
 )
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.lru_cache import CachedFunction, LRUCache
 from shepherd.memory import Memory
-from shepherd.providers import ChatModel, RemoteModel, Reply
+from shepherd.providers import ChatModel
 from shepherd.serving.chat_request import ChatRequest, grammar_of
 from shepherd.serving.errors import Denied
 from shepherd.serving.history import ClientHistory
-from shepherd.serving.keeping import Keeper
 from shepherd.serving.models import Models
 from shepherd.serving.planned import Plans
+from shepherd.serving.request_store import RequestStore
 from shepherd.serving.timing import Stopwatch
-from shepherd.serving.turn import Turn
+from shepherd.serving.turn import ServedTurn
 from shepherd.tools import Toolbox, memory_tools
-from shepherd.types import Message, Sampling, Tool
+from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.types import Message, Tool
 
-__all__ = ["Conversations", "Turn", "sampling_of"]
+__all__ = ["Conversations"]
 
-_log = logging.getLogger(__name__)
-
-_SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
 # Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
 _KEPT_ANSWERS, _KEPT_ANSWERS_BYTES = 4096, 16 << 20
 # Read into tokens by an event loop itself: two milliseconds where no message was seen before.
@@ -74,7 +68,7 @@ class Conversations:
         self.config = config
         self._memory = memory
         self._writes = writes_memory
-        self._keeper = None if memory is None else Keeper(memory, config, worker)
+        self._store = None if memory is None else RequestStore(memory, config, worker)
         self._plans = Plans(memory, config, tells_private=models.provider.is_local)
         # The same messages come with every request of a conversation.
         self._counted = CachedFunction(
@@ -84,7 +78,7 @@ class Conversations:
             _KEPT_ANSWERS, max_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
         )
 
-    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> Turn:
+    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
         """Start an answer. `asked_at`: when it was asked for (perf_counter), if a thread had to come first.
 
         Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
@@ -92,9 +86,10 @@ class Conversations:
         """
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
+        own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
         if toolbox is not None:
             request = replace(request, tools=(*request.tools, *toolbox.tools))
-        model = self.models.take({*_set_in(self.config), *request.sampling}, uses_memory=request.uses_memory)
+        model = self.models.take({*self.config.sampling, *request.sampling}, uses_memory=request.uses_memory)
         try:
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
@@ -113,33 +108,34 @@ class Conversations:
             planner = injection_time = None
             if self._memory is not None and request.remembers:
                 planner = self._plans.begin(request, draft, room, restored, hashes)
-            plan = planner.plan if planner is not None else draft.planned
-            prepare_prompt(draft, room, plan=plan)
+            turn = Turn(
+                model,
+                draft,
+                room,
+                self._options(request, model),
+                plan=planner.plan if planner is not None else draft.planned,
+                toolbox=toolbox,
+                own_names=own_names,
+            )
+            turn.prepare()
             if planner is not None:
                 injection_time = watch.read()
                 self._plans.took(request.user_id, draft, injection_time.cpu_s)
-            reply = begun_answer(
-                draft,
-                room,
-                begin=lambda has_tools: self._ask(request, model, draft, room, has_tools=has_tools),
-                plan_again=plan,
-            )
+            turn.start()
         except BaseException:
             self.models.give_back(model)
             raise
-        _log_notes(draft)
-        return Turn(
+        served = ServedTurn(
             self,
             request,
-            reply,
-            model=model,
-            draft=draft,
-            room=room,
-            history=history,
+            turn,
+            history,
             planner=planner,
             injection_time=injection_time,
-            toolbox=toolbox,
+            own_names=own_names,
         )
+        served.log_notes()
+        return served
 
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Whether `begin` takes a millisecond or so and waits for nobody, so that an event loop may do it."""
@@ -160,23 +156,7 @@ class Conversations:
 
     def keeps(self, request: ChatRequest) -> bool:
         """Whether something will be written of it."""
-        return self._keeper is not None and self._writes and request.remembers
-
-    def go_on(self, turn: Turn) -> Reply:
-        """For Turn.go_on alone: the next reply, to what the tools have found."""
-        turn.room.max_tokens = turn.tokens_left or turn.room.max_tokens
-        # What the client wants to be called has been called.
-        request = replace(turn.request, tool_choice="auto")
-        reply = begun_answer(
-            turn.draft,
-            turn.room,
-            begin=lambda has_tools: self._ask(
-                request, turn.model, turn.draft, turn.room, has_tools=has_tools
-            ),
-            plan_again=lambda: None,
-        )
-        _log_notes(turn.draft)
-        return reply
+        return self._store is not None and self._writes and request.remembers
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """Tokens of a prompt as it stands, without what memory would add; about as many, if it is remote."""
@@ -189,9 +169,9 @@ class Conversations:
         finally:
             self.models.give_back(model)
 
-    def ended(self, turn: Turn, *, failed: bool) -> None:
-        """For Turn.end alone."""
-        self.models.give_back(turn.model)
+    def ended(self, turn: ServedTurn, *, failed: bool) -> None:
+        """Store a turn that has ended; for ServedTurn.end alone."""
+        self.models.give_back(turn.turn.model)
         request, answer = turn.request, turn.answer
         reason = turn.stats.finish_reason
         if failed or (reason == "cancelled" and not answer.raw):
@@ -201,8 +181,8 @@ class Conversations:
             self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
         if turn.planner is not None:
             self._plans.ended(turn.planner, request.user_id, answer, key)
-        if self._keeper is not None and self.keeps(request):
-            self._keeper.keep(
+        if self._store is not None and self.keeps(request):
+            self._store.write(
                 request.user_id,
                 turn.draft,
                 turn.history,
@@ -221,8 +201,8 @@ class Conversations:
     def _restored(self, request: ChatRequest, hashes: Sequence[str]) -> Restored:
         """The conversation with the tails that it had, and our answers as they were sampled."""
         restored = Restored(list(request.messages), 0, frozenset())
-        if self._keeper is not None and request.remembers:
-            restored = self._keeper.restore(request.messages, request.user_id, hashes)
+        if self._store is not None and request.remembers:
+            restored = self._store.restore(request.messages, request.user_id, hashes)
         for i, message in enumerate(restored.messages):
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
                 answer = restored.messages[i] = message.copy()
@@ -253,38 +233,25 @@ class Conversations:
             )
         return Toolbox(tools)
 
-    def _ask(
-        self, request: ChatRequest, model: ChatModel, draft: Draft, room: Room, *, has_tools: bool
-    ) -> Reply:
-        sampling = sampling_of(self.config, model.info.sampling, request.sampling)
-        max_tokens = room.max_tokens or model.window_tokens
-        tools = request.tools if has_tools and request.tool_choice != "none" else ()
-        is_forced = bool(tools) and request.tool_choice != "auto"
-        must_call = is_forced and (request.tool_choice == "required" or request.tool_choice)
-        if isinstance(model, RemoteModel):
-            self._refuse_for_remote(request, is_forced=is_forced)
-            return model.generate(
-                draft.prompt,
-                sampling=sampling,
-                max_tokens=max_tokens,
-                tools=tools,
-                stop=request.stop,
-                schema=request.schema,
-                must_call=must_call,
-            )
-        assert isinstance(model, Engine)
-        return model.generate(
-            draft.prompt,
-            sampling=sampling,
-            max_tokens=max_tokens,
-            stop=request.stop,
-            grammar=grammar_of(request),
-            tools=tools,
-            logprobs=request.logprobs,
-            must_call=must_call,
+    def _options(self, request: ChatRequest, model: ChatModel) -> GenerationOptions:
+        """Return the options of the replies; Denied for what this kind of model cannot do."""
+        extra: dict[str, Any] = {"stop": request.stop}
+        if isinstance(model, Engine):
+            extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
+        else:
+            self._refuse_for_remote(request)
+            extra["schema"] = request.schema
+        return GenerationOptions(
+            sampling_of(self.config, model.info.sampling, request.sampling),
+            request.tools,
+            request.tool_choice,
+            tool_rounds=self.config.tool_rounds,
+            total_tokens=request.max_tokens,
+            extra=extra,
         )
 
-    def _refuse_for_remote(self, request: ChatRequest, *, is_forced: bool) -> None:
+    def _refuse_for_remote(self, request: ChatRequest) -> None:
+        is_forced = bool(request.tools) and request.tool_choice not in ("auto", "none")
         provider = self.models.provider
         schema = request.schema
         asked = {
@@ -305,26 +272,9 @@ class Conversations:
                 )
 
 
-def _log_notes(draft: Draft) -> None:
-    for note, _ in draft.take_notes():
-        _log.warning("%s", note)
-
-
-def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float]) -> Sampling:
-    """What the client asks for, else what is set, else what the model's file recommends."""
-    chosen: dict[str, Any] = {name: getattr(config, name) for name in _set_in(config)}
-    return replace(recommended, **{"seed": None, **chosen, **asked})
-
-
 def _bytes_of_answer(key: tuple[str, str], kept: tuple[array[int], str]) -> int:
     return _ENTRY_BYTES + len(kept[0]) * kept[0].itemsize + 4 * len(kept[1])
 
 
 def _bytes_of_count(key: tuple[Hashable, ...], count: int) -> int:
     return _ENTRY_BYTES + 4 * len(str(key[0]))
-
-
-def _set_in(config: Config) -> list[str]:
-    """Names of the sampling settings that say something."""
-    named = [name for name in _SAMPLING_SETTINGS if not isinstance(getattr(config, name), str)]  # "auto"
-    return [*named, *(["seed"] if config.seed >= 0 else [])]

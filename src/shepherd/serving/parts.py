@@ -15,13 +15,13 @@ from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.opening import (
     extracts,
-    is_told_of_entities,
     kept_cache,
     keys_without_memory,
     memory_of_a_server,
     model_path,
     open_embedder,
     open_engine,
+    supports_entity_blocks,
     worked,
 )
 from shepherd.paths import from_home
@@ -64,7 +64,7 @@ def opened_server(
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
         if config.context_entities == "auto":
-            config = replace(config, context_entities=is_told_of_entities(path))
+            config = replace(config, context_entities=supports_entity_blocks(path))
         models = _models(config, provider, path, stack, warn, loading)
         if opened is not None:
             opened.wake_vectors()

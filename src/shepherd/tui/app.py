@@ -46,7 +46,7 @@ from shepherd.tui.status import Status
 from shepherd.tui.transcript import Recollection, Transcript
 
 if TYPE_CHECKING:
-    from shepherd.events import Event as TurnEvent
+    from shepherd.turn.events import Event as TurnEvent
 
 __all__ = ["ShepherdApp"]
 
@@ -278,8 +278,8 @@ class ShepherdApp(App[None]):
     async def _turn_event(self, event: TurnEvent) -> None:
         # Not at the top: the thread is loading it while the first screen is drawn.
         from shepherd.cli.turn import ending
-        from shepherd.events import Finished, Recalled, Warned
         from shepherd.tools import ToolResult
+        from shepherd.turn.events import Finished, Recalled, Warned
         from shepherd.types import ToolCall
 
         if isinstance(event, Recalled):

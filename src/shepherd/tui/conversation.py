@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.cli.slash import Chat
     from shepherd.config import Config
-    from shepherd.events import Event as TurnEvent
-    from shepherd.events import Finished
     from shepherd.inference.hub import Transferred, Waiting
     from shepherd.memory import Memory
     from shepherd.session import Session
+    from shepherd.turn.events import Event as TurnEvent
+    from shepherd.turn.events import Finished
 
 __all__ = [
     "Asked",
@@ -280,7 +280,7 @@ class Conversation(threading.Thread):
                 self._tell(Output(lines))
 
     def _answer(self, assistant: Assistant, message: str) -> None:
-        from shepherd.events import Delta
+        from shepherd.turn.events import Delta
 
         pending, told_at = "", 0.0
         try:
@@ -301,7 +301,7 @@ class Conversation(threading.Thread):
                 self._tell(Piece(pending))
 
     def _warn(self, message: str, hint: str) -> None:
-        from shepherd.events import Warned
+        from shepherd.turn.events import Warned
 
         self._tell(Warned(message, hint))
 

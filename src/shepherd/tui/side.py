@@ -16,8 +16,8 @@ from shepherd.tui.words import Item, Shown
 
 if TYPE_CHECKING:
     from shepherd.context import Plan
-    from shepherd.events import Recalled
     from shepherd.tui.conversation import Standing
+    from shepherd.turn.events import Recalled
     from shepherd.types import TurnStats
 
 __all__ = ["Side", "bar"]

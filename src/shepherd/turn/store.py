@@ -1,22 +1,20 @@
-"""What of a conversation is written down: its exchanges in a session, what they told as memories."""
+"""Storage of turns: their messages in a session, with the job for the worker, and memories of them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from shepherd.context.exchanges import Exchange
-from shepherd.context.kept_summary import KeptSummaries, Left
-from shepherd.context.statements import is_statement, is_worth_a_memory
-from shepherd.context.summary import Summary
+from shepherd.context import Exchange, KeptSummaries, Left, Summary, is_statement, is_worth_a_memory
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
+from shepherd.types import Message
 
 if TYPE_CHECKING:
     from shepherd.memory import OpenJob
 
-__all__ = ["Keeper", "Learner"]
+__all__ = ["ConversationStore", "Learner", "append_turn"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +33,28 @@ class Learner(Protocol):
         """What was collected may be worked off."""
 
 
-class Keeper:
-    """Writes one user's conversation into a memory; without `writes` it keeps nothing.
+def append_turn(
+    memory: Memory,
+    session_id: str,
+    user_id: str,
+    message: Message | None,
+    following: Iterable[Message],
+    *,
+    learner: Learner | None,
+) -> None:
+    """Store a turn's messages, oldest first, and set their ids; raises StoreError.
+
+    `message` is the user's, stored together with the job for `learner`; None where it is stored already.
+    """
+    if message is not None:
+        job = learner.open_job if learner is not None else None
+        message.id = memory.append_message(session_id, message, user_id, job=job)
+    for other in following:
+        other.id = memory.append_message(session_id, other, user_id)
+
+
+class ConversationStore:
+    """The stored form of one user's conversation; without `writes` nothing is stored.
 
     `session_id` is None until the first exchange is written.
     """
@@ -53,8 +71,19 @@ class Keeper:
 
     def write(self, exchange: Exchange, *, model: str, archive: bool, now: int) -> None:
         """Put an exchange into the session, and what it tells into memory. Raises StoreError."""
-        self._store(exchange, model)
-        if self.learner is not None and self.session_id:
+        assert self._memory is not None
+        if self.session_id is None:
+            self.session_id = self._memory.start_session(self._user_id, model)
+        append_turn(
+            self._memory,
+            self.session_id,
+            self._user_id,
+            exchange.user,
+            (*exchange.steps, exchange.answer),
+            learner=self.learner,
+        )
+        exchange.in_session = True
+        if self.learner is not None:
             self.learner.told(self.session_id)
         if archive and self.archives and is_statement(exchange.user.raw):
             exchange.memory_id = self._archive(exchange, now)
@@ -103,16 +132,6 @@ class Keeper:
                 self.learner.release(self.session_id)
             except ShepherdError as error:  # it stays in the database, and is released at the next occasion
                 _log.info("extraction: %s", error)
-
-    def _store(self, exchange: Exchange, model: str) -> None:
-        assert self._memory is not None
-        if self.session_id is None:
-            self.session_id = self._memory.start_session(self._user_id, model)
-        job = self.learner.open_job if self.learner is not None else None
-        exchange.user.id = self._memory.append_message(self.session_id, exchange.user, self._user_id, job=job)
-        for message in (*exchange.steps, exchange.answer):
-            message.id = self._memory.append_message(self.session_id, message, self._user_id)
-        exchange.in_session = True
 
     def _archive(self, exchange: Exchange, told_at: int) -> int | None:
         """Remember the exchange; gives the id if that made a new memory, since undo takes back only those."""

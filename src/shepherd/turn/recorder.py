@@ -11,7 +11,7 @@ from shepherd.trace.planned import trace_of
 from shepherd.types import Message
 
 if TYPE_CHECKING:
-    from shepherd.equipment import ConversationParts
+    from shepherd.turn.components import TurnComponents
 
 __all__ = ["Recorder", "attempted"]
 
@@ -24,10 +24,8 @@ class Recorder:
     `on_evicted` is told of the messages that left the window, oldest first.
     """
 
-    def __init__(
-        self, parts: ConversationParts, on_evicted: Callable[[Sequence[Message]], None] | None
-    ) -> None:
-        self._keeper, self._dialogue, self._traces = parts.keeper, parts.dialogue, parts.traces
+    def __init__(self, parts: TurnComponents, on_evicted: Callable[[Sequence[Message]], None] | None) -> None:
+        self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
         self._on_evicted = on_evicted
         self._model, self._count = parts.engine.info.name, TokenCounts(parts.engine.count_tokens)
 
@@ -51,14 +49,14 @@ class Recorder:
 
         `before`: those that the model had before it. `with_prompt`: the trace has the whole prompt.
         """
-        if draft.private or not self._keeper.writes:
+        if draft.private or not self._store.writes:
             return
 
         def write() -> None:
-            self._keeper.write(exchange, model=self._model, archive=archive, now=now)
+            self._store.write(exchange, model=self._model, archive=archive, now=now)
             if leaving := draft.evicted(before):
-                self._keeper.note_left(leaving, draft.snapshot.summary)
-            session = self._keeper.session_id or ""
+                self._store.note_left(leaving, draft.snapshot.summary)
+            session = self._store.session_id or ""
             if self._dialogue is not None and exchange.is_heard:
                 self._dialogue.save(session)
             if self._traces is not None:
@@ -79,8 +77,8 @@ class Recorder:
         leaving = draft.evicted(before)
         if not leaving:
             return
-        kept = [exchange for exchange in leaving if self._keeper.may_archive(exchange)]
-        attempted(draft, "keeping what left the window", lambda: self._keeper.archive_all(kept, now))
+        kept = [exchange for exchange in leaving if self._store.may_archive(exchange)]
+        attempted(draft, "keeping what left the window", lambda: self._store.archive_all(kept, now))
         what = "exchange" if len(leaving) == 1 else f"{len(leaving)} exchanges"
         where = "kept in memory" if len(kept) == len(leaving) else "no longer part of this conversation"
         how = "left it with a summary" if draft.is_folded else "left it"
@@ -92,8 +90,8 @@ class Recorder:
 
     def take_back(self, exchange: Exchange) -> None:
         """Undo what was written of the last exchange; what failed can be tried again. Raises StoreError."""
-        session = self._keeper.session_id
-        self._keeper.take_back(exchange)
+        session = self._store.session_id
+        self._store.take_back(exchange)
         if self._traces is not None and session and exchange.trace is not None:
             self._traces.remove(session, exchange.trace)
             exchange.trace = None

@@ -1,4 +1,4 @@
-"""What a conversation works with for one model and one user: all that the model's rules of memory decide."""
+"""Components of a conversation of one user with one model, chosen by the rules of memory of that model."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.context import Keeper, Planner
+from shepherd.context import Planner
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.trace import Traces
+from shepherd.turn.store import ConversationStore
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
@@ -19,19 +20,21 @@ if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel
 
-__all__ = ["ConversationParts", "decided", "is_told_of_entities", "open_parts"]
+__all__ = ["TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationParts:
-    """Without `knowledge` nothing of it is read, without `dialogue` nobody listens whom the talk is about,
-    without `traces` none are kept.
+class TurnComponents:
+    """Parts that a conversation works with; None for those that the model or the settings rule out.
+
+    `knowledge` is read for each message, `dialogue` tracks the entities, `traces` stores how each prompt was
+    made.
     """
 
     engine: ChatModel
     memory: Memory | None
     is_forgetful: bool
-    keeper: Keeper
+    store: ConversationStore
     planner: Planner
     knowledge: Knowledge | None
     dialogue: Dialogue | None
@@ -39,7 +42,7 @@ class ConversationParts:
     extraction: ExtractionWorker | None
 
 
-def open_parts(
+def open_components(
     engine: ChatModel,
     memory: Memory | None,
     config: Config,
@@ -50,11 +53,11 @@ def open_parts(
     tells_private: bool,
     forgetful: bool,
     reader: EntityReader | None = None,
-) -> ConversationParts:
-    """The parts by these settings; nobody in particular, and a model that is to know nothing, get few."""
+) -> TurnComponents:
+    """Open the components that these settings ask for; an anonymous user and a forgetful model get few."""
     is_known = user_id not in ANONYMOUS_USERS
-    config = decided(config, engine)
-    keeper = Keeper(
+    config = with_auto_resolved(config, engine)
+    store = ConversationStore(
         memory,
         user_id,
         writes=writes_memory and is_known,
@@ -69,26 +72,26 @@ def open_parts(
             from shepherd.context.dialogue import Dialogue
 
             dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private, reader=reader)
-        if keeper.writes and config.trace_turns:
+        if store.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)
     planner = Planner(config, memory, knowledge, user_id, dialogue)
-    learner = extraction if keeper.learner is not None else None
-    return ConversationParts(engine, memory, forgetful, keeper, planner, knowledge, dialogue, traces, learner)
+    learner = extraction if store.learner is not None else None
+    return TurnComponents(engine, memory, forgetful, store, planner, knowledge, dialogue, traces, learner)
 
 
-def decided(config: Config, engine: ChatModel) -> Config:
-    """The settings, with what `auto` means for this model, which runs here or elsewhere."""
-    # Not at the top: who has a memory alone needs no models.
+def with_auto_resolved(config: Config, engine: ChatModel) -> Config:
+    """Return the settings with `auto` resolved for this model."""
+    # Not at the top: a program that uses the memory alone needs no engine.
     from shepherd.inference import Engine
 
     if config.context_entities != "auto":
         return config
     path = Path(engine.model.path) if isinstance(engine, Engine) else None
-    return replace(config, context_entities=is_told_of_entities(path))
+    return replace(config, context_entities=supports_entity_blocks(path))
 
 
-def is_told_of_entities(chat_model: Path | None) -> bool:
-    """What `context_entities = auto` means: Shepherd's own small model was not taught these blocks."""
+def supports_entity_blocks(chat_model: Path | None) -> bool:
+    """Whether a model understands entity blocks; the bundled one was not trained on them."""
     from shepherd.inference.models import is_built_in
 
     return chat_model is None or not is_built_in(chat_model)

@@ -1,4 +1,4 @@
-"""What is kept of a turn: the messages in a stored conversation, jobs for the worker, memories, the ledger.
+"""Storage of a stateless turn: its messages, the job for the worker, memories, the trace, the ledger's note.
 
 A memory that fails costs a line in the log, never the answer.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
@@ -20,11 +19,11 @@ from shepherd.memory import Memory, Turn
 from shepherd.serving.history import ClientHistory
 from shepherd.serving.planned import RequestPlanner
 from shepherd.trace import Traces
+from shepherd.turn.store import append_turn
 from shepherd.types import Message
 
-__all__ = ["Keeper"]
+__all__ = ["RequestStore"]
 
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 # A message that comes again so soon in the same conversation is the same one, tried again.
@@ -32,20 +31,20 @@ _RETRY_S = 600.0
 _RETRIES_KNOWN = 4096
 
 
-class Keeper:
-    """Writes down what users and the model said. Thread-safe, as the memory is."""
+class RequestStore:
+    """Stores the turns of stateless clients. Thread-safe, as the memory is."""
 
     def __init__(self, memory: Memory, config: Config, worker: ExtractionWorker | None) -> None:
         self._memory = memory
         self._config = config
         self._worker = worker
-        self._told: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
+        self._stored: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
 
     def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
         """The conversation, whose hashes these are, as the model saw it last time."""
         return Ledger(self._memory, user_id).restore(messages, hashes)
 
-    def keep(
+    def write(
         self,
         user_id: str,
         draft: Draft,
@@ -63,43 +62,40 @@ class Keeper:
         `answer` is the answer as the client got it, `last_text` the text of its last reply: the replies
         before it are among the draft's steps. `token_counts` are those of the messages in the prompt.
         """
-        restored = history.restored
         key = user_id, conversation_hashes(history.messages)[-1]
-        told_at, session = self._told.get(key) or (0.0, "")
-        is_retry = time.monotonic() - told_at < _RETRY_S and bool(session)
-        session = restored.session or (session if is_retry else "")
-        if not session:
-            started = self._attempt("session", lambda: self._memory.start_session(user_id, model_name))
-            if not started:
-                return  # a database that is locked now would be waited for with every write
-            session = started
-        self._note(user_id, draft, history, planner, session)
-        if history.newest.role == "user" and not is_retry:
-            job = self._worker.open_job if self._worker is not None else None
-            self._attempt(
-                "message",
-                lambda: self._memory.append_message(session, history.newest, user_id, job=job),
-            )
-            self._told.put(key, (time.monotonic(), session))
-        self._attempt("answer", lambda: self._append_answer(session, draft, answer, last_text, user_id))
-        if self._worker is not None:
-            worker = self._worker
-            self._attempt("extraction", lambda: worker.told(session, user_id))
-        self._trace(user_id, draft, planner, session, token_counts, model_name)
-        if self._config.archive_turns:
-            self._attempt(
-                "archive", lambda: self._archive(user_id, draft, history, answer, session, is_whole)
-            )
+        stored_at, session = self._stored.get(key) or (0.0, "")
+        is_retry = time.monotonic() - stored_at < _RETRY_S and bool(session)
+        session = history.restored.session or (session if is_retry else "")
 
-    def _append_answer(
-        self, session: str, draft: Draft, answer: Message, last_text: str, user_id: str
-    ) -> None:
-        """Store the steps and the answer, as a chat does: each reply once."""
-        if draft.steps:
-            answer = answer.copy()
-            answer.raw = answer.sent = last_text
-        for message in (*draft.steps, answer) if answer.raw else draft.steps:
-            self._memory.append_message(session, message, user_id)
+        def write(session: str) -> None:
+            # The first failure ends it: a locked database would be waited for with every write.
+            session = session or self._memory.start_session(user_id, model_name)
+            self._note(user_id, draft, history, planner, session)
+            is_new = history.newest.role == "user" and not is_retry
+            reply = answer
+            if draft.steps:
+                reply = answer.copy()
+                reply.raw = reply.sent = last_text
+            append_turn(
+                self._memory,
+                session,
+                user_id,
+                history.newest if is_new else None,
+                (*draft.steps, reply) if reply.raw else draft.steps,
+                learner=self._worker,
+            )
+            if is_new:
+                self._stored.put(key, (time.monotonic(), session))
+            if self._worker is not None:
+                self._worker.told(session, user_id)
+            if self._config.archive_turns:
+                self._archive(user_id, draft, history, answer, session, is_whole)
+            self._trace(user_id, draft, planner, session, token_counts, model_name)
+
+        try:
+            write(session)
+        except ShepherdError as error:
+            _log.warning("storing the turn failed: %s", error)
 
     def _note(
         self,
@@ -136,8 +132,7 @@ class Keeper:
             message.tokens = tokens
         record = planner.trace(model=model_name)
         traces = Traces(self._memory.transactions, user_id)
-        with_prompt = self._config.trace_prompts
-        self._attempt("trace", lambda: traces.write(session, record, with_prompt=with_prompt))
+        traces.write(session, record, with_prompt=self._config.trace_prompts)
 
     def _archive(
         self,
@@ -166,11 +161,3 @@ class Keeper:
 
     def _remember(self, user_id: str, question: str, answer: str, told_at: int, session: str) -> None:
         self._memory.archive_turn(Turn(question, answer.strip(), told_at, session), user_id)
-
-    def _attempt(self, what: str, action: Callable[[], _T]) -> _T | None:
-        """The result of something that the answer does not depend on; a failure is logged."""
-        try:
-            return action()
-        except ShepherdError as error:
-            _log.warning("keeping the %s failed: %s", what, error)
-            return None

@@ -1,0 +1,197 @@
+"""One turn of a conversation, for every face: the prompt, the replies, and the tools between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from shepherd.config import Config
+from shepherd.context import Draft, Room, added_stats, begun_answer, message_of, prepare_prompt
+from shepherd.errors import ContextOverflowError
+from shepherd.tools import Toolbox, ToolResult
+from shepherd.types import Message, Sampling, Tool, ToolCall, TurnStats
+
+if TYPE_CHECKING:
+    from shepherd.providers import ChatModel, Reply
+
+__all__ = ["GenerationOptions", "Turn", "sampling_of"]
+
+_STOPPED = '{"error": "the user has stopped it"}'
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """Options of the replies of one turn.
+
+    `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
+    `total_tokens` limits all replies together, 0 for no limit; the limit of a single one is the room's.
+    `extra` holds options that only this kind of model takes, such as stop strings.
+    """
+
+    sampling: Sampling
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    tool_rounds: int = 0
+    total_tokens: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Turn:
+    """One turn with one model: `prepare`, `start`, then `run_tools` and `next_reply` while it `continues`.
+
+    Each reply has to be read to its end before the next step. `cancel` may be called from any thread,
+    everything else from one at a time.
+
+    `plan` writes the tail of the draft's message; it is called again when turns were evicted. `toolbox` has
+    the tools that are carried out here: those of `own_names`, or all where that is None.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        draft: Draft,
+        room: Room,
+        options: GenerationOptions,
+        *,
+        plan: Callable[[], None],
+        toolbox: Toolbox | None = None,
+        own_names: frozenset[str] | None = None,
+    ) -> None:
+        self.model = model
+        self.draft = draft
+        self.room = room
+        self.is_cut = False  # the reply was ended on purpose, behind a call
+        self.rounds = 0
+        self._options = options
+        self._plan = plan
+        self._toolbox = toolbox
+        self._own_names = own_names
+        self._reply: Reply | None = None
+        self._earlier: TurnStats | None = None
+        self._cancelled = threading.Event()
+
+    @property
+    def reply(self) -> Reply:
+        """The present reply."""
+        assert self._reply is not None
+        return self._reply
+
+    @property
+    def stats(self) -> TurnStats:
+        """Cost of all replies so far, of which the present one has been read."""
+        stats = self.reply.stats
+        return stats if self._earlier is None else added_stats(self._earlier, stats)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._cancelled.is_set()
+
+    @property
+    def own_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the present reply that are carried out here."""
+        if self._toolbox is None:
+            return ()
+        names = self._own_names
+        return tuple(call for call in self.reply.tool_calls if names is None or call.name in names)
+
+    @property
+    def other_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the present reply that a client is to carry out."""
+        if self._own_names is None:
+            return ()
+        return tuple(call for call in self.reply.tool_calls if call.name not in self._own_names)
+
+    def cancel(self) -> None:
+        """End the present reply, and the turn with it; what was said stays said."""
+        self._cancelled.set()
+        if self._reply is not None:
+            self._reply.cancel()
+
+    def prepare(self, *, compact: Callable[[], None] = lambda: None) -> None:
+        """Make the prompt; `compact` may replace old turns by a summary."""
+        prepare_prompt(self.draft, self.room, plan=self._plan, compact=compact)
+
+    def start(self) -> Reply:
+        """Begin the first reply. Raises ContextOverflowError before anything is decoded."""
+        return self._begin()
+
+    def continues(self) -> bool:
+        """Whether the reply, which has been read, calls tools of ours and another one may follow."""
+        stats = self.stats
+        if not self.own_calls or self.is_cancelled:
+            return False
+        if stats.finish_reason == "cancelled" and not self.is_cut:
+            return False
+        if 0 < self._options.total_tokens <= stats.generated_tokens:
+            return False
+        if self.rounds >= self._options.tool_rounds:
+            text = f"the model has called tools {self._options.tool_rounds} times and wants to go on"
+            self.draft.notes.append((text, "the setting tool_rounds allows more"))
+            return False
+        return True
+
+    def run_tools(self) -> Iterator[ToolResult]:
+        """Carry out the reply's calls of our tools, and make calls and results steps of the draft.
+
+        Beside calls that a client is to carry out the results are lost: its answer ends with those calls.
+        """
+        assert self._toolbox is not None
+        results = []
+        for call in self.own_calls:
+            if self.is_cancelled:
+                result = ToolResult(call.id, call.name, _STOPPED, failed=True)
+            else:
+                result = self._toolbox.call(call)
+            if result.error is not None:
+                self.draft.notes.append((f"{call.name} failed: {result.error}", result.error.hint))
+            results.append(Message("tool", result.text, tool_call_id=call.id))
+            yield result
+        if not self.other_calls:
+            self.draft.steps += [message_of(self.reply, calls=self.reply.tool_calls), *results]
+
+    def next_reply(self) -> Reply:
+        """Begin the reply to the results of the tools."""
+        stats = self.stats
+        if self._options.total_tokens:
+            self.room.max_tokens = max(1, self._options.total_tokens - stats.generated_tokens)
+        # The client's choice of a tool has been followed.
+        self._options = replace(self._options, tool_choice="auto")
+        try:
+            reply = self._begin()
+            reply.wait()
+        except ContextOverflowError:
+            # A server's window may be known since its refusal, and what tools have done must not be lost.
+            reply = self._begin()
+        self._earlier = stats
+        self.rounds += 1
+        return reply
+
+    def _begin(self) -> Reply:
+        reply = begun_answer(self.draft, self.room, begin=self._generate, plan_again=self._plan)
+        self._reply = reply
+        if self.is_cancelled:
+            reply.cancel()
+        return reply
+
+    def _generate(self, has_tools: bool) -> Reply:
+        options, choice = self._options, self._options.tool_choice
+        tools = options.tools if has_tools and choice != "none" else ()
+        extra = dict(options.extra)
+        if tools and choice != "auto":
+            extra["must_call"] = choice == "required" or choice
+        generate: Callable[..., Reply] = self.model.generate
+        return generate(
+            self.draft.prompt,
+            sampling=options.sampling,
+            max_tokens=self.room.max_tokens or self.room.window_tokens,
+            tools=tools,
+            **extra,
+        )
+
+
+def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float] | None = None) -> Sampling:
+    """Return the values that were asked for, else those of the settings, else the model's recommendation."""
+    return replace(recommended, **{"seed": None, **config.sampling, **(asked or {})})
