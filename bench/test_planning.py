@@ -110,7 +110,7 @@ def test_planning_a_message(benchmark: Any, filled: Memory) -> None:
 
         def plan(text: str) -> Draft:
             draft = Draft(Message("user", text), snapshot, history=history)
-            planner.plan(draft, room, turns=0, session="", since=0)
+            planner.plan(draft, room, session="", has_evicted=False)
             dialogue.take_back()
             return draft
 

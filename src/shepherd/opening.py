@@ -220,11 +220,17 @@ def sums_up(config: Config, chat_model: Path | None) -> bool:
 
 @contextmanager
 def summarizer_of(
-    config: Config, open_model: Callable[[int], ChatModel], chat_model: ChatModel
+    config: Config,
+    open_model: Callable[[int], ChatModel],
+    chat_model: ChatModel,
+    *,
+    queues: bool = False,
 ) -> Iterator[Summarizer]:
-    """A summarizer whose model `open_model` opens with that window, when it is first needed."""
+    """Give a summarizer whose model `open_model` opens with that window, when it is first needed."""
     window = min(chat_model.window_tokens, SUMMARY_WINDOW_TOKENS)
-    summarizer = Summarizer(lambda: open_model(window), max_tokens=config.history_summary_tokens)
+    summarizer = Summarizer(
+        lambda: open_model(window), max_tokens=config.history_summary_tokens, queues=queues
+    )
     try:
         yield summarizer
     finally:

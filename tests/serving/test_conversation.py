@@ -111,8 +111,9 @@ def test_oldest_turns_leave_a_full_window_many_at_once_and_at_the_same_place_aga
         client.service = new_service() if i % 3 == 2 else client.service
 
     places = sorted(set(kept))
-    # Not one turn later with every request.
-    assert 1 < len(places) < 6
+    # Not one turn later with every request: two turns leave at a time.
+    assert len(places) > 1
+    assert min(after - before for before, after in pairwise(places)) >= 4
     assert kept == sorted(kept)
     assert turn.end().evicted_turns == places[-1] // 2
     found = memory.search("fox number 0", user_id="steve", max_results=20)

@@ -5,10 +5,10 @@ It knows messages, parts and token counts; it knows neither SQL nor token ids.
 
 from __future__ import annotations
 
-from shepherd.context.compaction import Compaction
+from shepherd.context.compaction import Compaction, PendingSummary
 from shepherd.context.counting import TokenCounts
 from shepherd.context.draft import Draft
-from shepherd.context.eviction import evict
+from shepherd.context.eviction import evict, turns
 from shepherd.context.exchanges import (
     Exchange,
     added_stats,
@@ -48,6 +48,7 @@ __all__ = [
     "LeftOut",
     "OneShot",
     "Part",
+    "PendingSummary",
     "Plan",
     "Planner",
     "Restored",
@@ -79,6 +80,7 @@ __all__ = [
     "tail_tokens",
     "tails_to_strip",
     "take_snapshot",
+    "turns",
     "with_recall",
     "written",
 ]

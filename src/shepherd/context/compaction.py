@@ -1,7 +1,7 @@
-"""A history becomes shorter: a summary that was made in the background takes the place of its oldest turns.
+"""Compaction: a summary that was made in the background replaces the oldest turns of a history.
 
-A turn never waits for a summary. It is begun when the history nears its mark, and folded in at the first turn
-after the mark that finds it done. Should the window be full before, turns leave without one, as always.
+A turn never waits for a summary. It is begun when the history nears its mark, and used by the first turn
+after the mark that finds it done. If the window fills up before, turns leave without one, as always.
 """
 
 from __future__ import annotations
@@ -11,28 +11,32 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shepherd.context.draft import Draft
-from shepherd.context.exchanges import Exchange
+from shepherd.context.exchanges import Exchange, messages_of
 from shepherd.context.folding import due_to_leave, leaving_next
 from shepherd.context.room import Room
+from shepherd.context.snapshot import Snapshot
 from shepherd.context.summarizing import Summarizer, SummaryJob
 from shepherd.context.summary import NO_SUMMARY, Summary, told_for_summary
 
-__all__ = ["Compaction", "Folded"]
+__all__ = ["Compaction", "PendingSummary"]
 
 # Of the window, for all pieces of a summary together.
 _SUMMARY_SHARE = 8
+# Share of the window. A plan that was made from byte lengths says how long the history is at most; a history
+# of fewer bytes than that has no turn that is due, so its tokens need not be counted.
+_UNCOUNTED_SHARE = 0.35
 
 
-class Folded(NamedTuple):
-    """The summary from now on, and how many of the oldest exchanges leave."""
+class _Compacted(NamedTuple):
+    """The summary from now on, and the number of oldest exchanges that leave."""
 
     summary: Summary
     turns: int
 
 
 @dataclass(slots=True)
-class _Pending:
-    """A summary on its way, and the exchanges that it stands for, which begin the history."""
+class PendingSummary:
+    """A summary being made, and the oldest exchanges of the history, which it will replace."""
 
     job: SummaryJob
     exchanges: list[Exchange]
@@ -40,88 +44,120 @@ class _Pending:
 
 
 class Compaction:
-    """Decides what is folded, and keeps the summary; without a summarizer turns just leave, with a notice."""
+    """Compaction of one conversation. Without a summarizer turns leave without a summary."""
 
-    def __init__(self, *, verbatim: int) -> None:
-        self.summary = Summary()
-        self._summarizer: Summarizer | None = None
+    def __init__(
+        self,
+        *,
+        verbatim: int,
+        summary: Summary = NO_SUMMARY,
+        summarizer: Summarizer | None = None,
+        pending: PendingSummary | None = None,
+    ) -> None:
+        self.summary = summary
+        self.pending = pending
+        self._summarizer = summarizer
         self._verbatim = verbatim
-        self._pending: _Pending | None = None
 
     def use(self, summarizer: Summarizer | None) -> None:
-        """Another model goes on; what was summed up stays."""
+        """Continue with another model; what was summed up stays."""
         self.cancel()
         self._summarizer = summarizer
 
-    def fold(self, draft: Draft, exchanges: Sequence[Exchange], room: Room, share: int) -> Folded | None:
-        """What leaves now, and what stands for it; None when nothing is due, or its summary is not done.
-
-        `share`: tokens that the history may have in this turn.
-        """
-        n = due_to_leave([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
-        if n == 0:
-            return None
-        if self._summarizer is None:
-            return Folded(self.summary, n)
-        pending = self._pending
-        if pending is None or not pending.job.is_done:
-            return None
-        if not pending.job.pieces:
-            self._pending = None  # the next ones are summed up again: a server may be back by then
-            draft.notes.append((f"summing up failed: {pending.job.error}", "old turns leave without"))
-            return Folded(self.summary, n)
-        summary = self.summary.with_pieces(
-            pending.job.pieces,
-            len(pending.exchanges),
-            fits=self._fits(room),
-            is_private=pending.is_private,
-        )
-        return Folded(summary, _leading(pending.exchanges, exchanges))
+    def compact(
+        self,
+        draft: Draft,
+        exchanges: Sequence[Exchange],
+        room: Room,
+        take_snapshot: Callable[[Summary], Snapshot],
+    ) -> None:
+        """Replace the turns that are due by a summary, with a new snapshot. `exchanges` are the draft's."""
+        share = history_share(draft, room)
+        compacted = None if share is None else self._due(draft, exchanges, room, share)
+        if compacted is None or not compacted.turns:
+            return
+        draft.is_folded = compacted.summary != self.summary
+        draft.evict(messages_of(exchanges[: compacted.turns]))
+        room.strip_all(draft)
+        draft.snapshot = take_snapshot(compacted.summary)
 
     def kept(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
-        """The turn ended well: the summary is that of the conversation, whose turns are now `exchanges`."""
+        """Note that the turn ended well: its summary is the conversation's, whose turns are `exchanges`."""
         self.summary = summary
-        if self._pending is not None and _leading(self._pending.exchanges, exchanges) == 0:
+        if self.pending is not None and _leading(self.pending.exchanges, exchanges) == 0:
             self.cancel()
 
-    def prepare(self, exchanges: Sequence[Exchange], room: Room, share: int) -> None:
-        """After a turn: begin the summary of what will leave next, unless that is far away or begun.
+    def prepare(self, draft: Draft, exchanges: Sequence[Exchange], room: Room) -> None:
+        """After the turn of `draft`, begin the summary of the turns that leave next, unless it is begun.
 
-        What was said in private is no part of it, since a summary is written down. Where all of it was, as
+        Private turns are no part of it, since a summary is written down. Where all of them are private, as
         with a model whose memory is off, there is a summary for the model alone.
         """
-        if self._summarizer is None or self._pending is not None:
+        share = history_share(draft, room)
+        if self._summarizer is None or self.pending is not None or share is None:
             return
         n = leaving_next([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
         if n:
             leaving = list(exchanges[:n])
             public = [exchange for exchange in leaving if not exchange.is_private]
             job = self._summarizer.begin(told_for_summary(public or leaving))
-            self._pending = _Pending(job, leaving, is_private=not public)
+            self.pending = PendingSummary(job, leaving, is_private=not public)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether no summary is on its way, or none is any more within that time."""
-        return self._pending is None or self._pending.job.wait(timeout_s)
+        """Wait for the pending summary; returns whether none is pending any more."""
+        return self.pending is None or self.pending.job.wait(timeout_s)
 
     def cancel(self) -> None:
-        """Drop the summary that is on its way."""
-        if self._pending is not None:
-            self._pending.job.cancel()
-            self._pending = None
+        """Drop the pending summary."""
+        if self.pending is not None:
+            self.pending.job.cancel()
+            self.pending = None
 
     def reset(self, summary: Summary = NO_SUMMARY) -> None:
-        """A new conversation, or one that goes on behind this summary."""
+        """Start a new conversation, or one that continues behind this summary."""
         self.use(self._summarizer)
         self.summary = summary
+
+    def _due(self, draft: Draft, exchanges: Sequence[Exchange], room: Room, share: int) -> _Compacted | None:
+        """Return what leaves now, and what replaces it; None when nothing is due or its summary not done."""
+        n = due_to_leave([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
+        if n == 0:
+            return None
+        if self._summarizer is None:
+            return _Compacted(self.summary, n)
+        pending = self.pending
+        if pending is None or not pending.job.is_done:
+            return None
+        if not pending.job.pieces:
+            self.pending = None  # the next ones are summed up again: a server may be back by then
+            draft.notes.append((f"summing up failed: {pending.job.error}", "old turns leave without"))
+            return _Compacted(self.summary, n)
+        summary = self.summary.with_pieces(
+            pending.job.pieces,
+            len(pending.exchanges),
+            fits=self._fits(room),
+            is_private=pending.is_private,
+        )
+        return _Compacted(summary, _leading(pending.exchanges, exchanges))
 
     def _fits(self, room: Room) -> Callable[[str], bool]:
         return lambda text: room.count(text) <= room.window_tokens // _SUMMARY_SHARE
 
 
+def history_share(draft: Draft, room: Room) -> int | None:
+    """Tokens that the plan grants the history; None where it is certain that no turn is due to leave."""
+    plan = draft.plan
+    if draft.measured is not None:
+        if sum(map(room.most_tokens_of, draft.history)) <= _UNCOUNTED_SHARE * room.window_tokens:
+            return None
+        plan = draft.measured()
+    return next((share.granted for share in plan.shares if share.category == "history"), 0)
+
+
 def _leading(pending: Sequence[Exchange], exchanges: Sequence[Exchange]) -> int:
-    """How many of the history's first exchanges are among those that were summed up."""
-    known = {id(exchange) for exchange in pending}
+    """Number of the history's first exchanges that are among those that were summed up."""
+    known = {exchange.identity for exchange in pending}
     n = 0
-    while n < len(exchanges) and id(exchanges[n]) in known:
+    while n < len(exchanges) and exchanges[n].identity in known:
         n += 1
     return n

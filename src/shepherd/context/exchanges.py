@@ -27,7 +27,8 @@ class Exchange:
 
     `steps` lie between: answers that called tools, and the tools' results. `is_heard`: the registry of
     entities knows it. `trace`: its number among the traces of the session. `is_private`: it was said while
-    memory was off, and nothing of it may be written down.
+    memory was off, and nothing of it may be written down. `key` identifies it where each request makes new
+    objects of the same messages.
     """
 
     user: Message
@@ -38,6 +39,12 @@ class Exchange:
     is_heard: bool = False
     trace: int | None = None
     is_private: bool = False
+    key: str = ""
+
+    @property
+    def identity(self) -> str | int:
+        """A value that is the same for the same exchange, and for no other that exists."""
+        return self.key or id(self)
 
 
 def messages_of(exchanges: Iterable[Exchange]) -> list[Message]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from shepherd.context.summary import NO_SUMMARY, Summary
 from shepherd.errors import ShepherdError
 from shepherd.types import Injection, Message
 
@@ -56,6 +57,7 @@ class Restored:
 
     Those before index `n_left` had left the window, but for system messages. `known`: hashes of earlier
     messages that have notes.
+    `summary` replaces the messages that had left.
     `session`: where its earlier messages are stored, "" for a conversation that is new. `said` has one for
     each earlier message of the user that has a note, in order.
     """
@@ -65,6 +67,7 @@ class Restored:
     known: frozenset[str]
     session: str = ""
     said: dict[int, Said] = field(default_factory=dict)
+    summary: Summary = NO_SUMMARY
 
 
 class Ledger:
@@ -85,16 +88,17 @@ class Ledger:
         earlier = zip(hashes[:-1], messages[:-1], strict=True)
         asked = [key for key, message in earlier if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
-        restored, n_left, session = list(messages), 0, ""
+        restored, n_left, session, summary = list(messages), 0, "", NO_SUMMARY
         said: dict[int, Said] = {}
         for i, message in enumerate(messages[:-1]):
             if text := notes.get(hashes[i]):
                 note = _note(text)
                 restored[i] = _with_tail(message, note)
-                n_left = i if note.is_first else n_left
+                if note.is_first:
+                    n_left, summary = i, note.summary
                 session = note.session or session
                 said[i] = note.said
-        return Restored(restored, n_left, frozenset(notes), session, said)
+        return Restored(restored, n_left, frozenset(notes), session, said, summary)
 
     def record(
         self,
@@ -105,12 +109,13 @@ class Ledger:
         stripped: Collection[int] = (),
         session: str = "",
         said: Said | None = None,
+        summary: Summary = NO_SUMMARY,
     ) -> None:
         """Note what the model is about to see of this conversation, which `restored` gave.
 
         The newest message's tail, time and `session`, and what was `said` with it; that what is before index
-        `n_left`, the user message of a turn, has left the window since, 0 when nothing has; that the messages
-        at the indices `stripped` lost their tails.
+        `n_left`, the user message of a turn, has left the window since, 0 when nothing has; that `summary`
+        replaces all that has left; that the messages at the indices `stripped` lost their tails.
         """
         hashes = conversation_hashes(messages)
         firsts = {n_left} if n_left else set()
@@ -123,7 +128,8 @@ class Ledger:
             is_first = i in firsts or i == restored.n_left > 0
             told = (said if i == len(messages) - 1 else restored.said.get(i)) or Said()
             parts = message.injected.parts if tail and message.injected is not None else ()
-            if note := _Note(tail, is_first, session, message.created_at, parts, told).written():
+            left = summary.kept if is_first else NO_SUMMARY
+            if note := _Note(tail, is_first, session, message.created_at, parts, told, left).written():
                 written[hashes[i]] = note
             elif i == len(messages) - 1 or hashes[i] in restored.known:
                 removed.append(hashes[i])
@@ -174,6 +180,7 @@ class _Note:
     at: int
     parts: tuple[str, ...] = ()
     said: Said = Said()
+    summary: Summary = NO_SUMMARY
 
     def written(self) -> str:
         """ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
@@ -184,6 +191,8 @@ class _Note:
             "parts": self.parts,
             "hubs": self.said.hubs,
             "blocks": self.said.blocks,
+            "summary": self.summary.pieces,
+            "summed": self.summary.n_turns,
         }
         said = {key: part for key, part in parts.items() if part}
         if said and self.at:
@@ -203,6 +212,7 @@ class _Note:
                 tuple((int(id), str(title), int(n)) for id, title, n in parts.get("hubs", ())),
                 bool(parts.get("blocks", False)),
             ),
+            Summary(tuple(map(str, parts.get("summary", ()))), int(parts.get("summed", 0))),
         )
 
 

@@ -62,22 +62,28 @@ class Planner:
         self._sharing = replace(sharing_of(config), first=("memory",))
 
     def plan(
-        self, draft: Draft, room: Room, *, turns: int, session: str, since: int, measures: bool = True
+        self, draft: Draft, room: Room, *, session: str, has_evicted: bool, measures: bool = True
     ) -> None:
         """Decide what the model is shown with the draft's message, and write the tail behind it.
 
-        `turns` were there before. What the running `session` told since `since` (unix seconds) is not
-        recalled: the history holds it. Failures become notes. A turn that is private, or one without memory,
-        gets a plan without a tail. Without `measures`, where all fits by its bytes, the plan has no figures
-        until `settle`: a tokenizer takes as long as recall does. A draft that has a plan gets another one.
+        Memories of the running `session` are not recalled while the history holds their turns; `has_evicted`
+        says whether earlier turns left the window. Failures become notes. A turn that is private, or one
+        without memory, gets a plan without a tail. Without `measures`, where all fits by its bytes, the plan
+        has no figures until `settle`: a tokenizer takes as long as recall does. A draft that has a plan gets
+        another one.
         """
         began = time.perf_counter()
         if draft.injection:
             draft.drop_tail()
         draft.planned()
         shown = _shown_ids(draft.history)
+        since = 0
+        if has_evicted or draft.leaving:
+            # Turns that left the window are no longer in front of the model, and may be recalled.
+            oldest = next((message for message in draft.history if message.role == "user"), None)
+            since = oldest.created_at if oldest is not None else int(time.time()) + 1
         gathered = self._gather(draft, shown, session, since)
-        request_of = self._requests(draft, room, gathered, shown, turns)
+        request_of = self._requests(draft, room, gathered, shown)
         gathered_at = time.perf_counter()
 
         def measured() -> Plan:
@@ -173,7 +179,7 @@ class Planner:
         self._gatherer.forget_told()
 
     def _requests(
-        self, draft: Draft, room: Room, gathered: Gathered, shown: Collection[str], turns: int
+        self, draft: Draft, room: Room, gathered: Gathered, shown: Collection[str]
     ) -> Callable[[bool], Request]:
         """What makes the request of a plan: told True, of tokens that are at most those."""
         history = draft.history
@@ -189,7 +195,7 @@ class Planner:
                 sharing=self._sharing,
                 history_tokens=sum(map(tokens_of, history)),
                 shown=shown,
-                turns=turns,
+                turns=sum(message.role == "user" for message in history),
                 entities=gathered.entities,
             )
 

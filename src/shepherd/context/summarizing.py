@@ -93,11 +93,16 @@ class Summarizer:
     """Sums turns up with a model that is opened for the first summary. `close` it.
 
     `open_model` gives a model that is this object's alone, such as `lambda: engine.sibling(n_ctx=4096)`;
-    it is closed with it. One summary at a time: a new one cancels the one before.
+    it is closed with it. One summary at a time: a new one cancels the one before, or with `queues`, where
+    they are of many conversations, waits for it.
     """
 
-    def __init__(self, open_model: Callable[[], ChatModel], *, max_tokens: int = 200) -> None:
+    def __init__(
+        self, open_model: Callable[[], ChatModel], *, max_tokens: int = 200, queues: bool = False
+    ) -> None:
         self._open_model = open_model
+        self._queues = queues
+        self._is_closed = False
         self._max_tokens = max_tokens
         self._model: ChatModel | None = None
         self._stack = ExitStack()
@@ -107,13 +112,14 @@ class Summarizer:
 
     def begin(self, turns: Sequence[str]) -> SummaryJob:
         """Sum up these turns, each with its speakers, in the background."""
-        if self._job is not None:
+        if self._job is not None and not self._queues:
             self._job.cancel()
         self._job = SummaryJob(lambda job: self._summed_up(list(turns), job))
         return self._job
 
     def close(self) -> None:
         """Cancel what runs, and close the model. May be called twice."""
+        self._is_closed = True
         if self._job is not None:
             self._job.cancel()
             self._job.wait(_JOIN_S)
@@ -123,7 +129,7 @@ class Summarizer:
 
     def _summed_up(self, turns: list[str], job: SummaryJob) -> list[str]:
         with self._busy:
-            if job.is_cancelled:
+            if job.is_cancelled or self._is_closed:
                 return []
             model = self._opened()
             longest = min(self._max_tokens, model.window_tokens // _MOST_WRITTEN)

@@ -17,6 +17,9 @@ from shepherd.config import Config
 from shepherd.context import (
     Restored,
     Room,
+    Snapshot,
+    Summarizer,
+    Summary,
     conversation_hashes,
 )
 from shepherd.extraction import ExtractionWorker
@@ -40,6 +43,7 @@ __all__ = ["Conversations"]
 
 # Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
 _KEPT_ANSWERS, _KEPT_ANSWERS_BYTES = 4096, 16 << 20
+_KEPT_COUNTS = 65_536
 # Read into tokens by an event loop itself: two milliseconds where no message was seen before.
 _AT_ONCE_CHARS = 16_384
 # Texts whose length in tokens is kept.
@@ -63,17 +67,20 @@ class Conversations:
         config: Config,
         writes_memory: bool = True,
         worker: ExtractionWorker | None = None,
+        summarizer: Summarizer | None = None,
     ) -> None:
         self.models = models
         self.config = config
         self._memory = memory
         self._writes = writes_memory
         self._store = None if memory is None else RequestStore(memory, config, worker)
-        self._plans = Plans(memory, config, tells_private=models.provider.is_local)
+        self._plans = Plans(memory, config, tells_private=models.provider.is_local, summarizer=summarizer)
         # The same messages come with every request of a conversation.
         self._counted = CachedFunction(
             self._count, max_entries=_COUNTED, max_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
         )
+        # Tokens of messages, by user and hash of the conversation up to them.
+        self._tokens: LRUCache[tuple[str, str], int] = LRUCache(_KEPT_COUNTS)
         self._answers: LRUCache[tuple[str, str], tuple[array[int], str]] = LRUCache(
             _KEPT_ANSWERS, max_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
         )
@@ -96,8 +103,13 @@ class Conversations:
             restored = self._restored(request, hashes)
             count = self._counted if isinstance(model, Engine) else model.count_tokens
             history = ClientHistory.begin(restored)
-            snapshot = self._plans.snapshot(request, restored, history.instructions, model, count)
-            draft = history.draft(snapshot)
+
+            def take_snapshot(summary: Summary) -> Snapshot:
+                return self._plans.snapshot(
+                    request, restored, history.instructions, model, count, summary=summary
+                )
+
+            draft = history.draft(take_snapshot(restored.summary))
             room = Room(
                 model,
                 max_tokens=request.max_tokens or self.config.max_tokens,
@@ -107,7 +119,7 @@ class Conversations:
             )
             planner = injection_time = None
             if self._memory is not None and request.remembers:
-                planner = self._plans.begin(request, draft, room, restored, hashes)
+                planner = self._plans.begin(request, draft, room, history, hashes, take_snapshot)
             turn = Turn(
                 model,
                 draft,
@@ -117,7 +129,7 @@ class Conversations:
                 toolbox=toolbox,
                 own_names=own_names,
             )
-            turn.prepare()
+            turn.prepare(compact=planner.compact if planner is not None else lambda: None)
             if planner is not None:
                 injection_time = watch.read()
                 self._plans.took(request.user_id, draft, injection_time.cpu_s)
@@ -176,7 +188,9 @@ class Conversations:
         reason = turn.stats.finish_reason
         if failed or (reason == "cancelled" and not answer.raw):
             return
-        key = conversation_hashes([*turn.history.messages, answer])[-1]
+        hashes = conversation_hashes([*turn.history.messages, answer])
+        key = hashes[-1]
+        self._note_tokens(turn, hashes)
         if answer.token_ids:
             self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
         if turn.planner is not None:
@@ -191,8 +205,18 @@ class Conversations:
                 last_text=turn.last_text,
                 is_whole=reason != "cancelled",
                 model_name=self.models.name,
-                token_counts=turn.reply.prompt_tokens_per_message,
             )
+
+    def _note_tokens(self, turn: ServedTurn, hashes: Sequence[str]) -> None:
+        """Keep the engine's counts of the messages for the next request, which then needs no tokenizer."""
+        key_of = {id(message): key for message, key in zip(turn.history.messages, hashes, strict=False)}
+        counts = turn.reply.prompt_tokens_per_message
+        for message, tokens in zip(turn.draft.prompt, counts, strict=False):
+            if tokens != message.tokens and id(message) in key_of:
+                self._tokens.put((turn.request.user_id, key_of[id(message)]), tokens)
+            message.tokens = tokens
+        if turn.answer.token_ids:
+            self._tokens.put((turn.request.user_id, hashes[-1]), len(turn.answer.token_ids))
 
     def _count(self, text: str) -> int:
         assert self.models.engine is not None
@@ -203,7 +227,8 @@ class Conversations:
         restored = Restored(list(request.messages), 0, frozenset())
         if self._store is not None and request.remembers:
             restored = self._store.restore(request.messages, request.user_id, hashes)
-        for i, message in enumerate(restored.messages):
+        for i, message in enumerate(restored.messages[:-1]):
+            message.tokens = self._tokens.get((request.user_id, hashes[i])) or 0
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
                 answer = restored.messages[i] = message.copy()
                 answer.token_ids, answer.thought = tuple(kept[0]), kept[1]

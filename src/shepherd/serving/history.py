@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shepherd.context import Draft, Restored, Snapshot
+from shepherd.context import Draft, Exchange, Restored, Snapshot, turns
 from shepherd.types import Message
 
 __all__ = ["ClientHistory"]
@@ -51,6 +52,18 @@ class ClientHistory:
             if i >= self.n_instructions and (i >= n_left or message.role == "system")
         ]
         return Draft(self.newest, snapshot, kept, private=self.newest.role != "user")
+
+    def exchanges(self, draft: Draft, hashes: Sequence[str]) -> list[Exchange]:
+        """Group the draft's history into exchanges; `hashes` are those of the messages."""
+        key_of = {id(message): key for message, key in zip(self.messages, hashes, strict=True)}
+        messages = [*draft.history, draft.message]
+        exchanges = []
+        for indices in turns(messages)[:-1]:
+            first, *steps, last = (Message("user", ""), *(messages[i] for i in indices))
+            if steps:
+                first, *steps = steps
+            exchanges.append(Exchange(first, last, steps=steps, key=key_of[id(last)]))
+        return exchanges
 
     def first_kept(self, draft: Draft) -> int:
         """Index of the oldest message, system messages aside, that the model sees."""

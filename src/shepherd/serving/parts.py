@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shepherd.config import Config
+from shepherd.context import Summarizer
 from shepherd.errors import UsageError
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
@@ -21,6 +22,8 @@ from shepherd.opening import (
     model_path,
     open_embedder,
     open_engine,
+    summarizer_of,
+    sums_up,
     supports_entity_blocks,
     worked,
 )
@@ -72,8 +75,14 @@ def opened_server(
         worker: ExtractionWorker | None = None
         if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
             worker = stack.enter_context(worked(in_use, config, path, models.engine, for_everyone=True))
+        summarizer = _summarizer(config, models, provider, path, stack) if in_use is not None else None
         conversations = Conversations(
-            models, memory=in_use, config=config, writes_memory=is_writable, worker=worker
+            models,
+            memory=in_use,
+            config=config,
+            writes_memory=is_writable,
+            worker=worker,
+            summarizer=summarizer,
         )
         if embeddings is not None:
             stack.callback(embeddings.close)
@@ -102,6 +111,22 @@ def _models(
         models = Models(provider, name=_name(path), engine=engine)
     stack.callback(models.close)
     return models
+
+
+def _summarizer(
+    config: Config, models: Models, provider: ProviderSettings, path: Path | None, stack: ExitStack
+) -> Summarizer | None:
+    """Open a summarizer for the turns that leave the windows, where the settings ask for one."""
+    if not sums_up(config, path) or provider.kind == "shepherd":
+        return None
+    engine = models.engine
+    if engine is not None:
+        opened = summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine, queues=True)
+    else:
+        model = models.take()
+        models.give_back(model)
+        opened = summarizer_of(config, lambda _: open_remote(provider, sends=set()), model, queues=True)
+    return stack.enter_context(opened)
 
 
 def _engine(

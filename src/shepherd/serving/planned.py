@@ -7,19 +7,23 @@ ledger, whom the talk is about in the messages themselves.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shepherd.config import Config
 from shepherd.context import (
     Before,
+    Compaction,
     Draft,
+    Exchange,
+    PendingSummary,
     Planner,
     Restored,
     Room,
     Said,
     Snapshot,
+    Summarizer,
+    Summary,
     hubs_of,
     look_around,
     take_snapshot,
@@ -31,6 +35,7 @@ from shepherd.lru_cache import LRUCache
 from shepherd.memory import Memory
 from shepherd.providers import ChatModel
 from shepherd.serving.chat_request import ChatRequest
+from shepherd.serving.history import ClientHistory
 from shepherd.trace import TurnTrace
 from shepherd.trace.planned import trace_of
 from shepherd.types import Message
@@ -44,38 +49,44 @@ Count = Callable[[str], int]
 # Conversations whose entities are known from the turn before, and users whose names are.
 _LISTENED = 1024
 _USERS = 4096
+# Summaries being made, of all conversations.
+_PENDING = 256
 # What an event loop may be held up for; a thread costs its callers more where many ask at once.
 _MOMENT_S = 0.002
 # System parts that are kept as they were rendered.
 _SNAPSHOTS, _SNAPSHOTS_BYTES = 256, 4 << 20
 # Of an entry, beside its texts.
 _SNAPSHOT_BYTES = 1024
-# The client's own instructions, what of the knowledge is in it, whether tails are explained, the window.
-_System = tuple[str, Before, bool, int]
+# The client's own instructions, the nodes in it, whether tails are explained, the window, the summary.
+_System = tuple[str, Before, bool, int, Summary]
 # Messages that are heard again where that is lost: what was named longer ago is in focus no more.
 _HEARD_AGAIN = 24
 
 
 @dataclass(slots=True)
 class RequestPlanner:
-    """Plans the tail of one request, and records the result."""
+    """Plans the prompt of one request: its tail, and the turns that a summary replaces.
+
+    `exchanges` are those of the draft's history, `take_snapshot` makes the system part with another summary.
+    """
 
     draft: Draft
     room: Room
     planner: Planner
     restored: Restored
+    compaction: Compaction
+    exchanges: list[Exchange]
+    take_snapshot: Callable[[Summary], Snapshot]
     dialogue: Dialogue | None = None
 
     def plan(self) -> None:
         """Decide what is added to the draft's message, and add it. May be called again after an eviction."""
-        draft, since = self.draft, 0
-        if self.restored.n_left or draft.leaving:
-            # Turns that left the window are no longer in front of the model, and may be recalled.
-            oldest = next((message for message in draft.history if message.role != "system"), None)
-            since = oldest.created_at if oldest is not None else int(time.time()) + 1
-        turns = sum(message.role == "user" for message in draft.history)
-        session = self.restored.session
-        self.planner.plan(draft, self.room, turns=turns, session=session, since=since, measures=False)
+        session, has_evicted = self.restored.session, self.restored.n_left > 0
+        self.planner.plan(self.draft, self.room, session=session, has_evicted=has_evicted, measures=False)
+
+    def compact(self) -> None:
+        """Replace the turns that are due by a summary."""
+        self.compaction.compact(self.draft, self.exchanges, self.room, self.take_snapshot)
 
     @property
     def said(self) -> Said:
@@ -89,16 +100,33 @@ class RequestPlanner:
     def trace(self, *, model: str) -> TurnTrace:
         """Return the record of the turn, once it is over: what the model was shown, and why."""
         self.planner.settle(self.draft, self.room)
-        return trace_of(self.draft, model=model, summary="", summary_tokens=0)
+        summary = self.draft.snapshot.summary.kept.text
+        return trace_of(
+            self.draft,
+            model=model,
+            summary=summary,
+            summary_tokens=self.room.count(summary) if summary else 0,
+        )
 
 
 class Plans:
     """Makes the plans of a server's requests. Thread-safe.
 
-    What is private of an entity is told where `tells_private`.
+    With `tells_private` the model is told what is private of an entity. The `summarizer`, if there is one,
+    sums up the turns that leave the window.
     """
 
-    def __init__(self, memory: Memory | None, config: Config, *, tells_private: bool) -> None:
+    def __init__(
+        self,
+        memory: Memory | None,
+        config: Config,
+        *,
+        tells_private: bool,
+        summarizer: Summarizer | None = None,
+    ) -> None:
+        self._summarizer = summarizer
+        # Summaries being made, by user and hash of the conversation that they are of.
+        self._pending: LRUCache[tuple[str, str], PendingSummary] = LRUCache(_PENDING)
         self._memory = memory
         self._config = config
         self._tells_private = tells_private
@@ -123,14 +151,21 @@ class Plans:
             self._cost_s.put(user_id, cpu_s)
 
     def snapshot(
-        self, request: ChatRequest, restored: Restored, instructions: str, model: ChatModel, count: Count
+        self,
+        request: ChatRequest,
+        restored: Restored,
+        instructions: str,
+        model: ChatModel,
+        count: Count,
+        *,
+        summary: Summary,
     ) -> Snapshot:
-        """The system part, with the same nodes as when the conversation began.
+        """Return the system part, with the same nodes as when the conversation began.
 
-        `instructions`: what the client says for itself, "" for what is set.
+        `instructions` are the client's own, "" for those of the settings.
         """
         explains, before = self._explains(request), self._before(request, restored)
-        key = instructions, before, explains, model.window_tokens
+        key = instructions, before, explains, model.window_tokens, summary
         known = self._snapshots.get(key)
         if known is None:
             known = take_snapshot(
@@ -141,6 +176,7 @@ class Plans:
                 count=count,
                 instructions=instructions,
                 before=before,
+                summary=summary,
             )
             self._snapshots.put(key, known)
         return known
@@ -163,25 +199,46 @@ class Plans:
         request: ChatRequest,
         draft: Draft,
         room: Room,
-        restored: Restored,
+        history: ClientHistory,
         hashes: Sequence[str],
+        take_snapshot: Callable[[Summary], Snapshot],
     ) -> RequestPlanner:
         """Return the planner of a request; `hashes` are those of its messages."""
-        user = request.user_id
+        user, restored = request.user_id, history.restored
         knowledge = self._knowledge(request)
         dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
         planner = Planner(self._config, self._memory, knowledge, user, dialogue)
         told = [said for _, said in sorted(restored.said.items())]
         planner.know_told(Hub(*hub) for said in told[1:] for hub in said.hubs)
-        return RequestPlanner(draft, room, planner, restored, dialogue)
+        exchanges = history.exchanges(draft, hashes)
+        compaction = Compaction(
+            verbatim=self._config.history_verbatim_turns,
+            summary=restored.summary,
+            summarizer=self._summarizer,
+            pending=self._pending_of(user, exchanges),
+        )
+        return RequestPlanner(draft, room, planner, restored, compaction, exchanges, take_snapshot, dialogue)
 
     def ended(self, planned: RequestPlanner, user_id: str, answer: Message, key: str) -> None:
-        """The answer, under whose hash the conversation will go on, was given."""
+        """Take in an answer, under whose hash the conversation continues."""
+        draft, compaction = planned.draft, planned.compaction
+        gone = {exchange.key for exchange in draft.evicted(planned.exchanges)}
+        left = [exchange for exchange in planned.exchanges if exchange.key not in gone]
+        left.append(Exchange(draft.message, answer, steps=draft.steps, key=key))
+        compaction.prepare(draft, left, planned.room)
+        if compaction.pending is not None:
+            self._pending.put((user_id, compaction.pending.exchanges[-1].key), compaction.pending)
         dialogue = planned.dialogue
         if dialogue is not None:
             planned.dialogue = None
             dialogue.answered(answer.raw)
             self._listened.put((user_id, key), dialogue.listened)
+
+    def _pending_of(self, user: str, exchanges: Sequence[Exchange]) -> PendingSummary | None:
+        """Return the summary being made of the first of these exchanges, if there is one."""
+        if self._summarizer is None:
+            return None
+        return next(filter(None, (self._pending.get((user, exchange.key)) for exchange in exchanges)), None)
 
     def _explains(self, request: ChatRequest) -> bool:
         return self._memory is not None and request.remembers and self._config.injection_enabled

@@ -55,12 +55,11 @@ class RequestStore:
         last_text: str,
         is_whole: bool,
         model_name: str,
-        token_counts: Sequence[int] = (),
     ) -> None:
         """Store one turn. Only a whole answer becomes a memory.
 
         `answer` is the answer as the client got it, `last_text` the text of its last reply: the replies
-        before it are among the draft's steps. `token_counts` are those of the messages in the prompt.
+        before it are among the draft's steps.
         """
         key = user_id, conversation_hashes(history.messages)[-1]
         stored_at, session = self._stored.get(key) or (0.0, "")
@@ -89,8 +88,8 @@ class RequestStore:
             if self._worker is not None:
                 self._worker.told(session, user_id)
             if self._config.archive_turns:
-                self._archive(user_id, draft, history, answer, session, is_whole)
-            self._trace(user_id, draft, planner, session, token_counts, model_name)
+                self._archive(user_id, draft, history, reply, session, is_whole)
+            self._trace(user_id, draft, planner, session, model_name)
 
         try:
             write(session)
@@ -114,6 +113,7 @@ class RequestStore:
             stripped=history.stripped(draft),
             session=session,
             said=None if planner is None else planner.said,
+            summary=draft.snapshot.summary,
         )
 
     def _trace(
@@ -122,14 +122,11 @@ class RequestStore:
         draft: Draft,
         planner: RequestPlanner | None,
         session: str,
-        token_counts: Sequence[int],
         model_name: str,
     ) -> None:
         """Store the trace of a turn that a message of the user began."""
         if planner is None or draft.private or not self._config.trace_turns:
             return
-        for message, tokens in zip(draft.prompt, token_counts, strict=False):
-            message.tokens = tokens
         record = planner.trace(model=model_name)
         traces = Traces(self._memory.transactions, user_id)
         traces.write(session, record, with_prompt=self._config.trace_prompts)
