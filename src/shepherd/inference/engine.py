@@ -56,7 +56,7 @@ class Engine:
     ) -> None:
         self.settings = settings or EngineSettings()
         self.model = LoadedModel(model_path, self.settings, weights_of=_weights_of)
-        self._gate = native.Gate()
+        self._priority_lock = native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
             self.template = ChatTemplate(
@@ -80,8 +80,8 @@ class Engine:
                 n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
                 edit=KV_EDITS[self.settings.kv_edit],
-                gate=self._gate,
-                yields_to=None if yields_to is None else yields_to._gate,
+                priority_lock=self._priority_lock,
+                yields_to=None if yields_to is None else yields_to._priority_lock,
             )
         except BaseException:
             self.model.close()
