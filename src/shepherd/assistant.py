@@ -16,7 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.context import (
+from shepherd.errors import StoreError, UsageError
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.prompt import (
     DEFAULT_TOKENS,
     Compaction,
     Draft,
@@ -38,9 +41,6 @@ from shepherd.context import (
     with_recall,
     written,
 )
-from shepherd.errors import StoreError, UsageError
-from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.turn.components import TurnComponents, open_components, with_auto_resolved
@@ -50,8 +50,8 @@ from shepherd.turn.store import ConversationStore
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
-    from shepherd.context.entity_reading import EntityReader
     from shepherd.extraction import ExtractionWorker
+    from shepherd.prompt.entity_tracking import EntityReader
     from shepherd.providers import ChatModel, Reply
 
 __all__ = [

@@ -16,9 +16,9 @@ from shepherd.errors import ContextOverflowError, UsageError
 from shepherd.inference.answer import Answer
 from shepherd.inference.generation import Generation
 from shepherd.inference.grammar import GrammarCache
+from shepherd.inference.kv_cache_file import load_session, save_session
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
-from shepherd.inference.session import load_session, save_session
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.replies import ReplyParser, parameter_types
