@@ -96,7 +96,7 @@ def _shepherd(model: Path, memory: object, questions: list[str], retention: str)
         injection_retention=retention, temperature=0.0, max_tokens=ANSWER_TOKENS, archive_turns=False
     )
     with Engine(model, settings=EngineSettings(n_ctx=N_CTX, n_threads=1)) as engine:
-        assistant = Assistant(engine=engine, memory=memory, config=config, user_id=USER)  # type: ignore[arg-type]
+        assistant = Assistant(engine, memory, config=config, user_id=USER)  # type: ignore[arg-type]
         context = engine.model.context_address
         _read_one_token(engine)
         for question in questions:

@@ -428,7 +428,7 @@ def test_with_entity_extraction_the_model_reads_what_was_said_for_whom_it_names(
     session = new_session(entity_extraction=True, context_entities=True, max_tokens=8, model_trial=False)
     session.switch("local", str(path))
     list(session.assistant.ask("Meine Schwester Anna arbeitet in Wien."))
-    assert session._parts.reader.wait(60)
+    assert session._parts.access.reader.wait(60)
 
     *_, finished = session.assistant.ask("Wer ist Anna?")
 

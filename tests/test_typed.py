@@ -42,7 +42,7 @@ def remember(memory: Memory) -> str:
 
 
 def chat(engine: Engine, memory: Memory | None) -> str:
-    assistant = Assistant(engine=engine, memory=memory, user_id="steve")
+    assistant = Assistant(engine, memory, user_id="steve")
     for event in assistant.ask("Hello"):
         assert_type(event, Event)
         if isinstance(event, Recalled):
@@ -74,7 +74,7 @@ def main() -> None:
         with Memory("memory.db", user_id="steve") as memory:
             with Engine(resolve(""), settings=EngineSettings(slots=2)) as engine:
                 print(remember(memory), chat(engine, memory), know(memory))
-                asyncio.run(chat_awaited(Assistant(engine=engine, memory=memory), memory))
+                asyncio.run(chat_awaited(Assistant(engine, memory), memory))
     except (UsageError, StoreError) as error:
         assert_type(error.hint, str)
     except ShepherdError as error:

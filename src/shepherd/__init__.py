@@ -1,4 +1,7 @@
-"""A local assistant that remembers. `Memory` works alone; `Assistant` adds a model. Both can be awaited, too.
+"""A local assistant that remembers.
+
+`Memory` works alone, `Knowledge` adds documents to it, and `Assistant` adds a model, whose turns come as
+events. `AsyncMemory` and `AsyncAssistant` are the same for asyncio.
 
 Importing this package loads neither llama.cpp nor any frontend.
 """
@@ -10,17 +13,54 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shepherd.aio import AsyncAssistant, AsyncMemory
     from shepherd.assistant import Assistant
+    from shepherd.config import Config
+    from shepherd.errors import ShepherdError
+    from shepherd.inference import Engine, EngineSettings
+    from shepherd.knowledge import Knowledge
     from shepherd.memory import Memory
+    from shepherd.tools import ToolResult
+    from shepherd.turn.events import Delta, Finished, Recalled, Warned
+    from shepherd.types import Thought, ToolCall
 
-__all__ = ["Assistant", "AsyncAssistant", "AsyncMemory", "Memory", "__version__"]
+__all__ = [
+    "Assistant",
+    "AsyncAssistant",
+    "AsyncMemory",
+    "Config",
+    "Delta",
+    "Engine",
+    "EngineSettings",
+    "Finished",
+    "Knowledge",
+    "Memory",
+    "Recalled",
+    "ShepherdError",
+    "Thought",
+    "ToolCall",
+    "ToolResult",
+    "Warned",
+    "__version__",
+]
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Assistant": "shepherd.assistant",
-    "AsyncAssistant": "shepherd.aio",
-    "AsyncMemory": "shepherd.aio",
-    "Memory": "shepherd.memory",
+    "Assistant": "assistant",
+    "AsyncAssistant": "aio",
+    "AsyncMemory": "aio",
+    "Config": "config",
+    "Delta": "turn.events",
+    "Engine": "inference",
+    "EngineSettings": "inference",
+    "Finished": "turn.events",
+    "Knowledge": "knowledge",
+    "Memory": "memory",
+    "Recalled": "turn.events",
+    "ShepherdError": "errors",
+    "Thought": "types",
+    "ToolCall": "types",
+    "ToolResult": "tools",
+    "Warned": "turn.events",
 }
 
 
@@ -30,4 +70,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'shepherd' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"shepherd.{_HOME[name]}"), name)

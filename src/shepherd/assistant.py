@@ -11,8 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
@@ -29,7 +30,6 @@ from shepherd.prompt import (
     Planner,
     Room,
     Snapshot,
-    Summarizer,
     Summary,
     SystemPrompt,
     hide_memory,
@@ -43,7 +43,7 @@ from shepherd.prompt import (
 )
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
-from shepherd.turn.components import TurnComponents, open_components, with_auto_resolved
+from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.turn.recorder import Recorder
 from shepherd.turn.store import ConversationStore
@@ -51,7 +51,6 @@ from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
-    from shepherd.prompt.entity_tracking import EntityReader
     from shepherd.providers import ChatModel, Reply
 
 __all__ = [
@@ -75,30 +74,23 @@ _TOOLS_SHARE = 0.25
 class Assistant:
     """A conversation of one user with one model.
 
-    One turn at a time; `cancel()` may be called from any thread, everything else from one. The caller closes
-    what it passed in. Without `writes_memory` the memory is only read. With `extraction`, what the user
-    says is queued for it, in the transaction that stores the message. With a `summarizer`, turns that leave
-    the window are summed up before; a `reader` finds whom messages speak of, beside the rules. Without
-    `tells_private` what is private of people is not told to the model; see `switch` for `forgetful`.
-    `on_evicted` is told, after the turn, of the messages that left the window, oldest first. `engine` may run
-    elsewhere; see `switch`.
-    With the setting memory_tools the model has tools for the memory of `user_id`, and of nobody else; `tools`
-    are more of them.
+    `model` is the path or name of a model (see `shepherd.Engine`; "" is the one that comes with Shepherd), an
+    open model, or a ModelAccess, which says what the model may do with the memory it names. `memory` is the
+    path of a database, or an open Memory; without one nothing is remembered. What is opened here is closed by
+    `close`, which leaving a `with` block calls; the caller closes what it passed in.
+
+    One turn at a time; `cancel()` may be called from any thread, everything else from one. `on_evicted` is
+    called after the turn with the messages that left the window, oldest first. With the setting memory_tools
+    the model has tools for the memory of `user_id`, and of nobody else; `tools` are more of them.
     """
 
     def __init__(
         self,
+        model: str | Path | ChatModel | ModelAccess = "",
+        memory: str | Path | Memory | None = None,
         *,
-        engine: ChatModel,
-        memory: Memory | None,
         config: Config | None = None,
         user_id: str = "",
-        writes_memory: bool = True,
-        extraction: ExtractionWorker | None = None,
-        summarizer: Summarizer | None = None,
-        tells_private: bool = True,
-        forgetful: bool = False,
-        reader: EntityReader | None = None,
         on_evicted: Callable[[Sequence[Message]], None] | None = None,
         tools: Sequence[AssistantTool] = (),
     ) -> None:
@@ -113,18 +105,19 @@ class Assistant:
         self._compaction = Compaction(verbatim=self.config.history_verbatim_turns)
         self._turn_lock = threading.Lock()
         self._turn: Turn | None = None
-        parts = open_components(
-            engine,
-            memory,
-            self._config,
-            self.user_id,
-            writes_memory=writes_memory,
-            extraction=extraction,
-            tells_private=tells_private,
-            forgetful=forgetful,
-            reader=reader,
-        )
-        self._use(parts, summarizer)
+        with ExitStack() as stack:
+            self._use(_opened(model, memory, self.user_id, stack))
+            self._opened = stack.pop_all()
+
+    def close(self) -> None:
+        """Close the model and the memory that were opened here. May be called twice."""
+        self._opened.close()
+
+    def __enter__(self) -> Assistant:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     # ---- what it is
 
@@ -176,6 +169,11 @@ class Assistant:
     def session_id(self) -> str | None:
         """Where the conversation is stored, once something of it is."""
         return self._store.session_id
+
+    @property
+    def extraction(self) -> ExtractionWorker | None:
+        """The worker that learns from this conversation; None where nothing is learned."""
+        return self._access.extraction if self._store.learner is not None else None
 
     @property
     def knowledge(self) -> Knowledge | None:
@@ -245,42 +243,20 @@ class Assistant:
 
     # ---- between turns
 
-    def switch(
-        self,
-        engine: ChatModel,
-        *,
-        memory: Memory | None,
-        writes_memory: bool = True,
-        extraction: ExtractionWorker | None = None,
-        summarizer: Summarizer | None = None,
-        tells_private: bool = True,
-        forgetful: bool = False,
-        reader: EntityReader | None = None,
-    ) -> None:
-        """Go on with another model, between two turns, under the rules of memory that hold for it.
+    def switch(self, access: ModelAccess) -> None:
+        """Continue with another model, between two turns, under the rules of memory that hold for it.
 
-        With `forgetful` nothing is recalled or kept while it answers. What was appended from memory to
-        earlier messages, and what tools read there, is taken off: this model does not get to see it.
+        What was appended from memory to earlier messages, and what tools read there, is taken off for a model
+        that is forgetful.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
             self._store.release()
-            if forgetful:
+            if access.forgetful:
                 self._hide_memory()
             for message in self.history:
                 message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
             session = self._store.session_id
-            parts = open_components(
-                engine,
-                memory,
-                self._config,
-                self.user_id,
-                writes_memory=writes_memory,
-                extraction=extraction,
-                tells_private=tells_private,
-                forgetful=forgetful,
-                reader=reader,
-            )
-            self._use(parts, summarizer)
+            self._use(access)
             self._store.session_id = session
             if self._dialogue is not None:
                 self._dialogue.load(session or "")
@@ -423,19 +399,20 @@ class Assistant:
 
     # ---- its parts
 
-    def _use(self, parts: TurnComponents, summarizer: Summarizer | None) -> None:
-        """Everything that depends on the model and on what it may know."""
-        self.engine: ChatModel = parts.engine
-        self.memory, self.is_forgetful = parts.memory, parts.is_forgetful
-        self._settled = with_auto_resolved(self._config, parts.engine)
+    def _use(self, access: ModelAccess) -> None:
+        """Set everything that depends on the model and on what it may know."""
+        parts = open_components(access, self._config, self.user_id)
+        self._access = access
+        self.engine, self.memory = access.model, access.memory
+        self.is_forgetful = access.forgetful
+        self._settled = with_auto_resolved(self._config, access.model)
         self._store: ConversationStore = parts.store
         self._dialogue = parts.dialogue
         self._recorder = Recorder(parts, self._on_evicted)
         self._knowledge = parts.knowledge
         self._planner: Planner = parts.planner
-        self.extraction = parts.extraction
         self._open_toolbox()
-        self._compaction.use(summarizer)
+        self._compaction.use(access.summarizer)
         self._snapshot = self._take_snapshot(self._compaction.summary)
 
     def _open_toolbox(self) -> None:
@@ -495,6 +472,25 @@ class Assistant:
             yield
         finally:
             self._turn_lock.release()
+
+
+def _opened(
+    model: str | Path | ChatModel | ModelAccess,
+    memory: str | Path | Memory | None,
+    user_id: str,
+    stack: ExitStack,
+) -> ModelAccess:
+    """Open what is named by a path or a name; `stack` closes it."""
+    if isinstance(model, ModelAccess):
+        return model
+    if isinstance(memory, (str, Path)):
+        memory = stack.enter_context(Memory(memory, user_id=user_id))
+    if isinstance(model, (str, Path)):
+        # Not at the top: llama.cpp is loaded only for a model that runs here.
+        from shepherd.inference import Engine
+
+        model = stack.enter_context(Engine(model))
+    return ModelAccess(model, memory)
 
 
 def _warned(draft: Draft) -> Iterator[Warned]:

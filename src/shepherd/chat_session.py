@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
-from shepherd.extraction import ExtractionWorker
 from shepherd.factory import (
     extracts,
     model_path,
@@ -29,12 +28,12 @@ from shepherd.factory import (
 from shepherd.inference.hub import Report
 from shepherd.memory import Memory
 from shepherd.paths import from_home, mcp_file
-from shepherd.prompt import Summarizer
-from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
+from shepherd.providers import ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
+from shepherd.turn.components import ModelAccess
 
 if TYPE_CHECKING:
-    from shepherd.prompt.entity_tracking import EntityReader
+    pass
 
 __all__ = ["Session", "opened_session"]
 
@@ -44,17 +43,12 @@ OpensMemory = Callable[[Config, Callable[[str, str], None]], tuple[Memory | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """What one provider needs, and what closes it."""
+class _Opened:
+    """A provider, its model with what it may do, and what closes it."""
 
     provider: ProviderSettings
-    model: ChatModel
-    memory: Memory | None
-    is_writable: bool
-    extraction: ExtractionWorker | None
-    summarizer: Summarizer | None
+    access: ModelAccess
     stack: ExitStack
-    reader: EntityReader | None = None
 
 
 class Session:
@@ -84,16 +78,9 @@ class Session:
         self._parts = self._open(self._chosen(config.provider, model))
         parts = self._parts
         self._assistant = Assistant(
-            engine=parts.model,
-            memory=parts.memory,
+            parts.access,
             config=replace(config, max_tokens=self._max_tokens(parts.provider)),
-            writes_memory=parts.is_writable,
-            extraction=parts.extraction,
-            summarizer=parts.summarizer,
             tools=self._tools_of_servers(confirm),
-            tells_private=parts.provider.is_local,
-            forgetful=not parts.provider.uses_memory,
-            reader=parts.reader,
         )
 
     @property
@@ -110,22 +97,13 @@ class Session:
     @property
     def is_writable(self) -> bool:
         """Whether what is said may be remembered."""
-        return self._parts.is_writable
+        return self._parts.access.writes_memory
 
     def switch(self, name: str, model: str = "") -> ProviderSettings:
         """Go on with another provider; when it cannot be had, the old one stays and the error tells why."""
         parts = self._open(self._chosen(name, model))
         try:
-            self.assistant.switch(
-                parts.model,
-                memory=parts.memory,
-                writes_memory=parts.is_writable,
-                extraction=parts.extraction,
-                summarizer=parts.summarizer,
-                tells_private=parts.provider.is_local,
-                forgetful=not parts.provider.uses_memory,
-                reader=parts.reader,
-            )
+            self.assistant.switch(parts.access)
         except BaseException:
             parts.stack.close()
             raise
@@ -162,12 +140,12 @@ class Session:
         """Of the longest answer: the provider's own stands before the setting, but not before a request."""
         return self.config.max_tokens if self.is_limited else provider.max_tokens or self.config.max_tokens
 
-    def _open(self, provider: ProviderSettings) -> _Parts:
+    def _open(self, provider: ProviderSettings) -> _Opened:
         with ExitStack() as stack:
             open_parts = self._open_local if provider.is_local else self._open_remote
             return replace(open_parts(provider, stack), stack=stack.pop_all())
 
-    def _open_local(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+    def _open_local(self, provider: ProviderSettings, stack: ExitStack) -> _Opened:
         # In the order of what a mistake costs: the file's name, the database, the loading.
         config = replace(self.config, model=provider.model or self.config.model)
         path = model_path(config, self._report)
@@ -189,9 +167,18 @@ class Session:
             from shepherd.prompt.entity_tracking import EntityReader
 
             reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
-        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, reader)
+        access = ModelAccess(
+            engine,
+            memory,
+            writes_memory=is_writable,
+            extraction=worker,
+            summarizer=summarizer,
+            reader=reader,
+            forgetful=not provider.uses_memory,
+        )
+        return _Opened(provider, access, stack)
 
-    def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+    def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Opened:
         from shepherd.providers import open_remote
 
         model = open_remote(provider, sends=set(self.config.sampling), asks_memory=self._asks_memory)
@@ -207,7 +194,16 @@ class Session:
             summarizer = stack.enter_context(
                 summarizer_of(self.config, lambda _: open_remote(provider, sends=set()), model)
             )
-        return _Parts(provider, model, memory, is_writable, worker, summarizer, stack)
+        access = ModelAccess(
+            model,
+            memory,
+            writes_memory=is_writable,
+            extraction=worker,
+            summarizer=summarizer,
+            tells_private=False,
+            forgetful=not provider.uses_memory,
+        )
+        return _Opened(provider, access, stack)
 
     def _learns(
         self, provider: ProviderSettings, memory: Memory | None, is_writable: bool, path: Path | None

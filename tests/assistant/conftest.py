@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.prompt import Summarizer
+from shepherd.turn.components import ModelAccess
 from tests import models
 
 
@@ -59,18 +61,12 @@ def new_assistant(engine, memory) -> Callable[..., Assistant]:
     """
 
     def make(**options) -> Assistant:
-        parts = {
-            "engine": engine,
-            "memory": memory,
-            "user_id": "steve",
-            "writes_memory": True,
-            "extraction": None,
-            "on_evicted": None,
-            "summarizer": None,
-            "reader": None,
-        }
-        parts |= {name: options.pop(name) for name in parts.keys() & options.keys()}
+        names = {field.name for field in dataclasses.fields(ModelAccess)}
+        access = {name: options.pop(name) for name in names & options.keys()}
+        on_evicted = options.pop("on_evicted", None)
+        user_id = options.pop("user_id", "steve")
+        access = ModelAccess(**{"model": options.pop("engine", engine), "memory": memory, **access})
         config = Config(**{"temperature": 0.0, "context_entities": False, **options})
-        return Assistant(config=config, **parts)
+        return Assistant(access, config=config, user_id=user_id, on_evicted=on_evicted)
 
     return make

@@ -11,6 +11,7 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
 from shepherd.prompt.entity_tracking import EntityReader
 from shepherd.trace import Traces
+from shepherd.turn.components import ModelAccess
 from tests import models
 from tests.inference.engines import exact_settings
 
@@ -42,16 +43,16 @@ def test_who_is_spoken_of_is_told_with_what_is_known(assistant):
 
 
 def test_without_settings_a_model_is_told_of_entities_unless_it_came_with_shepherd(engine, memory):
-    other = Assistant(engine=engine, memory=memory, user_id="steve")
+    other = Assistant(engine, memory, user_id="steve")
     ask(other, "My sister Anna works at Acme.")
     assert "Anna" in names(ask(other, "Where does she work?"))
 
     with Engine(resolve(""), settings=EngineSettings(n_threads=1)) as own:
-        other.switch(own, memory=memory)
+        other.switch(ModelAccess(own, memory))
         assert not other.snapshot.blocks
         assert names(ask(other, "Where does Anna work?")) == []
 
-        other.switch(engine, memory=memory)
+        other.switch(ModelAccess(engine, memory))
         assert other.snapshot.blocks
         assert "Anna" in names(ask(other, "Where does Anna work?"))
         assert other.config.context_entities == "auto"

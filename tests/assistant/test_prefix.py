@@ -6,6 +6,7 @@ import pytest
 
 from shepherd.assistant import Warned
 from shepherd.inference import Engine, EngineSettings
+from shepherd.turn.components import ModelAccess
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_a_private_turn_reads_no_knowledge(assistant):
 
 
 def test_a_provider_without_memory_is_shown_no_knowledge(assistant, wide_engine):
-    assistant.switch(wide_engine, memory=assistant.memory, forgetful=True)
+    assistant.switch(ModelAccess(wide_engine, assistant.memory, forgetful=True))
 
     *_, finished = assistant.ask("Where do sheep eat grass?")
 

@@ -13,6 +13,7 @@ from shepherd.config import Config
 from shepherd.errors import ContextOverflowError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.tools import AssistantTool
+from shepherd.turn.components import ModelAccess
 from shepherd.types import Tool, ToolCall
 from tests import models
 
@@ -49,7 +50,7 @@ def talk(new_engine, memory) -> Callable[..., Assistant]:
 
     def make(script: list[str] = SETS_NAME, after_tab=("Done.",), user_id="steve", **settings) -> Assistant:
         config = Config(temperature=0.0, memory_tools=True, **settings)
-        return Assistant(engine=new_engine(script, after_tab), memory=memory, config=config, user_id=user_id)
+        return Assistant(new_engine(script, after_tab), memory, config=config, user_id=user_id)
 
     return make
 
@@ -94,9 +95,7 @@ def test_each_token_of_a_turn_with_tools_is_read_once(talk):
 
 
 def test_without_the_setting_the_model_has_no_tools(new_engine, memory):
-    assistant = Assistant(
-        engine=new_engine(SETS_NAME), memory=memory, config=Config(temperature=0.0), user_id="steve"
-    )
+    assistant = Assistant(new_engine(SETS_NAME), memory, config=Config(temperature=0.0), user_id="steve")
 
     [*_, finished] = assistant.ask("My name is Steve")
 
@@ -109,7 +108,7 @@ def test_without_the_setting_the_model_has_no_tools(new_engine, memory):
 def test_nobody_in_particular_has_no_tools(new_engine, memory, user):
     config = Config(temperature=0.0, memory_tools=True, user_id="unknown")
 
-    assert Assistant(engine=new_engine(SETS_NAME), memory=memory, config=config, user_id=user).tools == ()
+    assert Assistant(new_engine(SETS_NAME), memory, config=config, user_id=user).tools == ()
 
 
 def test_user_id_in_a_call_is_refused_and_told(talk, memory):
@@ -243,8 +242,8 @@ def test_results_that_fill_the_window_are_cut_and_the_turn_is_kept(talk, memory)
 def test_one_result_longer_than_the_window_is_cut_as_far_as_needed(new_engine, memory):
     tool = Tool("read", "Read it.", {"type": "object", "properties": {}})
     assistant = Assistant(
-        engine=new_engine(call_of("read")),
-        memory=memory,
+        new_engine(call_of("read")),
+        memory,
         config=Config(temperature=0.0, max_tokens=3000),
         user_id="steve",
         tools=[AssistantTool(tool, lambda arguments: "∀x∃y " * 1500)],
@@ -261,8 +260,8 @@ def test_one_result_longer_than_the_window_is_cut_as_far_as_needed(new_engine, m
 def test_turn_with_tools_lets_old_turns_go_before_it_is_refused(new_engine, memory):
     tool = Tool("read", "Read it.", {"type": "object", "properties": {}})
     assistant = Assistant(
-        engine=new_engine(call_of("read")),
-        memory=memory,
+        new_engine(call_of("read")),
+        memory,
         config=Config(temperature=0.0, max_tokens=64),
         user_id="steve",
         tools=[AssistantTool(tool, lambda arguments: "sheep " * 150)],
@@ -286,7 +285,7 @@ def test_model_whose_memory_is_off_is_not_told_what_tools_have_read(talk, memory
     list(assistant.ask("Who am I?"))
     assert any("Rumpelstiltskin" in message.sent for message in assistant.history)
 
-    assistant.switch(assistant.engine, memory=memory, forgetful=True)
+    assistant.switch(ModelAccess(assistant.engine, memory, forgetful=True))
     list(assistant.ask("And now?"))
 
     sent = [message.sent for message in assistant.history]
@@ -301,15 +300,15 @@ def test_model_whose_memory_is_off_is_not_told_what_tools_have_read(talk, memory
 def test_what_other_programs_have_said_stays_where_memory_is_off(new_engine, memory):
     tool = Tool("files__read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
     assistant = Assistant(
-        engine=new_engine(call_of("files__read", path="notes")),
-        memory=memory,
+        new_engine(call_of("files__read", path="notes")),
+        memory,
         config=Config(temperature=0.0),
         user_id="steve",
         tools=[AssistantTool(tool, lambda arguments: "Sheep eat grass.")],
     )
     list(assistant.ask("What do my notes say?"))
 
-    assistant.switch(assistant.engine, memory=memory, forgetful=True)
+    assistant.switch(ModelAccess(assistant.engine, memory, forgetful=True))
 
     assert any(message.sent == '"Sheep eat grass."' for message in assistant.history)
     assert [c.arguments for m in assistant.history for c in m.tool_calls] == ['{"path": "notes"}']
@@ -319,10 +318,10 @@ def test_model_without_memory_has_no_tools_until_it_is_switched_back(talk, memor
     assistant = talk()
     engine = assistant.engine
 
-    assistant.switch(engine, memory=memory, forgetful=True)
+    assistant.switch(ModelAccess(engine, memory, forgetful=True))
     assert assistant.tools == ()
 
-    assistant.switch(engine, memory=memory)
+    assistant.switch(ModelAccess(engine, memory))
     assert len(assistant.tools) == 6
 
 

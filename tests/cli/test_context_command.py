@@ -25,7 +25,7 @@ def say(tmp_path, scripted_model):
         Memory(tmp_path / "memory.db", user_id="steve") as memory,
     ):
         config = Config(max_tokens=64, context_entities=False)
-        assistant = Assistant(engine=engine, memory=memory, user_id="steve", config=config)
+        assistant = Assistant(engine, memory, user_id="steve", config=config)
 
         def shown(line):
             out = io.StringIO()

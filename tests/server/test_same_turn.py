@@ -95,10 +95,10 @@ def in_chat(engine, path, texts, *, n_chars=0, **changes) -> Seen:
         clock = Clock(patch)
         note_prompts(patch, seen)
         config = replace(CONFIG, **changes)
-        assistant = Assistant(engine=engine, memory=memory, config=config, user_id=USER)
+        assistant = Assistant(engine, memory, config=config, user_id=USER)
         for text in clock.turns(texts):
             if text == RESTART:
-                assistant = Assistant(engine=engine, memory=memory, config=config, user_id=USER)
+                assistant = Assistant(engine, memory, config=config, user_id=USER)
                 assistant.resume()
                 continue
             try:

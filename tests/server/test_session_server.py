@@ -51,7 +51,7 @@ def served(
     engine: Engine, memory: Memory, keys: ApiKeys | None = None, **settings: object
 ) -> Iterator[Running]:
     config = Config(temperature=0.0, user_id="steve", **settings)
-    assistant = Assistant(engine=engine, memory=memory, config=config)
+    assistant = Assistant(engine, memory, config=config)
     app = create_session_app(assistant, SessionState(config, memory, True, keys=keys))
     with Running(app, ending=app.state.conversation.close) as running:
         yield running

@@ -42,20 +42,22 @@ class Engine:
                 if isinstance(piece, str):  # else a Thought or a ToolCall
                     print(piece, end="", flush=True)
 
+    `model` is the path of a GGUF file, the name of an installed model, or `hf:user/repo:quant`, which is
+    downloaded; "" is the small model that comes with Shepherd.
     With `yields_to`, its answers pause while that engine makes one.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
     """
 
     def __init__(
         self,
-        model_path: str | os.PathLike[str],
+        model: str | os.PathLike[str] = "",
         *,
         settings: EngineSettings | None = None,
         yields_to: Engine | None = None,
         _weights_of: LoadedModel | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
-        self.model = LoadedModel(model_path, self.settings, weights_of=_weights_of)
+        self.model = LoadedModel(_path_of(model), self.settings, weights_of=_weights_of)
         self._priority_lock = native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
@@ -392,3 +394,12 @@ def _shut_down(
     thread.join()
     for part in parts:
         part.close()
+
+
+def _path_of(model: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    if not isinstance(model, str) or model.endswith(".gguf") or (model and os.path.exists(model)):
+        return model
+    # Not at the top: an engine that is given a file needs no downloads.
+    from shepherd.inference.models import resolve
+
+    return resolve(model)

@@ -16,10 +16,32 @@ from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
+    from shepherd.prompt import Summarizer
     from shepherd.prompt.entity_tracking import Dialogue, EntityReader
     from shepherd.providers import ChatModel
 
-__all__ = ["TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
+__all__ = ["ModelAccess", "TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """A model, and what it may do with the memory.
+
+    Without `writes_memory` the memory is only read. With `extraction`, what the user says is queued for it,
+    in the transaction that stores the message. With a `summarizer`, turns are summed up before they leave
+    the window; a `reader` finds the entities of a message, beside the rules. Without `tells_private` the
+    model is not told what is private of people. With `forgetful` nothing is recalled or stored while it
+    answers, and what earlier messages hold of the memory is taken off.
+    """
+
+    model: ChatModel
+    memory: Memory | None = None
+    writes_memory: bool = True
+    extraction: ExtractionWorker | None = None
+    summarizer: Summarizer | None = None
+    reader: EntityReader | None = None
+    tells_private: bool = True
+    forgetful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,62 +52,50 @@ class TurnComponents:
     made.
     """
 
-    engine: ChatModel
-    memory: Memory | None
-    is_forgetful: bool
+    access: ModelAccess
     store: ConversationStore
     planner: Planner
     knowledge: Knowledge | None
     dialogue: Dialogue | None
     traces: Traces | None
-    extraction: ExtractionWorker | None
 
 
-def open_components(
-    engine: ChatModel,
-    memory: Memory | None,
-    config: Config,
-    user_id: str,
-    *,
-    writes_memory: bool,
-    extraction: ExtractionWorker | None,
-    tells_private: bool,
-    forgetful: bool,
-    reader: EntityReader | None = None,
-) -> TurnComponents:
+def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnComponents:
     """Open the components that these settings ask for; an anonymous user and a forgetful model get few."""
     is_known = user_id not in ANONYMOUS_USERS
-    config = with_auto_resolved(config, engine)
+    model, memory = access.model, access.memory
+    config = with_auto_resolved(config, model)
     store = ConversationStore(
         memory,
         user_id,
-        writes=writes_memory and is_known,
+        writes=access.writes_memory and is_known,
         archives=config.archive_turns,
-        learner=extraction,
+        learner=access.extraction,
     )
     knowledge = dialogue = traces = None
-    if memory is not None and is_known and not forgetful:
-        knowledge = Knowledge(memory.transactions, user_id, count_tokens=engine.count_tokens)
+    if memory is not None and is_known and not access.forgetful:
+        knowledge = Knowledge(memory.transactions, user_id, count_tokens=model.count_tokens)
         if config.context_entities is True:
-            # Not at the top: it is a tenth of the way to the first prompt, and few models listen.
+            # Not at the top: it is a tenth of the way to the first prompt, and few models need it.
             from shepherd.prompt.entity_tracking import Dialogue
 
-            dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private, reader=reader)
+            dialogue = Dialogue(
+                memory, knowledge, user_id, allow_private=access.tells_private, reader=access.reader
+            )
         if store.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)
     planner = Planner(config, memory, knowledge, user_id, dialogue)
-    learner = extraction if store.learner is not None else None
-    return TurnComponents(engine, memory, forgetful, store, planner, knowledge, dialogue, traces, learner)
+    return TurnComponents(access, store, planner, knowledge, dialogue, traces)
 
 
-def with_auto_resolved(config: Config, engine: ChatModel) -> Config:
+def with_auto_resolved(config: Config, model: ChatModel) -> Config:
     """Return the settings with `auto` resolved for this model."""
     # Not at the top: a program that uses the memory alone needs no engine.
     from shepherd.inference import Engine
 
     if config.context_entities != "auto":
         return config
-    path = Path(engine.model.path) if isinstance(engine, Engine) else None
+    path = Path(model.model.path) if isinstance(model, Engine) else None
     return replace(config, context_entities=supports_entity_blocks(path))
 
 

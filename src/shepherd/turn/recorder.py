@@ -27,7 +27,7 @@ class Recorder:
     def __init__(self, parts: TurnComponents, on_evicted: Callable[[Sequence[Message]], None] | None) -> None:
         self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
         self._on_evicted = on_evicted
-        self._model, self._count = parts.engine.info.name, TokenCounts(parts.engine.count_tokens)
+        self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
 
     def hear(self, draft: Draft, exchange: Exchange) -> None:
         """The answer ends the turn for those that listen whom it is about."""
