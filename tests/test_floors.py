@@ -37,6 +37,7 @@ FLOORS = [
         "atomic_file",
         "child",
         "escaping",
+        "fusion",
         "lru_cache",
         "secrets",
         "sizes",

@@ -75,10 +75,7 @@ class ServerVectors:
                 " AND (c.id IN (SELECT id FROM best) OR c.id = ANY(?5::bigint[]))",
                 (vector_literal(query), *memory_range(tenant), n, list(ids)),
             )
-            found = [
-                Near(memory_id, question, answer, told_at, pinned != 0, source, session, cosine)
-                for memory_id, question, answer, told_at, pinned, source, session, cosine, *_ in rows
-            ]
+            found = [Near(row[0], row[7], row[:7]) for row in rows]
             return Nearest(found, mean(rows[0][9] or 0, rows[0][8]) if rows else 0.0)
 
         return self._database.read(read)

@@ -15,6 +15,7 @@ import numpy as np
 from shepherd.memory import tenants
 from shepherd.memory.connection import Connection
 from shepherd.memory.database import Database
+from shepherd.memory.results import COLUMNS, Row
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.memory.vectors.held import MEMORIES, HeldVectors, best_places
 from shepherd.memory.vectors.table import (
@@ -84,12 +85,7 @@ class FileVectors:
             wanted = {*(int(known[i]) for i in best), *(id for id in ids if first <= id <= last)}
             places = np.flatnonzero(np.isin(known, sorted(wanted)))
             found = {int(known[i]): float(cosines[i]) for i in places}
-            rows = [
-                Near(memory_id, question, answer, told_at, pinned != 0, source, session, found.get(memory_id))
-                for memory_id, question, answer, told_at, pinned, source, session in _rows(
-                    connection, sorted(wanted)
-                )
-            ]
+            rows = [Near(row[0], found.get(row[0]), row) for row in _rows(connection, sorted(wanted))]
         in_units = np.rint(cosines.astype(np.float64) * UNITS).astype(np.int64)
         return Nearest(rows, mean(int(in_units.sum()), len(cosines)))
 
@@ -114,13 +110,11 @@ class FileVectors:
             return counts(connection, tenant)
 
 
-def _rows(connection: Connection, ids: list[int]) -> list[tuple[int, str, str, int, int, str, str]]:
-    rows: list[tuple[int, str, str, int, int, str, str]] = []
+def _rows(connection: Connection, ids: list[int]) -> list[Row]:
+    rows: list[Row] = []
     for start in range(0, len(ids), _MOST_PARAMETERS):
         part = ids[start : start + _MOST_PARAMETERS]
         rows += connection.execute(
-            "SELECT id, user_message, assistant_response, timestamp, pinned, source, session FROM context"
-            f" WHERE id IN ({', '.join('?' * len(part))})",
-            part,
+            f"SELECT {COLUMNS} FROM context WHERE id IN ({', '.join('?' * len(part))})", part
         )
     return rows

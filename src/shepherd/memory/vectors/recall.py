@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shepherd.errors import ShepherdError
+from shepherd.fusion import CANDIDATES
 from shepherd.lru_cache import LRUCache
 from shepherd.memory.records import Periods
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.vectors.chunk_table import ChunkTable
 from shepherd.memory.vectors.embedding import BackOff, embed_all, embed_question
-from shepherd.memory.vectors.fusion import CANDIDATES, candidates, fuse
+from shepherd.memory.vectors.fusion import candidates, fuse
 from shepherd.memory.vectors.meaning import ChunkMeaning
 from shepherd.memory.vectors.table import Floats, TextEmbedder, VectorTable
 from shepherd.types import SearchResult

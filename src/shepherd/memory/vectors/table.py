@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shepherd.memory.connection import Connection, Value
+from shepherd.memory.results import Row
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 
 __all__ = [
@@ -70,16 +71,11 @@ class TextEmbedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A memory with its cosine to the question; None: it has no vector yet."""
+    """A memory with its cosine to the question, None if it has no vector yet. `row`: see results.COLUMNS."""
 
     id: int
-    question: str
-    answer: str
-    timestamp: int
-    pinned: bool
-    source: str
-    session: str
     cosine: float | None
+    row: Row
 
 
 @dataclass(frozen=True, slots=True)
