@@ -22,9 +22,9 @@ from shepherd.memory import (
     tenants,
 )
 from shepherd.memory.chunk_index import FileChunks
+from shepherd.memory.corpora import CHUNKS, MEMORIES
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
-from shepherd.memory.hot_rows import CHUNKS, MEMORIES
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
 from shepherd.memory.shares import KnowledgeBytes
 from shepherd.memory.store import MemoryStore
@@ -81,7 +81,7 @@ class SQLiteStore(MemoryStore):
         self._chunk_recall = HotRecall(
             self._database,
             limit_bytes=recall_cache_mb << 20,
-            tables=CHUNKS,
+            corpus=CHUNKS,
             recall=Recall(corpus="chunks"),
         )
         self.chunks = FileChunks(self._chunk_recall)

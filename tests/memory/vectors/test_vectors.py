@@ -8,8 +8,9 @@ import pytest
 from shepherd.errors import ModelError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.vectors import VectorSettings
-from shepherd.memory.vectors.held import MEMORIES, HeldVectors
+from shepherd.memory.vectors.held import HeldVectors
 from shepherd.memory.vectors.table import Unembedded
 from tests.postgres import IN_A_FILE, ON_A_SERVER
 

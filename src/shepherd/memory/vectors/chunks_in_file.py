@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from shepherd.memory.connection import Connection
+from shepherd.memory.corpora import CHUNKS
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.memory.vectors import chunk_table
 from shepherd.memory.vectors.chunk_table import PENDING_INDEX, UnembeddedChunk
-from shepherd.memory.vectors.held import CHUNKS, HeldVectors, best_places
+from shepherd.memory.vectors.held import HeldVectors, best_places
 from shepherd.memory.vectors.table import UNITS, Floats, fingerprint, mean
 
 __all__ = ["FileChunkVectors"]

@@ -14,10 +14,11 @@ import numpy as np
 
 from shepherd.memory import tenants
 from shepherd.memory.connection import Connection
+from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.database import Database
 from shepherd.memory.results import COLUMNS, Row
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
-from shepherd.memory.vectors.held import MEMORIES, HeldVectors, best_places
+from shepherd.memory.vectors.held import HeldVectors, best_places
 from shepherd.memory.vectors.table import (
     NOTHING,
     UNITS,
