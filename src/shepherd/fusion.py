@@ -9,40 +9,22 @@ vector is ranked by its words alone and loses nothing by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
 
 __all__ = ["CANDIDATES", "Candidate", "Fused", "fuse"]
 
 # Least number of candidates from words, and from vectors; each side also rates the candidates of the other.
 CANDIDATES = 32
-
-
-class Candidate(NamedTuple):
-    """Scores of one row. `score` and `relevance` are by words, 0 where words did not find it.
-
-    `cosine` is None for a row without a vector. `recency` weighs the cosine. A row with `has_words` False is
-    near others that have the words; by itself it needs a cosine above the mean.
-    """
-
-    id: int
-    score: float
-    relevance: float
-    cosine: float | None
-    recency: float = 1.0
-    has_words: bool = True
-
-
-class Fused(NamedTuple):
-    """A row with its fused score and its relevance, both 0..1."""
-
-    id: int
-    score: float
-    relevance: float
+# A row to be ranked: id, score and relevance by words (0 where words did not find it), cosine (None without a
+# vector), weight of the cosine by its age, and whether the row has one of the words itself: one that is only
+# near others with the words needs a cosine above the mean.
+Candidate = tuple[int, float, float, float | None, float, bool]
+# A ranked row: id, score and relevance, both 0..1.
+Fused = tuple[int, float, float]
 
 
 def fuse(
-    candidates: Iterable[Candidate], mean: float, *, weight: float, limit: int, min_relevance: float
+    candidates: Sequence[Candidate], mean: float, *, weight: float, limit: int, min_relevance: float
 ) -> list[Fused]:
     """Return the best candidates, best first, ties to the larger id.
 
@@ -50,20 +32,21 @@ def fuse(
     distance of the cosine from the mean, as a share of the way to 1: cosines themselves differ from model to
     model, their place above the mean does so less.
     """
-    rows = list(candidates)
-    best = max((row.score for row in rows), default=0.0)
-    cosines = [row.cosine for row in rows if row.cosine is not None]
+    best = max((row[1] for row in candidates), default=0.0) or 1.0
+    cosines = [row[3] for row in candidates if row[3] is not None]
     least = min(cosines, default=0.0)
     span = max(cosines, default=0.0) - least
+    above = 1.0 - mean
     fused = []
-    for row in rows:
-        score, similarity = row.score / best if best > 0.0 else 0.0, 0.0
-        if row.cosine is not None:
-            scaled = (row.cosine - least) / span if span > 0.0 else 1.0
-            score = (1.0 - weight) * score + weight * scaled * row.recency
-            similarity = max((row.cosine - mean) / (1.0 - mean), 0.0) if mean < 1.0 else 0.0
-        relevance = min(max(row.relevance, similarity), 1.0)
-        if relevance >= min_relevance and (row.has_words or similarity > 0.0):
-            fused.append(Fused(row.id, score, relevance))
-    fused.sort(key=lambda one: (-one.score, -one.id))
-    return fused[:limit]
+    for row_id, by_words, relevance, cosine, recency, has_words in candidates:
+        score, similarity = by_words / best, 0.0
+        if cosine is not None:
+            scaled = (cosine - least) / span if span > 0.0 else 1.0
+            score = (1.0 - weight) * score + weight * scaled * recency
+            if cosine > mean and above > 0.0:
+                similarity = (cosine - mean) / above
+        fused_relevance = min(max(relevance, similarity), 1.0)
+        if fused_relevance >= min_relevance and (has_words or similarity > 0.0):
+            fused.append((score, row_id, fused_relevance))
+    fused.sort(reverse=True)
+    return [(row_id, score, relevance) for score, row_id, relevance in fused[:limit]]

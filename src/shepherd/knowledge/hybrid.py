@@ -35,13 +35,18 @@ def fused(
     min_relevance: float,
 ) -> list[ChunkHit]:
     """Return the best chunks by words and cosines, best first, ties to the larger id; scores are 0..1."""
-    hits = {chunk_id: (chunk_id, 0.0, 0.0, 0.0) for chunk_id in cosines} | {hit[0]: hit for hit in words}
-    candidates = (
-        Candidate(chunk_id, score, relevance, cosines.get(chunk_id), has_words=bm25 > 0.0)
-        for chunk_id, bm25, score, relevance in hits.values()
-    )
+    hits = {hit[0]: hit for hit in words}
+    candidates: list[Candidate] = [
+        (chunk_id, score, relevance, cosines.get(chunk_id), 1.0, bm25 > 0.0)
+        for chunk_id, bm25, score, relevance in words
+    ]
+    candidates += [
+        (chunk_id, 0.0, 0.0, cosine, 1.0, False)
+        for chunk_id, cosine in cosines.items()
+        if chunk_id not in hits
+    ]
     best = fuse(candidates, mean, weight=weight, limit=limit, min_relevance=min_relevance)
-    return [(one.id, hits[one.id][1], one.score, one.relevance) for one in best]
+    return [(one, hits[one][1] if one in hits else 0.0, score, relevance) for one, score, relevance in best]
 
 
 def reranked(reranker: Reranker, query: str, results: Sequence[ChunkResult]) -> list[ChunkResult]:

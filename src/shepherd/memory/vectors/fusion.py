@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shepherd import fusion
 from shepherd._native.rank import recency
 from shepherd.fusion import Candidate
-from shepherd.fusion import fuse as fuse_scores
 from shepherd.memory.results import result_of
 from shepherd.memory.vectors.table import Nearest
 from shepherd.types import SECONDS_PER_DAY, SearchResult
@@ -56,14 +56,15 @@ def fuse(
     """Return the best memories by words and cosines, best first, ties to the one stored last."""
     by_words = {hit.id: (hit.score, hit.relevance) for hit in words}
     rows = {near.id: near.row for near in vectors.rows}
-    found = (
-        Candidate(
+    found: list[Candidate] = [
+        (
             near.id,
             *by_words.get(near.id, (0.0, 0.0)),
             near.cosine,
             recency(max((now - near.row[3]) / SECONDS_PER_DAY, 0.0), recency_floor),
+            True,
         )
         for near in vectors.rows
-    )
-    best = fuse_scores(found, vectors.mean, weight=weight, limit=limit, min_relevance=min_relevance)
-    return [result_of(rows[one.id], one.score, one.relevance, now) for one in best]
+    ]
+    best = fusion.fuse(found, vectors.mean, weight=weight, limit=limit, min_relevance=min_relevance)
+    return [result_of(rows[one], score, relevance, now) for one, score, relevance in best]
