@@ -37,6 +37,7 @@ FLOORS = [
         "atomic_file",
         "bytesize",
         "escaping",
+        "fusion",
         "lru_cache",
         "replies",
         "secret_detection",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
+from shepherd.fusion import CANDIDATES
 from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, hybrid, nodes, retrieval
 from shepherd.knowledge.blocks import Focused
 from shepherd.knowledge.chunks import Shelf
@@ -340,7 +341,7 @@ class Knowledge:
         """The best chunks by words and vectors, or by words alone."""
         index, meaning = self._transactions.chunks, self._transactions.meaning
         if vector is not None and meaning is not None:
-            n = max(limit, hybrid.CANDIDATES)
+            n = max(limit, CANDIDATES)
             words = index.search(connection, number, keywords, limit=n, min_relevance=0.0) if keywords else []
             near, mean = meaning.nearest(connection, number, vector, [hit[0] for hit in words], n)
             if near:

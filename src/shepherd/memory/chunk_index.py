@@ -7,27 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shepherd._native.rank import Weights
 from shepherd._native.text import scoped
+from shepherd.memory.corpora import CHUNKS
 from shepherd.memory.hot import HotRecall
 from shepherd.transactions import ChunkHit, Connection
 
-__all__ = ["CHUNK_WEIGHTS", "FileChunks"]
-
-# Of what surrounds a chunk only its node counts: how much better the node's best candidate is, its card
-# included. A neighbour shares its overlap already, and has no questions and answers.
-CHUNK_WEIGHTS = Weights(
-    previous=0.0,
-    exchange=0.0,
-    answer=0.0,
-    next=0.0,
-    second=0.0,
-    session=0.1,
-    asking=1.0,
-    label=1.0,
-    period=1.0,
-)
-
+__all__ = ["FileChunks"]
 
 # Of chunk_changes: who is further behind reads everything again.
 _KEPT_VERSIONS = 4096
@@ -92,5 +77,5 @@ class FileChunks:
             0.0,
             recency_floor=1.0,
             min_relevance=min_relevance,
-            weights=CHUNK_WEIGHTS,
+            weights=CHUNKS.weights,
         )

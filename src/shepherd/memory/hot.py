@@ -19,9 +19,10 @@ from shepherd._native.hot import HotIndexes, HotSlot
 from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.errors import ShepherdError
 from shepherd.memory import hot_rows
+from shepherd.memory.corpora import MEMORIES, Corpus
 from shepherd.memory.database import Database
 from shepherd.memory.hot_files import HotFiles
-from shepherd.memory.hot_rows import MEMORIES, Ahead, Followed, Tables
+from shepherd.memory.hot_rows import Ahead, Followed
 
 __all__ = ["HotRecall"]
 
@@ -57,15 +58,15 @@ class HotRecall(HotIndexes):
         database: Database,
         *,
         limit_bytes: int,
-        tables: Tables = MEMORIES,
+        corpus: Corpus = MEMORIES,
         recall: Recall | None = None,
     ) -> None:
         self._database = database
         self._limit_bytes = limit_bytes
-        self._tables = tables
+        self._corpus = corpus
         self._recall = recall or database.recall  # by FTS5, over the same tables
-        self._version = tables.version
-        self._files = HotFiles(database, tables)
+        self._version = corpus.version
+        self._files = HotFiles(database, corpus)
         self._lock = threading.Lock()
         self._waiting: set[int] = set()
         self._queue: SimpleQueue[int | None] = SimpleQueue()
@@ -139,7 +140,7 @@ class HotRecall(HotIndexes):
                 surplus, missing = hot_rows.differences(connection, slot.followed)
                 if surplus or missing:
                     slot.index = slot.followed = None
-                    counted = f"{len(surplus)} {self._tables.noun} too many, {len(missing)} too few"
+                    counted = f"{len(surplus)} {self._corpus.noun} too many, {len(missing)} too few"
                     problems.append(f"hot index of tenant {tenant}: {counted}")
         return problems
 
@@ -224,7 +225,7 @@ class HotRecall(HotIndexes):
                 return
 
     def _build(self, tenant: int) -> Followed | None:
-        for built in hot_rows.build(self._database.read, self._tables, tenant):
+        for built in hot_rows.build(self._database.read, self._corpus, tenant):
             if self._is_closing or built is not None:
                 return built
         return None
@@ -248,8 +249,8 @@ class HotRecall(HotIndexes):
 
     def _fits(self, tenant: int) -> bool:
         with self._database.read() as connection:
-            rows = connection.execute(f"SELECT n FROM {self._tables.sums} WHERE number = ?", (tenant,))
-        return not rows or rows[0][0] * self._tables.bytes_per_row <= self._limit_bytes
+            rows = connection.execute(f"SELECT n FROM {self._corpus.sums} WHERE number = ?", (tenant,))
+        return not rows or rows[0][0] * self._corpus.bytes_per_row <= self._limit_bytes
 
     def _evict(self, newest: _Slot) -> None:
         while self.n_bytes > self._limit_bytes:

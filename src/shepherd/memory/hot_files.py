@@ -19,8 +19,9 @@ from pathlib import Path
 
 from shepherd._native.hot import HotIndex
 from shepherd.errors import StoreError
+from shepherd.memory.corpora import Corpus
 from shepherd.memory.database import Database
-from shepherd.memory.hot_rows import Followed, Tables
+from shepherd.memory.hot_rows import Followed
 from shepherd.memory.schema import memory_range
 
 __all__ = ["HotFiles"]
@@ -31,9 +32,9 @@ _HEAD = struct.Struct("<qqq")
 class HotFiles:
     """The saved indexes of one database. No error comes out: what cannot be kept or read is made again."""
 
-    def __init__(self, database: Database, tables: Tables) -> None:
+    def __init__(self, database: Database, corpus: Corpus) -> None:
         self._database = database
-        self._tables = tables
+        self._corpus = corpus
         self._folder = Path(database.path + "-hot")
 
     def save(self, followed: Followed) -> bool:
@@ -71,7 +72,7 @@ class HotFiles:
         counts = index.counts()
         if counts is None or counts["version"] != version or token != self._token(tenant):
             return None
-        return Followed(self._tables, tenant, index, version, next_sequence)
+        return Followed(self._corpus, tenant, index, version, next_sequence)
 
     @property
     def n_bytes(self) -> int:
@@ -87,7 +88,7 @@ class HotFiles:
         return rows[0][0] if rows else None
 
     def _name(self, tenant: int) -> str:
-        return f"{self._tables.name}{tenant}"
+        return f"{self._corpus.saved_prefix}{tenant}"
 
     def _token_key(self, tenant: int) -> str:
         return f"hot_index:{self._name(tenant)}"

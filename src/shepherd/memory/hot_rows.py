@@ -1,7 +1,7 @@
 """From rows to a hot index: built page by page, and brought up to date from what has changed since.
 
-Knows which rows a version of a user's memories stands for; nothing of threads, limits or files. What is said
-of memories holds for the chunks of knowledge too, which have tables of their own (Tables).
+Knows which rows a version of a user's memories stands for; nothing of threads, limits or files. Everything
+said of memories holds for the other corpora too, in their own tables.
 
 An index belongs to a version of its user in `tenants`. Each memory that is added raises `version` and
 `next_sequence` by one; a change of stored rows raises `version` by one and names the rows in
@@ -20,14 +20,12 @@ from pyroaring import BitMap
 
 from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection
+from shepherd.memory.corpora import Corpus
 from shepherd.memory.schema import memory_range
 
 __all__ = [
-    "CHUNKS",
-    "MEMORIES",
     "Ahead",
     "Followed",
-    "Tables",
     "build",
     "catch_up",
     "differences",
@@ -38,75 +36,29 @@ __all__ = [
 _PAGE = 500
 
 
-class Tables(NamedTuple):
-    """Where the rows of a corpus lie; recall.c has the same tables. `name` is of the saved indexes."""
-
-    name: str
-    noun: str
-    sums: str
-    next_sequence: str
-    rows: str
-    columns: str
-    changes: str
-    ids: str
-    # A guess of an index's size before it is there: bytes per row, of users with many and with few.
-    bytes_per_row: int
-
-    @property
-    def after(self) -> str:
-        """The next rows of a range of ids."""
-        return f"SELECT {self.columns} FROM {self.rows} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
-
-    @property
-    def one(self) -> str:
-        """One row."""
-        return f"SELECT {self.columns} FROM {self.rows} WHERE id = ?"
-
-    @property
-    def version(self) -> str:
-        """Version of a tenant."""
-        return f"SELECT version FROM {self.sums} WHERE number = ?"
-
-    @property
-    def changed_since(self) -> str:
-        """Which rows of a tenant changed or went after a version."""
-        return f"SELECT version, id FROM {self.changes} WHERE tenant = ? AND version > ?"
-
-    @property
-    def state(self) -> str:
-        """Version, next sequence, number of rows and their length, of a tenant."""
-        return f"SELECT version, {self.next_sequence}, n, total_length FROM {self.sums} WHERE number = ?"
+def _rows_after(corpus: Corpus) -> str:
+    """Return the SQL of the next rows of a range of ids."""
+    return f"SELECT {_columns(corpus)} FROM {corpus.rows} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
 
 
-MEMORIES = Tables(
-    name="",
-    noun="memories",
-    sums="tenants",
-    next_sequence="next_sequence",
-    rows="context",
-    columns="id, timestamp, doc_len, thread, label, asks, user_message, assistant_response",
-    changes="context_changes",
-    ids="context INDEXED BY context_docs",
-    bytes_per_row=240,
-)
-CHUNKS = Tables(
-    name="chunks-",
-    noun="chunks",
-    sums="knowledge_sums",
-    next_sequence="next_chunk",
-    rows="chunks",
-    columns="id, 0, doc_len, node_id, 0, 0, '', text",
-    changes="chunk_changes",
-    ids="chunks INDEXED BY chunks_docs",
-    bytes_per_row=1000,
-)
+def _state(corpus: Corpus) -> str:
+    """Return the SQL of a tenant's version, next sequence, number of rows and their length."""
+    return f"SELECT version, {corpus.next_sequence}, n, total_length FROM {corpus.sums} WHERE number = ?"
+
+
+def _columns(corpus: Corpus) -> str:
+    """Return the columns of a row as HotIndex.add takes them."""
+    return (
+        f"id, {corpus.timestamp}, doc_len, {corpus.thread}, {corpus.label}, {corpus.asks},"
+        f" {corpus.question}, {corpus.text}"
+    )
 
 
 @dataclass(slots=True)
 class Followed:
     """A hot index and the state of its user that it was last brought to."""
 
-    tables: Tables
+    corpus: Corpus
     tenant: int
     index: HotIndex
     version: int
@@ -114,27 +66,27 @@ class Followed:
 
 
 def build(
-    read: Callable[[], AbstractContextManager[Connection]], tables: Tables, tenant: int
+    read: Callable[[], AbstractContextManager[Connection]], corpus: Corpus, tenant: int
 ) -> Iterator[Followed | None]:
     """Reads all of a tenant's memories; yields None after each page, and at last an index to be caught up.
 
     Each page is a transaction of its own: what changes meanwhile is in `context_changes`.
     """
     with read() as connection:
-        rows = connection.execute(tables.state, (tenant,))
+        rows = connection.execute(_state(corpus), (tenant,))
     version, next_sequence = rows[0][:2] if rows else (0, 1)
     first, _ = memory_range(tenant)
     index = HotIndex(first)
     after, last = first - 1, first + next_sequence - 1
     while True:
         with read() as connection:
-            page = connection.execute(tables.after, (after, last, _PAGE))
+            page = connection.execute(_rows_after(corpus), (after, last, _PAGE))
         if not page:
             break
         index.add(page)
         after = page[-1][0]
         yield None
-    yield Followed(tables, tenant, index, version, next_sequence)
+    yield Followed(corpus, tenant, index, version, next_sequence)
 
 
 class Ahead(NamedTuple):
@@ -158,9 +110,12 @@ def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) ->
     return Ahead(
         *connection.execute_together(
             [
-                (followed.tables.state, (followed.tenant,)),
-                (followed.tables.changed_since, (followed.tenant, followed.version)),
-                (followed.tables.after, (first + followed.next_sequence - 1, last, most)),
+                (_state(followed.corpus), (followed.tenant,)),
+                (
+                    f"SELECT version, id FROM {followed.corpus.changes} WHERE tenant = ? AND version > ?",
+                    (followed.tenant, followed.version),
+                ),
+                (_rows_after(followed.corpus), (first + followed.next_sequence - 1, last, most)),
             ]
         )
     )
@@ -192,7 +147,8 @@ def _change(connection: Connection, followed: Followed, memory_ids: set[int]) ->
     known = {i for i in memory_ids if i < followed.index.first_id + followed.next_sequence}
     if not known:
         return
-    found = {i: rows[0] for i in known if (rows := connection.execute(followed.tables.one, (i,)))}
+    one = f"SELECT {_columns(followed.corpus)} FROM {followed.corpus.rows} WHERE id = ?"
+    found = {i: rows[0] for i in known if (rows := connection.execute(one, (i,)))}
     followed.index.remove(known - found.keys())
     for row in found.values():
         followed.index.replace(row)
@@ -203,17 +159,18 @@ def _add(connection: Connection, followed: Followed, next_sequence: int, page: l
     while page:
         followed.index.add(page)
         after = page[-1][0]
-        page = connection.execute(followed.tables.after, (after, last, _PAGE)) if after < last else []
+        page = connection.execute(_rows_after(followed.corpus), (after, last, _PAGE)) if after < last else []
 
 
 def differences(connection: Connection, followed: Followed) -> tuple[BitMap, BitMap]:
     """Sequences that only the index has, and those that only the table has; both of the same version."""
     first, last = memory_range(followed.tenant)
+    table = followed.corpus.rows
     indexed = BitMap(memoryview(followed.index.sequences()).cast("q"))
     stored = BitMap(
         memory_id - first
         for (memory_id,) in connection.execute(
-            f"SELECT id FROM {followed.tables.ids} WHERE id BETWEEN ? AND ?", (first, last)
+            f"SELECT id FROM {table} INDEXED BY {table}_docs WHERE id BETWEEN ? AND ?", (first, last)
         )
     )
     return indexed - stored, stored - indexed

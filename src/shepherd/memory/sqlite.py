@@ -23,16 +23,15 @@ from shepherd.memory import (
     tenants,
 )
 from shepherd.memory.chunk_index import FileChunks
+from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
-from shepherd.memory.hot_rows import CHUNKS, MEMORIES
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
 from shepherd.memory.shares import KnowledgeBytes
 from shepherd.memory.store import MemoryStore
 from shepherd.types import Fact, SearchResult
 
 if TYPE_CHECKING:
-    from shepherd.memory.vectors.chunk_table import ChunkTable
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["SQLiteStore"]
@@ -81,7 +80,7 @@ class SQLiteStore(MemoryStore):
         self._chunk_recall = HotRecall(
             self._database,
             limit_bytes=recall_cache_mb << 20,
-            tables=CHUNKS,
+            corpus=CHUNKS,
             recall=Recall(corpus="chunks"),
         )
         self.chunks = FileChunks(self._chunk_recall)
@@ -166,17 +165,11 @@ class SQLiteStore(MemoryStore):
                 periods=periods,
             )
 
-    def vector_table(self) -> VectorTable:
-        """Where vectors of the memories are; made when it is opened to write."""
+    def vector_table(self, corpus: Corpus) -> VectorTable:
+        """Return the table of a corpus's vectors; it is made when it is opened to write."""
         from shepherd.memory.vectors.in_file import FileVectors  # arrays, for those who have vectors
 
-        return FileVectors(self._database)
-
-    def chunk_vectors(self) -> ChunkTable:
-        """Where vectors of the chunks of knowledge are; made when it is opened to write."""
-        from shepherd.memory.vectors.chunks_in_file import FileChunkVectors
-
-        return FileChunkVectors(self._database)
+        return FileVectors(self._database, corpus)
 
     # ---- the whole database
 

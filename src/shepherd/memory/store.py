@@ -35,7 +35,7 @@ from shepherd.transactions import ChunkIndex, Meaning, Reranker
 from shepherd.types import Fact, MemoryRecord, Message, SearchResult
 
 if TYPE_CHECKING:
-    from shepherd.memory.vectors.chunk_table import ChunkTable
+    from shepherd.memory.corpora import Corpus
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["MemoryStore"]
@@ -115,12 +115,8 @@ class MemoryStore(ABC):
         """The best memories, best first, ties to the one stored last."""
 
     @abstractmethod
-    def vector_table(self) -> VectorTable:
-        """Where vectors of the memories are; made when it is opened to write."""
-
-    @abstractmethod
-    def chunk_vectors(self) -> ChunkTable:
-        """Where vectors of the chunks of knowledge are; made when it is opened to write."""
+    def vector_table(self, corpus: Corpus) -> VectorTable:
+        """Return the table of a corpus's vectors; it is made when it is opened to write."""
 
     @abstractmethod
     def stats(self, user_id: str) -> MemoryStats:

@@ -13,7 +13,7 @@ DAY = 86_400
 
 
 def near(id: int, cosine: float | None, *, days: int = 0, session: str = "") -> Near:
-    return Near(id, f"q{id}", f"a{id}", int(NOW) - days * DAY, False, "user", session, cosine)
+    return Near(id, cosine, (id, f"q{id}", f"a{id}", int(NOW) - days * DAY, 0, "user", session))
 
 
 def hit(id: int, score: float, relevance: float) -> SearchResult:

@@ -8,9 +8,9 @@ import pytest
 from shepherd.errors import ModelError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.vectors import VectorSettings
-from shepherd.memory.vectors.held import MEMORIES, HeldVectors
-from shepherd.memory.vectors.table import Unembedded
+from shepherd.memory.vectors.held import HeldVectors
 from tests.postgres import IN_A_FILE, ON_A_SERVER
 
 NOW = 1_700_000_000.0
@@ -87,10 +87,10 @@ def test_vector_of_a_text_that_has_changed_does_not_replace_the_new_one(open_mem
     assert memory.settle_vectors()
 
     table = memory._vectors._table
-    late = Unembedded(one, "steve", "hash of the dog", "it is a dog")
-    table.put([late], memory._vectors._vector("dog").reshape(1, -1))
+    late = (one, "hash of the dog", memory._vectors._vector("dog"))
+    memory._store.write("steve", lambda connection: table.put(connection, [late]))
 
-    assert table.pending(10) == []
+    assert memory._store.read(lambda connection: table.pending(connection, 10)) == []
     assert memory.search("automobile", 1)[0].id == one
     assert memory.count_vectors() == (1, 1)
 
@@ -349,14 +349,14 @@ def test_matrix_in_memory_follows_other_processes_and_the_file_itself_answers_th
         assert memory.settle_vectors()
         table = memory._vectors._table
         query = memory._vectors._vector(f"word{rng.integers(20)}")
-        held = table.nearest("steve", query, ids[:3], 10)
+        held = memory._vectors._nearest("steve", query, ids[:3], 10)
         kept, table._held = table._held, HeldVectors(MEMORIES, 0)
-        read = table.nearest("steve", query, ids[:3], 10)
+        read = memory._vectors._nearest("steve", query, ids[:3], 10)
         table._held = kept
         if number % 10 == 9:
             kept.forget()
 
-        assert [(row.id, row.answer) for row in held.rows] == [(row.id, row.answer) for row in read.rows]
+        assert [near.row for near in held.rows] == [near.row for near in read.rows]
         assert np.allclose([row.cosine for row in held.rows], [row.cosine for row in read.rows], atol=1e-6)
         assert held.mean == pytest.approx(read.mean, abs=1e-6)
 

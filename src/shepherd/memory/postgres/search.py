@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shepherd._native import rank
 from shepherd._native.text import match_expression
-from shepherd.memory.chunk_index import CHUNK_WEIGHTS
+from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.records import Periods
 from shepherd.memory.results import COLUMNS, Hit, Row, best_results
@@ -33,40 +32,24 @@ _MOST_LOOKED_UP = 64
 _MOST_KEYWORDS = 16
 
 # One row per keyword, its postings in PostgreSQL's own binary form of an array: a posting costs 48 bytes of
-# the wire and no Python object. A keyword without postings has no row.
+# the wire and no Python object. A keyword without postings has no row. The arrays are of bigint.
 _POSTINGS = (
     "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)),"
     " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
     " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
-    " CROSS JOIN LATERAL (SELECT id, {timestamp} AS timestamp, doc_len::bigint AS doc_len,"
+    " CROSS JOIN LATERAL (SELECT id, {corpus.timestamp}::bigint AS timestamp, doc_len::bigint AS doc_len,"
     "  coalesce(counts[array_position(repeated, k.term)], 1)::bigint AS tf"
-    "  FROM {terms} WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
+    "  FROM {corpus.terms} WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
     " GROUP BY k.place ORDER BY k.place"
+)
+_AROUND = (
+    "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks} FROM {corpus.rows}"
+    " WHERE id = ANY(?::bigint[]) ORDER BY id"
 )
 _ROWS = f"SELECT {COLUMNS} FROM context WHERE id = ANY(?::bigint[])"
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
 _ELEMENT = np.dtype([("size", ">i4"), ("value", ">i8")])
-
-
-class _Corpus(NamedTuple):
-    """Where what is ranked lies, and by which weights; recall.c has the same tables."""
-
-    postings: str
-    around: str
-    weights: rank.Weights
-
-
-_MEMORIES = _Corpus(
-    _POSTINGS.format(timestamp="timestamp", terms="context_terms"),
-    "SELECT id, timestamp, thread, label, asks FROM context WHERE id = ANY(?::bigint[]) ORDER BY id",
-    rank.DEFAULT_WEIGHTS,
-)
-_CHUNKS = _Corpus(
-    _POSTINGS.format(timestamp="0::bigint", terms="chunk_terms"),
-    "SELECT id, 0, node_id, 0, 0 FROM chunks WHERE id = ANY(?::bigint[]) ORDER BY id",
-    CHUNK_WEIGHTS,
-)
 
 
 @dataclass(frozen=True)
@@ -114,7 +97,7 @@ def best(
     """The best memories of a user, as memory.search.best."""
     users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
     words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
-    lists = _postings(connection, _MEMORIES, users[0][0], words) if users else []
+    lists = _postings(connection, MEMORIES, users[0][0], words) if users else []
     if not lists:
         return []
     scored = _score(lists, *users[0], now=now, floor=recency_floor)
@@ -124,7 +107,7 @@ def best(
         # As many candidates as are asked for: what they lend each other depends on it, on both engines.
         return _rescore(
             connection,
-            _MEMORIES,
+            MEMORIES,
             scored,
             labels,
             periods,
@@ -148,20 +131,22 @@ def best_chunks(
     """The best chunks of a tenant's knowledge, which have no time, best first."""
     sums = connection.execute("SELECT n, total_length FROM knowledge_sums WHERE number = ?", (tenant,))
     words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
-    lists = _postings(connection, _CHUNKS, tenant, words) if sums and words else []
+    lists = _postings(connection, CHUNKS, tenant, words) if sums and words else []
     if not lists:
         return []
     scored = _score(lists, tenant, *sums[0], now=0.0, floor=1.0)
     labels = [rank.key(word) for word in words]
-    return _rescore(connection, _CHUNKS, scored, labels, (), limit, now=0.0, floor=1.0, least=min_relevance)
+    return _rescore(connection, CHUNKS, scored, labels, (), limit, now=0.0, floor=1.0, least=min_relevance)
 
 
-def _postings(connection: Connection, corpus: _Corpus, tenant: int, words: list[str]) -> list[_Postings]:
+def _postings(connection: Connection, corpus: Corpus, tenant: int, words: list[str]) -> list[_Postings]:
     """Of each keyword that the tenant's memories have, in the keywords' order."""
     # The quoted tokens of FTS5's query are the terms as they are stored; none has a quote in it.
     terms = match_expression(words, tenant).decode()[1:-1].split('" OR "')
     first, last = memory_range(tenant)
-    [rows] = connection.execute_together([(corpus.postings, (terms, first, last))], binary=True)
+    [rows] = connection.execute_together(
+        [(_POSTINGS.format(corpus=corpus), (terms, first, last))], binary=True
+    )
     return [
         _Postings(
             _numbers(ids),
@@ -198,7 +183,7 @@ def _score(
 
 def _rescore(
     connection: Connection,
-    corpus: _Corpus,
+    corpus: Corpus,
     scored: _Scored,
     labels: list[int],
     periods: Periods,
@@ -212,7 +197,9 @@ def _rescore(
     candidates = set(scored.ids[scored.order[: max(asked, rank.CANDIDATES)]].tolist())
     within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
     first, last = memory_range(scored.tenant)
-    rows = connection.execute(corpus.around, ([near for near in within_reach if first <= near <= last],))
+    rows = connection.execute(
+        _AROUND.format(corpus=corpus), ([near for near in within_reach if first <= near <= last],)
+    )
     bm25s = scored.bm25_of([row[0] for row in rows])
     around = [
         (memory_id - first, timestamp, bm25, thread, label, asks, memory_id in candidates)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shepherd.bytesize import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import claim, facts, recalls
+from shepherd.memory.corpora import Corpus
 from shepherd.memory.facts import FactRow
 from shepherd.memory.postgres import check, maintenance, schema, search
 from shepherd.memory.postgres.chunk_index import ServerChunks
@@ -19,7 +20,6 @@ from shepherd.memory.store import MemoryStore
 from shepherd.types import Fact, SearchResult
 
 if TYPE_CHECKING:
-    from shepherd.memory.vectors.chunk_table import ChunkTable
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["PostgresStore"]
@@ -143,17 +143,11 @@ class PostgresStore(MemoryStore):
 
         return self._database.read(read) if keywords and limit > 0 else []
 
-    def vector_table(self) -> VectorTable:
-        """Where vectors of the memories are; made when it is opened to write."""
+    def vector_table(self, corpus: Corpus) -> VectorTable:
+        """Return the table of a corpus's vectors; it is made when it is opened to write."""
         from shepherd.memory.postgres.vectors import ServerVectors  # arrays, for those who have vectors
 
-        return ServerVectors(self._database)
-
-    def chunk_vectors(self) -> ChunkTable:
-        """Where vectors of the chunks of knowledge are; made when it is opened to write."""
-        from shepherd.memory.postgres.chunk_vectors import ServerChunkVectors
-
-        return ServerChunkVectors(self._database)
+        return ServerVectors(self._database, corpus)
 
     # ---- the whole database
 

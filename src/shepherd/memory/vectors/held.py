@@ -1,23 +1,20 @@
-"""Users' vectors in main memory, compared with a question by one matrix product; above a limit, in the file.
-
-For each table of vectors that there is: of memories, of chunks of knowledge.
-"""
+"""Users' vectors in main memory, compared with a question by one matrix product; the rest is in the file."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from shepherd.memory.connection import Connection
+from shepherd.memory.corpora import Corpus
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.memory.vectors.table import Floats
 
-__all__ = ["CHUNKS", "MEMORIES", "HeldVectors", "Ids", "Tables", "best_places"]
+__all__ = ["HeldVectors", "Ids", "best_places"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -27,23 +24,11 @@ _PAGE = 4096
 _KEPT_VERSIONS = 4000
 
 
-class Tables(NamedTuple):
-    """Where vectors are, where their users' counts and versions, and which rows a version took out."""
-
-    vectors: str
-    sums: str
-    changes: str
-
-
-MEMORIES = Tables("context_vectors", "tenants", "context_changes")
-CHUNKS = Tables("chunk_vectors", "knowledge_sums", "chunk_changes")
-
-
 class HeldVectors:
     """The vectors of users who ask, up to `limit_bytes` together; len() is how many users. Thread-safe."""
 
-    def __init__(self, tables: Tables, limit_bytes: int) -> None:
-        self._tables = tables
+    def __init__(self, corpus: Corpus, limit_bytes: int) -> None:
+        self._corpus = corpus
         self.limit_bytes = limit_bytes
         self._held: OrderedDict[int, _Held] = OrderedDict()
         self._lock = threading.Lock()
@@ -63,7 +48,7 @@ class HeldVectors:
                 self._evict()
                 return held.compare(query)
         ids, cosines = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-        for page_ids, vectors, _ in _pages(connection, self._tables.vectors, tenant, 0, len(query)):
+        for page_ids, vectors, _ in _pages(connection, self._corpus.vectors, tenant, 0, len(query)):
             ids.append(page_ids)
             cosines.append(_cosines(vectors, query))
         return np.concatenate(ids), np.concatenate(cosines)
@@ -74,10 +59,10 @@ class HeldVectors:
             self._held.clear()
 
     def _new_held(self, connection: Connection, tenant: int, dimension: int) -> _Held | None:
-        rows = connection.execute(f"SELECT n FROM {self._tables.sums} WHERE number = ?", (tenant,))
+        rows = connection.execute(f"SELECT n FROM {self._corpus.sums} WHERE number = ?", (tenant,))
         # Who has never stored such rows has nothing to be held.
         too_large = not rows or 4 * rows[0][0] * dimension > self.limit_bytes
-        return None if too_large else _Held(self._tables, tenant, dimension)
+        return None if too_large else _Held(self._corpus, tenant, dimension)
 
     def _evict(self) -> None:
         while len(self._held) > 1 and sum(one.n_bytes for one in self._held.values()) > self.limit_bytes:
@@ -87,8 +72,8 @@ class HeldVectors:
 class _Held:
     """One user's vectors in memory, as of one version of his rows and one change of the table."""
 
-    def __init__(self, tables: Tables, tenant: int, dimension: int) -> None:
-        self._tables = tables
+    def __init__(self, corpus: Corpus, tenant: int, dimension: int) -> None:
+        self._corpus = corpus
         self._tenant = tenant
         self._version = self._change = 0
         self._n = 0
@@ -109,21 +94,21 @@ class _Held:
     def follow(self, connection: Connection) -> None:
         """Brings it to what this transaction sees."""
         [(version,)] = connection.execute(
-            f"SELECT version FROM {self._tables.sums} WHERE number = ?", (self._tenant,)
+            f"SELECT version FROM {self._corpus.sums} WHERE number = ?", (self._tenant,)
         )
         if version < self._version or version - self._version > _KEPT_VERSIONS:
             self._n = self._change = 0
             self._place.clear()
         elif version != self._version:
             for (memory_id,) in connection.execute(
-                f"SELECT id FROM {self._tables.changes} WHERE tenant = ? AND version > ?",
+                f"SELECT id FROM {self._corpus.changes} WHERE tenant = ? AND version > ?",
                 (self._tenant, self._version),
             ):
                 self._drop(memory_id)
         self._version = version
         change = self._change
         for ids, vectors, newest in _pages(
-            connection, self._tables.vectors, self._tenant, change, self.dimension
+            connection, self._corpus.vectors, self._tenant, change, self.dimension
         ):
             self._put(ids, vectors)
             self._change = max(self._change, newest)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shepherd.errors import ShepherdError
-from shepherd.memory.vectors.chunk_table import ChunkTable
 from shepherd.memory.vectors.embedding import embed_all
-from shepherd.memory.vectors.table import Floats, TextEmbedder
+from shepherd.memory.vectors.table import Floats, TextEmbedder, VectorTable
 
 __all__ = ["ChunkMeaning"]
 
@@ -21,7 +20,7 @@ class ChunkMeaning:
 
     def __init__(
         self,
-        table: ChunkTable,
+        table: VectorTable,
         weight: float,
         *,
         opened: Callable[[], TextEmbedder | None],
@@ -60,8 +59,9 @@ class ChunkMeaning:
         self, connection: Any, tenant: int, query: Floats, ids: Sequence[int], n: int
     ) -> tuple[list[tuple[int, float]], float]:
         """Ids and cosines of a tenant's `n` nearest chunks and of those of `ids`, and the mean of all."""
-        return self._table.nearest(connection, tenant, query, ids, n)
+        nearest = self._table.nearest(connection, tenant, query, ids, n)
+        return [(near.id, near.cosine) for near in nearest.rows if near.cosine is not None], nearest.mean
 
     def put(self, connection: Any, vectors: Sequence[tuple[int, Floats]]) -> None:
         """Stores vectors of chunks, in the caller's transaction."""
-        self._table.put(connection, vectors)
+        self._table.put(connection, [(chunk_id, "", vector) for chunk_id, vector in vectors])

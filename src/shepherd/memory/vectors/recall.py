@@ -14,14 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shepherd.errors import ShepherdError
+from shepherd.fusion import CANDIDATES
 from shepherd.lru_cache import LRUCache
+from shepherd.memory.connection import Connection
+from shepherd.memory.corpora import CHUNKS, MEMORIES
 from shepherd.memory.records import Periods
 from shepherd.memory.store import MemoryStore
-from shepherd.memory.vectors.chunk_table import ChunkTable
 from shepherd.memory.vectors.embedding import BackOff, embed_all, embed_question
-from shepherd.memory.vectors.fusion import CANDIDATES, candidates, fuse
+from shepherd.memory.vectors.fusion import candidates, fuse
 from shepherd.memory.vectors.meaning import ChunkMeaning
-from shepherd.memory.vectors.table import Floats, TextEmbedder, VectorTable
+from shepherd.memory.vectors.table import NOTHING, Floats, Nearest, TextEmbedder, VectorTable, counts
 from shepherd.types import SearchResult
 
 __all__ = ["VectorRecall", "VectorSettings"]
@@ -47,8 +49,8 @@ class VectorRecall:
 
     def __init__(self, store: MemoryStore, settings: VectorSettings, *, read_only: bool) -> None:
         self._store = store
-        self._table: VectorTable = store.vector_table()
-        self._chunks: ChunkTable = store.chunk_vectors()
+        self._table: VectorTable = store.vector_table(MEMORIES)
+        self._chunks: VectorTable = store.vector_table(CHUNKS)
         self._settings = settings
         self._read_only = read_only
         self._embedder: TextEmbedder | None = None
@@ -95,7 +97,7 @@ class VectorRecall:
                 periods=periods,
             )
             try:
-                near = self._table.nearest(user_id, vector, [hit.id for hit in words], asked)
+                near = self._nearest(user_id, vector, [hit.id for hit in words], asked)
             except ShepherdError as error:
                 _log.warning("searching by words alone: %s", error)
                 return None
@@ -120,8 +122,20 @@ class VectorRecall:
         )
 
     def counts(self, user_id: str) -> tuple[int, int]:
-        """How many of the user's memories have a vector, and how many there are."""
-        return self._table.counts(user_id)
+        """Return how many of the user's memories have a vector, and how many there are."""
+
+        def read(connection: Connection) -> tuple[int, int]:
+            tenant = self._store.find_number(connection, user_id)
+            return (0, 0) if tenant is None else counts(connection, tenant)
+
+        return self._store.read(read)
+
+    def _nearest(self, user_id: str, vector: Floats, ids: list[int], n: int) -> Nearest:
+        def read(connection: Connection) -> Nearest:
+            tenant = self._store.find_number(connection, user_id)
+            return NOTHING if tenant is None else self._table.nearest(connection, tenant, vector, ids, n)
+
+        return self._store.read(read)
 
     def _vector(self, query: str) -> Floats | None:
         known = self._queries.get(query)
@@ -216,10 +230,7 @@ class VectorRecall:
             embedder = self._opened(self._background)
             if embedder is None:
                 return max(self._background.wait_s, 0.1)
-            batch = self._table.pending(_BATCH)
-            if batch:
-                self._table.put(batch, embed_all(embedder, [memory.text for memory in batch]))
-            has_more = bool(batch) or self._step_chunks(embedder)
+            has_more = self._embed_batch(self._table, embedder) or self._embed_batch(self._chunks, embedder)
         except ShepherdError as error:
             if not self._closing:
                 self._failed(error)
@@ -232,14 +243,15 @@ class VectorRecall:
             self._idle.set()
         return _IDLE_S
 
-    def _step_chunks(self, embedder: TextEmbedder) -> bool:
-        """One batch of chunks that came without a vector; whether there was one."""
-        chunks = self._store.read(lambda connection: self._chunks.pending(connection, _BATCH))
-        if not chunks:
+    def _embed_batch(self, table: VectorTable, embedder: TextEmbedder) -> bool:
+        """Make the vectors of a few rows without one, and return whether there were any."""
+        batch = self._store.read(lambda connection: table.pending(connection, _BATCH))
+        if not batch:
             return False
-        vectors = embed_all(embedder, [chunk.text for chunk in chunks])
-        pairs = [(chunk.id, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
-        self._store.write(chunks[0].user_id, lambda connection: self._chunks.put(connection, pairs))
+        vectors = embed_all(embedder, [row.text for row in batch])
+        made = [(row.id, row.content_hash, vector) for row, vector in zip(batch, vectors, strict=True)]
+        # In turn with the user's writers: a row that is removed now would leave its vector behind.
+        self._store.write(batch[0].user_id, lambda connection: table.put(connection, made))
         return True
 
     def close(self) -> None:
