@@ -10,7 +10,7 @@ from shepherd.extraction.calls import Extractor, UnavailableError
 from shepherd.extraction.endpoint import EndpointExtractor
 from shepherd.extraction.local import LocalExtractor
 from shepherd.extraction.request import ANSWER_GRAMMAR, EXTRACTION_PROMPT, extraction_request
-from shepherd.extraction.secrets import is_secret
+from shepherd.extraction.selection import is_secret
 from shepherd.extraction.worker import ExtractionWorker, WorkerSettings
 
 __all__ = [
