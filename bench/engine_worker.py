@@ -45,7 +45,7 @@ class Shepherd:
         self._memory: Any = None
         if options.get("memory"):
             from shepherd import Memory
-            from shepherd.context.ledger import Ledger
+            from shepherd.prompt.ledger import Ledger
 
             self._memory = Memory(options["memory"], user_id=options["user"])
             self._user = options["user"]

@@ -32,7 +32,7 @@ import pytest
 
 from bench.small import JUDGED, sized
 from tests import models
-from tests.serving.processes import ServerProcess
+from tests.server.processes import ServerProcess
 
 # No escape sequence has one of these.
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"

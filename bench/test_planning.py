@@ -21,12 +21,12 @@ import pytest
 
 from bench.small import JUDGED, count, sized
 from shepherd.config import Config
-from shepherd.context import Draft, Planner, Room, TokenCounts, take_snapshot
-from shepherd.context.dialogue import Dialogue
 from shepherd.inference.models import resolve
-from shepherd.inference.tokenizer import open_tokenizer
+from shepherd.inference.vocabulary import open_tokenizer
 from shepherd.knowledge import Knowledge, NewNode
 from shepherd.memory import Memory
+from shepherd.prompt import Draft, Planner, Room, TokenCounts, take_snapshot
+from shepherd.prompt.entity_tracking import Dialogue
 from shepherd.types import Message
 
 N_MEMORIES = count("SHEPHERD_BENCH_MEMORIES", 100_000, 2_000)
@@ -110,7 +110,7 @@ def test_planning_a_message(benchmark: Any, filled: Memory) -> None:
 
         def plan(text: str) -> Draft:
             draft = Draft(Message("user", text), snapshot, history=history)
-            planner.plan(draft, room, turns=0, session="", since=0)
+            planner.plan(draft, room, session="", has_evicted=False)
             dialogue.take_back()
             return draft
 

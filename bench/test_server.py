@@ -1,7 +1,7 @@
 """Do eight users who talk at once each get their own facts, and does every turn read only what is new?
 
 A real server process with the small model answers each of them over HTTP, every request with the whole
-conversation, and nobody pauses: what they tell is learned beside the answers (tests/serving/crowd.py).
+conversation, and nobody pauses: what they tell is learned beside the answers (tests/server/crowd.py).
 Then, once all is learned, each asks for all that he told. Each user's facts are his own and complete, no
 word of anybody else stands in his conversation, his last messages have all that he told, and tokens read
 = new tokens in every turn that no eviction precedes.
@@ -28,8 +28,8 @@ import pytest
 
 from bench.small import count
 from shepherd.memory import Memory
-from tests.serving import crowd
-from tests.serving.processes import ServerProcess
+from tests.server import crowd
+from tests.server.processes import ServerProcess
 
 TURNS = count("SHEPHERD_BENCH_TURNS", 12, 8)
 SLOTS = os.environ.get("SHEPHERD_BENCH_SLOTS", "4")

@@ -36,7 +36,7 @@ from bench import talk_models
 from bench.small import JUDGED, sized
 from shepherd.benchmark import corpus
 from shepherd.memory import Memory
-from tests.serving.processes import ServerProcess
+from tests.server.processes import ServerProcess
 
 RESULTS = os.environ.get("SHEPHERD_BENCH_RESULTS", "")
 PRIORITY = int(os.environ.get("SHEPHERD_BENCH_PRIORITY", "0"))
@@ -69,7 +69,7 @@ main.run()
 _WATCHED = """
 import sys, threading
 from shepherd.cli import main
-from shepherd.serving.timing import Stopwatch
+from shepherd.server.state import Stopwatch
 
 told = open(sys.argv.pop(1), "w", buffering=1)
 begin, read = Stopwatch.__init__, Stopwatch.read

@@ -1,7 +1,7 @@
 # shepherd_native_module(NAME [SOURCES file.c ...] [LIBRARIES target ...])
 #   src/_native/NAME.pyx and the C files beside it become shepherd._native.NAME.
 set(_native "${CMAKE_CURRENT_SOURCE_DIR}/src/_native")
-file(GLOB _declarations CONFIGURE_DEPENDS "${_native}/*.pxd" "${_native}/*.pxi")
+file(GLOB _declarations CONFIGURE_DEPENDS "${_native}/*.pxd")
 
 function(shepherd_native_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})

@@ -1,20 +1,23 @@
-/* One batch: a token for each slot that generates, then prompt tokens round robin over the slots that read; decoded,
-   and each slot that has its logits samples. What may go wrong with it:
-   - no room (1): an idle sequence is parked; then the prompt part is halved; then a job is put back, or, if it is
-     alone, ends: its window is full;
-   - given up (2): the prompt part is decoded again, or its jobs were cancelled;
-   - refused (-1) or failed (below -1): the jobs whose sequences do not fit end. The cache is believed, not our list. */
+/* One batch: a token for each decoding slot, then prefill tokens, round robin over the slots in prefill. The batch is
+   decoded, and each slot that has its logits samples. llama_decode may fail:
+   - 1, no room in the KV cache: an idle sequence is parked; else the prefill part is halved; else a job is preempted
+     or, if it is the only one, ends, since its window is full;
+   - 2, aborted: the prefill part is decoded again, unless its jobs were cancelled;
+   - -1, refused, or below -1, failed: the jobs whose sequences do not match the cache end. After a failure the cache's
+     own positions count, not our mirror. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, pthread_condattr_setclock */
 #endif
 #include "scheduler_parts.h"
 
-/* Prompt tokens of a batch that others wait for: few, as one that cannot be interrupted. */
-enum { TURN_TOKENS = 8 };
+/* Prefill tokens of a batch in a time slice: few, since foreground answers wait for it and it cannot be aborted. */
+enum { SLICE_TOKENS = 8 };
 
-static int pauses(const shp_slot *slot, int has_user) { return slot->job->is_background && has_user; }
+static int is_paused(const shp_slot *slot, int has_foreground) {
+    return slot->job->is_background && has_foreground;
+}
 
-static void add(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t n) {
+static void add_tokens(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t n) {
     int32_t at = s->batch.n_tokens, position = shp_sequence_next_position(&slot->sequence);
     slot->first = at;
     slot->n_batched = n;
@@ -27,9 +30,9 @@ static void add(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t
     s->batch.n_tokens = at;
 }
 
-/* Prompt tokens up to the end, the next boundary, or what the batch has left. A boundary where no checkpoint is kept
-   would only cost a batch: on a large model, as much as a token. */
-static void add_prompt(shp_scheduler *s, shp_slot *slot, int32_t room) {
+/* Add prefill tokens: up to the end of the prompt, the next boundary, or what the batch has room for. Boundaries count
+   only where checkpoints are kept; elsewhere they would only cost a batch, on a large model as much as a token. */
+static void add_prefill(shp_scheduler *s, shp_slot *slot, int32_t room) {
     const shp_job *job = slot->job;
     int32_t n = slot->sequence.n, to = job->n_prompt, is_last;
     int keeps = s->snapshots.budget > 0 && s->context.kind != SHP_PLAIN;
@@ -39,50 +42,51 @@ static void add_prompt(shp_scheduler *s, shp_slot *slot, int32_t room) {
     if (to - n > room)
         to = n + room;
     is_last = to == job->n_prompt;
-    add(s, slot, job->prompt + n, to - n);
+    add_tokens(s, slot, job->prompt + n, to - n);
     s->batch.logits[s->batch.n_tokens - 1] = is_last != 0;
 }
 
 void shp_batch_build(shp_scheduler *s) {
-    int has_user = 0;
-    s->batch.n_tokens = s->has_generating = 0;
+    int has_foreground = 0;
+    s->batch.n_tokens = s->has_decode = 0;
     for (int32_t i = 0; i < s->slots.n; i++) {
         s->slots.items[i].n_batched = 0;
-        has_user |= s->slots.items[i].job && !s->slots.items[i].job->is_background;
+        has_foreground |= s->slots.items[i].job && !s->slots.items[i].job->is_background;
     }
     for (int32_t i = 0; i < s->slots.n; i++) {
         shp_slot *slot = &s->slots.items[i];
-        if (!slot->job || !slot->is_generating || pauses(slot, has_user))
+        if (!slot->job || !slot->is_decoding || is_paused(slot, has_foreground))
             continue;
-        add(s, slot, &slot->job->token, 1);
+        add_tokens(s, slot, &slot->job->token, 1);
         s->batch.logits[s->batch.n_tokens - 1] = 1;
-        s->has_generating = 1;
+        s->has_decode = 1;
     }
     int32_t left = s->n_chunk - s->batch.n_tokens;
-    /* Prompts wait for answers to end while there is no room; without answers there is nothing to wait for. */
-    if (s->limit == 0 && !s->has_generating)
-        s->limit = 1;
-    if (left > s->limit)
-        left = s->limit;
-    if (s->has_turn && left > TURN_TOKENS)
-        left = TURN_TOKENS;
+    /* While the cache has no room, prefill waits for decoding jobs to end; without any it must go on. */
+    if (s->prefill_limit == 0 && !s->has_decode)
+        s->prefill_limit = 1;
+    if (left > s->prefill_limit)
+        left = s->prefill_limit;
+    if (s->has_slice && left > SLICE_TOKENS)
+        left = SLICE_TOKENS;
     for (int32_t k = 0; k < s->slots.n && left > 0; k++) {
-        shp_slot *slot = &s->slots.items[(s->turn + k) % s->slots.n];
-        if (!slot->job || slot->is_generating || pauses(slot, has_user) || shp_slots_is_led(&s->slots, slot))
+        shp_slot *slot = &s->slots.items[(s->next_prefill + k) % s->slots.n];
+        if (!slot->job || slot->is_decoding || is_paused(slot, has_foreground)
+            || shp_slots_awaits_prefix(&s->slots, slot))
             continue;
-        add_prompt(s, slot, left);
+        add_prefill(s, slot, left);
         left -= slot->n_batched;
     }
-    s->turn = (s->turn + 1) % s->slots.n;
+    s->next_prefill = (s->next_prefill + 1) % s->slots.n;
 }
 
-/* llama.cpp asks between the nodes of a graph. Not while answers go on: a token that is given up costs caches that
-   cannot rewind all they hold, and the others their turn. */
-bool shp_batch_is_interrupted(void *data) {
+/* llama.cpp calls this between the nodes of a graph. A batch with decode tokens is never aborted: caches that cannot
+   rewind would lose all they hold, and the other jobs their token. */
+bool shp_batch_is_aborted(void *data) {
     shp_scheduler *s = data;
-    if (!s->is_decoding || s->has_generating)
+    if (!s->is_in_decode_call || s->has_decode)
         return false;
-    if (s->before && !s->has_turn && shp_gate_is_taken(s->before))
+    if (s->yields_to && !s->has_slice && shp_priority_lock_is_held(s->yields_to))
         return true;
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].n_batched > 0 && !shp_stream_is_cancelled(s->slots.items[i].job->out))
@@ -120,12 +124,12 @@ static void sample(shp_scheduler *s, shp_slot *slot) {
         shp_job_end(s, slot, SHP_END_LENGTH, 0);
 }
 
-/* The prompt is read: begin to answer. */
-static void begin_answer(shp_scheduler *s, shp_slot *slot) {
+/* Prefill is complete: sample the first token. */
+static void start_decode(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     int32_t tail = job->n_penalty < job->n_prompt ? job->n_penalty : job->n_prompt;
     shp_job_count_prompt(slot);
-    slot->is_generating = 1;
+    slot->is_decoding = 1;
     if (!job->is_resumed) {
         int64_t started = shp_now_ns();
         shp_api.synchronize(s->context.ctx);
@@ -144,7 +148,7 @@ static void begin_answer(shp_scheduler *s, shp_slot *slot) {
     }
 }
 
-static void keep_checkpoint(shp_scheduler *s, const shp_slot *slot) {
+static void save_checkpoint(shp_scheduler *s, const shp_slot *slot) {
     const shp_job *job = slot->job;
     if (s->context.kind == SHP_PLAIN)
         return;
@@ -153,45 +157,45 @@ static void keep_checkpoint(shp_scheduler *s, const shp_slot *slot) {
             shp_snapshots_save(&s->snapshots, &slot->sequence, SHP_STATE_PARTIAL);
 }
 
-static void note(shp_scheduler *s, shp_slot *slot) {
-    shp_sequence_note(&slot->sequence, s->batch.token + slot->first, s->batch.pos + slot->first, slot->n_batched);
+static void append_batched(shp_scheduler *s, shp_slot *slot) {
+    shp_sequence_append(&slot->sequence, s->batch.token + slot->first, s->batch.pos + slot->first, slot->n_batched);
 }
 
 static void after_batch(shp_scheduler *s) {
-    s->limit = 2 * s->limit + 1 < s->n_chunk ? 2 * s->limit + 1 : s->n_chunk;
+    s->prefill_limit = 2 * s->prefill_limit + 1 < s->n_chunk ? 2 * s->prefill_limit + 1 : s->n_chunk;
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].n_batched > 0)
-            note(s, &s->slots.items[i]);
+            append_batched(s, &s->slots.items[i]);
     for (int32_t i = 0; i < s->slots.n; i++) {
         shp_slot *slot = &s->slots.items[i];
         if (slot->n_batched == 0)
             continue;
-        if (slot->is_generating)
+        if (slot->is_decoding)
             sample(s, slot);
         else if (slot->sequence.n == slot->job->n_prompt)
-            begin_answer(s, slot);
+            start_decode(s, slot);
         else
-            keep_checkpoint(s, slot);
+            save_checkpoint(s, slot);
     }
 }
 
-/* Nobody idle is left to evict, and the batch is as small as it can be. */
-static void give_way(shp_scheduler *s, shp_slot *slot) {
-    shp_slot *weaker = shp_scheduler_background(s);
+/* No idle sequence is left to evict, and the batch is as small as it can be. */
+static void preempt_or_end(shp_scheduler *s, shp_slot *slot) {
+    shp_slot *background = shp_scheduler_background_slot(s);
     int32_t n_jobs = 0;
     for (int32_t i = 0; i < s->slots.n; i++)
         n_jobs += s->slots.items[i].job != NULL;
     if (n_jobs > 1) {
-        s->is_blocked = 1;
-        shp_job_put_back(s, weaker ? weaker : slot);
-    } else if (slot->is_generating)
+        s->is_admission_paused = 1;
+        shp_job_preempt(s, background ? background : slot);
+    } else if (slot->is_decoding)
         shp_job_end(s, slot, SHP_END_LENGTH, 0);
     else
         shp_job_end(s, slot, SHP_END_FAILED, 1);
 }
 
-/* No room for the batch, and nothing in the cache has changed. */
-static void relieve(shp_scheduler *s) {
+/* The cache has no room for the batch, and has not changed. */
+static void make_room(shp_scheduler *s) {
     shp_slot *slot = NULL;
     int32_t n_prompt = 0;
     if (shp_slots_evict(&s->slots))
@@ -200,29 +204,29 @@ static void relieve(shp_scheduler *s) {
         shp_slot *one = &s->slots.items[i];
         if (one->n_batched == 0)
             continue;
-        n_prompt += one->is_generating ? 0 : one->n_batched;
-        if (!slot || one->is_generating)
+        n_prompt += one->is_decoding ? 0 : one->n_batched;
+        if (!slot || one->is_decoding)
             slot = one;
     }
-    s->limit = n_prompt / 2;
-    if (n_prompt > 1 || (n_prompt == 1 && s->has_generating))
+    s->prefill_limit = n_prompt / 2;
+    if (n_prompt > 1 || (n_prompt == 1 && s->has_decode))
         return;
-    s->limit = 1;
-    give_way(s, slot);
+    s->prefill_limit = 1;
+    preempt_or_end(s, slot);
 }
 
-/* What a batch that was given up has left of a sequence. */
-static void distrust(shp_scheduler *s, shp_slot *slot) {
-    /* A state may have met a part of the batch, whatever its position says. */
+/* Bring the mirror of a sequence in line with what an aborted batch has left of it in the cache. */
+static void resync(shp_scheduler *s, shp_slot *slot) {
+    /* A recurrent state may include a part of the batch, whatever its position says. */
     if (shp_sequence_is_state(&slot->sequence)) {
         shp_snapshots_back(&s->snapshots, &slot->sequence, slot->sequence.n);
         return;
     }
-    note(s, slot);
-    shp_sequence_believe_cache(&slot->sequence);
+    append_batched(s, slot);
+    shp_sequence_match_cache(&slot->sequence);
 }
 
-/* The batch was given up (2), was refused (-1) or failed (below -1): believe the cache, not our list. */
+/* The batch was aborted (2), refused (-1) or failed (below -1): the cache counts, not our mirror. */
 static void recover(shp_scheduler *s, int32_t code) {
     uint64_t batched = 0, wrong = 0;
     for (int32_t i = 0; i < s->slots.n; i++) {
@@ -231,11 +235,11 @@ static void recover(shp_scheduler *s, int32_t code) {
             continue;
         batched |= 1ull << i;
         if (code != -1)
-            distrust(s, slot);
-        else if (!shp_sequence_believe_cache(&slot->sequence))
+            resync(s, slot);
+        else if (!shp_sequence_match_cache(&slot->sequence))
             wrong |= 1ull << i;
     }
-    /* A batch is refused whole for the one sequence that does not fit. */
+    /* A whole batch is refused for one sequence that does not match; after other failures none can be trusted. */
     if (code != -1 || wrong == 0)
         wrong = batched;
     for (int32_t i = 0; i < s->slots.n; i++) {
@@ -251,14 +255,14 @@ static void recover(shp_scheduler *s, int32_t code) {
 
 void shp_batch_decode(shp_scheduler *s) {
     int64_t started = shp_now_ns();
-    s->is_decoding = 1;
+    s->is_in_decode_call = 1;
     int32_t code = shp_api.decode(s->context.ctx, s->batch);
-    s->is_decoding = 0;
+    s->is_in_decode_call = 0;
     s->model_ns += shp_now_ns() - started;
     if (code == 0)
         after_batch(s);
     else if (code == 1)
-        relieve(s);
+        make_room(s);
     else
         recover(s, code);
 }

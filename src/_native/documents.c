@@ -1,10 +1,10 @@
-/* What ranking needs of every user's memories besides their words, kept in arrays between searches.
+/* A cache of the fields that ranking needs of every user's memories besides their words, in arrays.
 
-   Ranking reads a time and a length per match.  From the tables that is a b-tree descent each, and most of a
-   search; from an array it is a cache line.  29 bytes a memory; 100,000 load in about 20 ms from the covering
-   index context_docs, once, and what is added later is appended.
+   Ranking reads a time and a length per match.  In the tables each costs a b-tree descent, which was most of a search;
+   in an array, a cache line.  29 bytes a memory; 100,000 load in about 20 ms from the covering index context_docs, once,
+   and later memories are appended.
 
-   Who sees what.  A search reads (version, edits) of its user in its own transaction and asks for the arrays
+   Consistency.  A search reads (version, edits) of its user in its own transaction and asks for the arrays
    of that state.  Cached arrays of the same `edits` serve every version from the one at which they were read
    as a whole: a memory added after the reader's snapshot, or deleted before it, is in the arrays without being
    in the reader's index, and is never looked up.  Newer than the cache: the rows after the last are appended, and

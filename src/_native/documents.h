@@ -1,4 +1,4 @@
-/* What ranking needs of every user's memories, in arrays shared by all connections; see documents.c. */
+/* A cache of the fields that ranking needs of every user's memories, shared by all connections; see documents.c. */
 #ifndef SHP_DOCUMENTS_H
 #define SHP_DOCUMENTS_H
 

@@ -52,7 +52,7 @@ def feed_stream(stream: Stream, token: int, piece: bytes) -> bool: ...
 def end_stream(stream: Stream, ending: int = ...) -> None: ...
 
 @final
-class Gate:
+class PriorityLock:
     def __new__(cls) -> Self: ...
 
 @final
@@ -71,8 +71,8 @@ class Decoder:
         n_cells: int = 0,
         cache_bytes: int = 0,
         edit: int = 0,
-        gate: Gate | None = None,
-        yields_to: Gate | None = None,
+        priority_lock: PriorityLock | None = None,
+        yields_to: PriorityLock | None = None,
     ) -> Self: ...
     def submit(
         self,

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False, autotestdict=False, embedsignature=False
-"""Many conversations in one llama.cpp context, without the GIL: token ids in, bytes and token ids out.
+"""Continuous batching of many sequences in one llama.cpp context, without the GIL.
 
-It knows ids, positions and addresses. Text, templates, settings and errors' wording live in shepherd.inference;
-the loop itself is scheduler.c.
+Token ids go in; bytes and token ids come out. This module knows ids, positions and addresses; text, templates, settings
+and the wording of errors live in shepherd.inference. The scheduling loop is scheduler.c.
 """
 
 import ctypes
@@ -13,9 +13,81 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport strlen
 
-from gate cimport *
-from scheduler cimport *
-from stream cimport *
+from priority_lock cimport shp_priority_lock, shp_priority_lock_free, shp_priority_lock_new
+from scheduler cimport (
+    SHP_CODE_AMBIGUOUS,
+    SHP_CODE_NO_LOGITS,
+    SHP_CODE_NO_MEMORY,
+    SHP_CODE_NO_TOKEN,
+    SHP_EDIT_EXACT,
+    SHP_EDIT_HOLE,
+    SHP_HYBRID,
+    SHP_MOST_BOUNDARIES,
+    SHP_MOST_SHOWN,
+    SHP_MOST_SLOTS,
+    SHP_PLAIN,
+    SHP_RECURRENT,
+    SHP_SLIDING,
+    SHP_STATE_PARTIAL,
+    SHP_STATE_WHOLE,
+    shp_api,
+    shp_context,
+    shp_edit,
+    shp_job,
+    shp_job_free,
+    shp_job_new,
+    shp_llama,
+    shp_llama_batch,
+    shp_llama_token_data,
+    shp_llama_token_data_array,
+    shp_sampling_reserve,
+    shp_schedule,
+    shp_scheduler,
+    shp_scheduler_close,
+    shp_scheduler_forget,
+    shp_scheduler_free,
+    shp_scheduler_last_slot,
+    shp_scheduler_new,
+    shp_scheduler_park,
+    shp_scheduler_serve,
+    shp_scheduler_slot,
+    shp_scheduler_snapshots,
+    shp_scheduler_submit,
+    shp_scheduler_wait_idle,
+    shp_sequence,
+    shp_snapshot,
+    shp_snapshots_adopt,
+)
+from stream cimport (
+    SHP_END_STOP,
+    SHP_LOG_CAPACITY,
+    SHP_MOST_LIKELY,
+    SHP_NO_MEMORY,
+    SHP_OK,
+    SHP_RUNNING,
+    shp_counters,
+    shp_ending,
+    shp_likely,
+    shp_log_init,
+    shp_log_set_level,
+    shp_log_take,
+    shp_log_write,
+    shp_status,
+    shp_stream,
+    shp_stream_add_stop,
+    shp_stream_cancel,
+    shp_stream_end,
+    shp_stream_ending,
+    shp_stream_free,
+    shp_stream_likely,
+    shp_stream_new,
+    shp_stream_notify,
+    shp_stream_stopped_by,
+    shp_stream_take,
+    shp_stream_tokens,
+    shp_stream_wait,
+    shp_stream_write,
+)
 
 cdef bint is_bound = False
 
@@ -30,7 +102,7 @@ EXACT, SHIFT, HOLE = range(3)                           # as shp_edit
 MOST_SLOTS, MOST_BOUNDARIES, MOST_SHOWN = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES, SHP_MOST_SHOWN
 MOST_LIKELY = SHP_MOST_LIKELY
 
-# In the order of shp_llama's members.
+# In the order of the members of shp_llama (llama_api.h).
 _FUNCTIONS = (
     "llama_decode", "llama_synchronize", "llama_get_logits_ith", "llama_set_abort_callback", "llama_memory_clear",
     "llama_memory_seq_rm", "llama_memory_seq_cp", "llama_memory_seq_add", "llama_memory_seq_pos_min",
@@ -71,7 +143,7 @@ cdef check_structs(batch_type, data_type, array_type):
 
 
 def bind(library, batch_type, data_type, array_type):
-    """Take the functions' addresses out of the library that llama_cpp loaded.
+    """Take the addresses of the functions out of the library that llama_cpp loaded.
 
     The types are ctypes' llama_batch, llama_token_data and llama_token_data_array: ImportError when one is not
     the struct that was compiled in.
@@ -88,7 +160,7 @@ def bind(library, batch_type, data_type, array_type):
 
 
 def keep_log(int least):
-    """From here on llama.cpp's log lines are kept for `take_log`, those from this ggml level on.
+    """Keep llama.cpp's log lines of this ggml level and above for `take_log`.
 
     1 is debug, 2 info, 3 warning, 4 error. ValueError before `bind`.
     """
@@ -99,13 +171,13 @@ def keep_log(int least):
 
 
 def take_log():
-    """The log lines since the last call, each RS (0x1E), a level digit and its text; at most 64 KiB, the newest."""
+    """Return the log lines since the last call: for each RS (0x1E), a level digit and the text; the newest 64 KiB."""
     cdef bytes out = PyBytes_FromStringAndSize(NULL, SHP_LOG_CAPACITY)
     return out[:shp_log_take(PyBytes_AS_STRING(out), SHP_LOG_CAPACITY)]
 
 
 def special_tokens(uintptr_t vocab, int mask):
-    """`(id, attributes, text)` of every token with one of the attributes in `mask`."""
+    """Return `(id, attributes, text)` of every token with an attribute in `mask`."""
     if not is_bound or vocab == 0:
         raise ValueError("bind() first, and pass a vocabulary")
     cdef void *v = <void *>vocab
@@ -121,7 +193,7 @@ def special_tokens(uintptr_t vocab, int mask):
 
 
 def longest_token(uintptr_t vocab):
-    """The most bytes that a token's text has in this vocabulary, at least 1."""
+    """Return the length in bytes of the vocabulary's longest token text, at least 1."""
     if not is_bound or vocab == 0:
         raise ValueError("bind() first, and pass a vocabulary")
     cdef void *v = <void *>vocab
@@ -136,23 +208,23 @@ def longest_token(uintptr_t vocab):
 
 
 @cython.final
-cdef class Gate:
-    """Held while runs that go first are on; see Decoder."""
+cdef class PriorityLock:
+    """A lock that foreground runs of one Decoder hold and that another Decoder yields to; see Decoder."""
 
-    cdef shp_gate *ptr      # owned; freed with this object, which every Decoder that uses it holds
+    cdef shp_priority_lock *ptr      # owned; freed with this object, which every Decoder that uses it holds
 
     def __cinit__(self):
-        self.ptr = shp_gate_new()
+        self.ptr = shp_priority_lock_new()
         if self.ptr == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        shp_gate_free(self.ptr)
+        shp_priority_lock_free(self.ptr)
 
 
 @cython.final
 cdef class Stream:
-    """What one run produces, for one reader; `cancel` may come from any thread."""
+    """The output of one run, for one reader; `cancel` may be called from any thread."""
 
     cdef shp_stream *ptr    # held; the engine thread holds it too while it writes
 
@@ -169,7 +241,7 @@ cdef class Stream:
         shp_stream_free(self.ptr)
 
     def read(self, int timeout_ms):
-        """All text that is there: whole UTF-8 characters; `b""` after the timeout, None at the end."""
+        """Return all new text in whole UTF-8 characters; `b""` after the timeout, None at the end."""
         cdef size_t n
         cdef shp_ending ending
         with nogil:
@@ -185,14 +257,14 @@ cdef class Stream:
         return out
 
     def notify(self, int fd):
-        """Also write a byte to this non-blocking file when something comes after `read` found nothing, and at the end.
+        """Also write a byte to this non-blocking file when text arrives after an empty `read`, and at the end.
 
-        Close it only after the end. False where there is no such thing (Windows).
+        Close the file only after the end. Returns False where this is unsupported (Windows).
         """
         return shp_stream_notify(self.ptr, fd) != 0
 
     def cancel(self):
-        """Ask the run to end at the next token, micro-batch or, on the CPU, graph node."""
+        """Ask the run to end: at the next token, micro-batch or, on the CPU, graph node."""
         shp_stream_cancel(self.ptr)
 
     @property
@@ -202,19 +274,19 @@ cdef class Stream:
 
     @property
     def stopped_by(self):
-        """Which stop string has ended the text, as an index in the order given; -1: none."""
+        """Index of the stop string that ended the text, in the order given; -1: none."""
         return shp_stream_stopped_by(self.ptr)
 
     def counters(self):
-        """Tokens and nanoseconds of the run, by name; zeros until it ends."""
+        """Return the run's token counts and times in nanoseconds, by name; zeros until it ends."""
         cdef shp_counters c
         shp_stream_ending(self.ptr, &c)
         return c
 
     def tokens(self):
-        """`(id, end)` of each sampled token after the end: `end` is where its bytes end in the text.
+        """Return `(id, end)` of each sampled token once the run has ended; `end` is where its bytes end in the text.
 
-        The token that completed a stop string has an end beyond every text.
+        The token that completed a stop string has an end beyond the end of the text.
         """
         cdef const int32_t *ids
         cdef const int64_t *ends
@@ -225,9 +297,9 @@ cdef class Stream:
         return [(ids[i], ends[i]) for i in range(n)]
 
     def likely(self, size_t i):
-        """`(id, logprob, [(id, logprob) of the likeliest])` of the i-th token, once all its text was read.
+        """Return `(id, logprob, [(id, logprob) of the likeliest tokens])` of the i-th token.
 
-        None until then, when a stop string cut it off, and when the run was not asked for it.
+        None until all its text was read, when a stop string cut it off, and when the run did not ask for logprobs.
         """
         cdef int32_t token
         cdef shp_likely found
@@ -238,7 +310,7 @@ cdef class Stream:
 
 
 def feed_stream(Stream stream not None, int token, bytes piece not None):
-    """Write a token's bytes as the loop does; False when a stop string is complete."""
+    """Write a token's bytes as the engine thread does; False once a stop string is complete."""
     cdef shp_status status = shp_stream_write(stream.ptr, token, PyBytes_AS_STRING(piece), len(piece), NULL)
     if status == SHP_NO_MEMORY:
         raise MemoryError
@@ -246,32 +318,33 @@ def feed_stream(Stream stream not None, int token, bytes piece not None):
 
 
 def end_stream(Stream stream not None, int ending=SHP_END_STOP):
-    """End it as the loop does."""
+    """End the stream as the engine thread does."""
     shp_stream_end(stream.ptr, <shp_ending>ending, NULL)
 
 
 @cython.final
 cdef class Decoder:
-    """The sequences of one context, their mirrors and the loop.
+    """The scheduler of one context: its sequences, the mirrors of their KV cache, and the decoding loop.
 
-    `serve` runs on a thread of its own, `submit` may be called by any. The addresses must outlive it: close() it and
-    let `serve` return before they are freed. Each run gets one of `n_slots` sequences, which share `n_cells`
-    (0: one window); runs beyond that wait if they may. `cache_bytes` bounds what is kept outside the context: checkpoints and parked
-    sequences.
+    `serve` runs on a thread of its own; `submit` may be called from any thread. The addresses must outlive this object:
+    call close() and let `serve` return before you free them. Each running job has one of `n_slots` sequences, which
+    share `n_cells` cells of the KV cache (0: as many as one window has tokens); more jobs wait in the queue if they
+    may. `cache_bytes` bounds the memory for snapshots: checkpoints and parked sequences.
 
-    Its runs hold `gate`. While anybody holds `yields_to`, its own runs pause: after a token, or, on the CPU, within
-    a micro-batch of the prompt, which is then decoded again.
+    Foreground runs hold `priority_lock`. While `yields_to` is held, all runs of this Decoder pause: after a token, or,
+    on the CPU, within a micro-batch of the prompt, which is then decoded again.
     """
 
     cdef shp_context context
     cdef shp_scheduler *scheduler   # owned
     cdef int32_t n_slots
-    cdef Gate gate                  # held by our runs; may be None, as the next
-    cdef Gate yields_to
+    cdef PriorityLock priority_lock # held by our foreground runs; may be None, as the next
+    cdef PriorityLock yields_to     # while another Decoder's runs hold it, ours pause
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
                   int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, int edit=SHP_EDIT_EXACT,
-                  Gate gate=None, Gate yields_to=None):
+                  PriorityLock priority_lock=None,
+                  PriorityLock yields_to=None):
         cdef shp_schedule schedule
         if not is_bound:
             raise RuntimeError("bind() first")
@@ -284,12 +357,12 @@ cdef class Decoder:
         self.context.ctx, self.context.memory, self.context.vocab = <void *>ctx, <void *>memory, <void *>vocab
         self.context.kind, self.context.n_window, self.context.n_swa = kind, n_window, n_swa
         self.context.n_vocab = shp_api.vocab_n_tokens(self.context.vocab)
-        self.gate, self.yields_to, self.n_slots = gate, yields_to, n_slots
+        self.priority_lock, self.yields_to, self.n_slots = priority_lock, yields_to, n_slots
         schedule.n_slots, schedule.n_chunk = n_slots, min(n_chunk, n_window)
         schedule.n_cells = max(n_cells, n_window)
         schedule.snapshot_bytes, schedule.edit = cache_bytes, <shp_edit>edit
-        schedule.gate = NULL if gate is None else gate.ptr
-        schedule.before = NULL if yields_to is None else yields_to.ptr
+        schedule.priority_lock = NULL if priority_lock is None else priority_lock.ptr
+        schedule.yields_to = NULL if yields_to is None else yields_to.ptr
         self.scheduler = shp_scheduler_new(&self.context, &schedule)
         if self.scheduler == NULL:
             raise MemoryError
@@ -300,16 +373,16 @@ cdef class Decoder:
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
                uintptr_t grammar=0, max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
                bint background=False, bint may_wait=False, logprobs=None):
-        """Hand a run to the engine thread: read `tokens`, then sample up to `max_tokens` into `stream`.
+        """Queue a run for the engine thread: prefill `tokens`, then sample up to `max_tokens` into `stream`.
 
-        False when all slots are at work and it may not wait. `sampler` may be 0 when nothing is sampled. `grammar`,
-        unless 0, is a sampler that refuses tokens; both are the run's alone until the stream ends. Of the prompt, the
-        last `penalty_last_n` tokens are shown to the sampler first. `boundaries` are lengths, ascending, at which
-        later prompts may part from this one: a checkpoint is kept there where the cache cannot rewind. `head`: how
-        many tokens conversations of others begin with as well.
-        `shown` are control tokens whose text goes into the stream; others have none there.
-        A `background` run pauses while others are on. `logprobs`: with each token comes its likelihood, and so many
-        of the likeliest; see Stream.likely.
+        Returns False when all slots are busy and the run may not wait. `sampler` may be 0 when nothing is sampled.
+        `grammar`, unless 0, is a sampler that rejects tokens. The run owns both until the stream ends. The sampler
+        accepts the last `penalty_last_n` tokens of the prompt first. `boundaries` are prompt lengths, ascending, at
+        which later prompts may diverge from this one: where the cache cannot rewind, a checkpoint is saved there.
+        `head` is the number of leading tokens that unrelated conversations share, such as a system prompt.
+        `shown` are control tokens whose text goes into the stream; the text of other control tokens does not.
+        A `background` run pauses while foreground runs wait or run. `logprobs`: also record each token's log
+        probability and those of the so many likeliest tokens; see Stream.likely.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
         cdef shp_job *job
@@ -336,7 +409,7 @@ cdef class Decoder:
                     raise ValueError(f"a boundary at {boundary} of {n} tokens")
                 job.boundaries[job.n_boundaries] = boundary
                 job.n_boundaries += 1
-            job.n_head = max(0, min(head, <int>n - 1))
+            job.n_shared_head = max(0, min(head, <int>n - 1))
             for token in shown:
                 job.sampling.shown[job.sampling.n_shown] = token
                 job.sampling.n_shown += 1
@@ -358,33 +431,33 @@ cdef class Decoder:
         return answer == 1
 
     def serve(self):
-        """Run what is submitted until close(); the GIL is not held once."""
+        """Run submitted jobs until close(), without ever taking the GIL."""
         with nogil:
             shp_scheduler_serve(self.scheduler)
 
     def close(self):
-        """Cancel what runs and let `serve` return. May be called twice."""
+        """Cancel all jobs and let `serve` return. May be called twice."""
         shp_scheduler_close(self.scheduler)
 
     def wait_idle(self, int timeout_ms=-1):
-        """True once no run is on."""
+        """Wait until no job waits or runs; False after the timeout (-1: none)."""
         cdef int idle
         with nogil:
             idle = shp_scheduler_wait_idle(self.scheduler, timeout_ms)
         return idle != 0
 
     def forget(self):
-        """Empty the cache, and what is kept beside it; only when idle, as all that follows."""
+        """Empty the KV cache and drop all snapshots. Only while idle, like all methods below."""
         self._check_idle()
         shp_scheduler_forget(self.scheduler)
 
     def park(self):
-        """Copy every sequence to where parked ones are kept; how many there was room for."""
+        """Save a snapshot of every sequence; return how many there was room for."""
         self._check_idle()
         return shp_scheduler_park(self.scheduler)
 
     def snapshots(self):
-        """What is kept beside the context, one at a time: `(ids as int32 bytes, state, is_checkpoint)`."""
+        """Yield the snapshots, one at a time: `(ids as int32 bytes, state, is_checkpoint)`."""
         cdef shp_snapshot *item
         cdef size_t i = 0
         while True:
@@ -399,7 +472,10 @@ cdef class Decoder:
             )
 
     def adopt(self, const int32_t[::1] ids not None, const uint8_t[::1] state not None, bint is_checkpoint):
-        """Keep what `snapshots` gave, of the same model and settings; False when there is no room, or none behind it."""
+        """Add a snapshot that `snapshots` yielded for the same model and settings.
+
+        Returns False when it does not fit into `cache_bytes`, or leaves no room for a token in the window.
+        """
         self._check_idle()
         cdef Py_ssize_t n = ids.shape[0], i
         if n == 0 or state.shape[0] == 0:
@@ -415,7 +491,7 @@ cdef class Decoder:
 
     @property
     def snapshot_bytes(self):
-        """What all of that takes."""
+        """Bytes that all snapshots take."""
         self._check_idle()
         return shp_scheduler_snapshots(self.scheduler).bytes
 
@@ -423,35 +499,35 @@ cdef class Decoder:
     def last_slot(self):
         """The slot of the last run."""
         self._check_idle()
-        return shp_scheduler_last(self.scheduler)
+        return shp_scheduler_last_slot(self.scheduler)
 
     def ids_of(self, int slot):
-        """The ids that a slot's sequence holds in the cache, in order."""
+        """The token ids of a slot's sequence in the KV cache, in order."""
         cdef shp_sequence *sequence = self._sequence(slot)
         return [sequence.ids[i] for i in range(sequence.n)]
 
     def positions_of(self, int slot):
-        """Their positions; they count up from 0 unless an edit left a hole."""
+        """The positions of those tokens: 0, 1, 2, … unless an edit left a hole."""
         cdef shp_sequence *sequence = self._sequence(slot)
         return [sequence.positions[i] for i in range(sequence.n)]
 
     def position_max_of(self, int slot):
-        """llama.cpp's own last position of that sequence, -1 when it is empty."""
+        """The last position that llama.cpp has for that sequence; -1 when it is empty."""
         self._sequence(slot)
         return shp_api.seq_pos_max(self.context.memory, slot)
 
     @property
     def mirror_ids(self):
-        """The ids in the cache of the last run, in order."""
+        """The token ids of the last run's sequence, in order."""
         return self.ids_of(self.last_slot)
 
     @property
     def position_max(self):
-        """llama.cpp's own last position of the last run, -1 when its cache is empty."""
+        """The last position that llama.cpp has for the last run's sequence; -1 when it is empty."""
         return self.position_max_of(self.last_slot)
 
     def logits(self):
-        """The logits of the last decoded token as float32 bytes. None when there are none."""
+        """The logits of the last decoded token as float32 bytes; None without any."""
         if self._sequence(self.last_slot).n == 0:
             return None
         cdef float *row = shp_api.get_logits_ith(self.context.ctx, -1)

@@ -1,5 +1,5 @@
-/* English words that mean what another word means and that no stemmer brings together: irregular forms, what
- * people write in chats, British spellings.  Included by text.c alone.
+/* English synonyms that no stemmer maps to one stem: irregular forms, abbreviations of chats, British spellings.
+ * Included by text.c alone.
  *
  * {form, base}: the form is read as its base, which is then stemmed.  Lower case, at most 16 bytes, no stop words,
  * and a base is no form of something else.  Left out are forms that are more often another word: rose, lay, bore,

@@ -1,6 +1,6 @@
-/* The best so many of the memories that a search comes by: both engines keep their candidates in one.
+/* The best candidates of a search, for both engines (FTS5 and hot index).
 
-   A min-heap by (score, document) once it is full; until then it is filled as memories come, in no order. */
+   A min-heap by (score, document) once it is full; until then an array in no order. */
 #ifndef SHP_HEAP_H
 #define SHP_HEAP_H
 
@@ -8,17 +8,17 @@
 
 typedef struct {
     double score, bm25;
-    uint32_t document; /* place in the arrays: of equal scores the larger is the better */
-    uint32_t slot;     /* the caller's: where more is kept of it */
+    uint32_t document; /* index of the memory; of equal scores the larger one ranks higher */
+    uint32_t slot;     /* for the caller: index of more data about it */
 } shp_candidate;
 
 static inline int shp_candidate_is_less(const shp_candidate *a, const shp_candidate *b)
 {
-    /* No branches: nobody can predict them. */
+    /* Without branches, which would be mispredicted. */
     return (a->score < b->score) | ((a->score == b->score) & (a->document < b->document));
 }
 
-/* Puts `moved` where it belongs from i on down. */
+/* Sifts `moved` down from i. */
 static inline void shp_heap_sift(shp_candidate *heap, int64_t n, int64_t i, shp_candidate moved)
 {
     for (int64_t child; (child = 2 * i + 1) < n; i = child) {
@@ -31,7 +31,7 @@ static inline void shp_heap_sift(shp_candidate *heap, int64_t n, int64_t i, shp_
     heap[i] = moved;
 }
 
-/* Makes a heap of what has been filled in: the least is heap[0]. */
+/* Heapifies the array: the least becomes heap[0]. */
 static inline void shp_heap_order(shp_candidate *heap, int64_t n)
 {
     for (int64_t i = n / 2; i-- > 0;)

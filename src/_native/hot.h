@@ -1,4 +1,4 @@
-/* One user's memories as an index in memory: the same results as recall.c finds with FTS5; see hot_index.c. */
+/* An index of one user's memories in RAM, with the same results as recall.c has with FTS5; see hot_index.c. */
 #ifndef SHP_HOT_H
 #define SHP_HOT_H
 
@@ -8,24 +8,24 @@
 #include "rescore.h"
 
 enum {
-    SHP_HOT_MAX_KEYWORDS = 16, /* ranked by: the rarest of those asked that the memories have */
-    SHP_HOT_FEW = 16           /* hits that need no memory of their own */
+    SHP_HOT_MAX_KEYWORDS = 16, /* keywords used: the rarest of the query that the memories have */
+    SHP_HOT_FEW = 16           /* hits that fit into shp_hot_found */
 };
 
 typedef enum {
     SHP_HOT_OK = 0,
-    SHP_HOT_STALE = 1,      /* not of the version asked for, or being changed: ask the tables */
+    SHP_HOT_STALE = 1,      /* of another version than asked for, or being changed: search with FTS5 */
     SHP_HOT_LONG = 2,       /* more postings than the query allows: nothing was done */
-    SHP_HOT_BUSY = 3,       /* a question is inside, and the caller would not wait: nothing was done */
-    SHP_HOT_NO_MEMORY = -1, /* after this and what follows the index is of no more use */
-    SHP_HOT_FULL = -2,      /* more than its 32-bit numbers can count */
-    SHP_HOT_BAD_ROW = -3,   /* rows out of order, or of another length than their texts */
-    SHP_HOT_DAMAGED = -4    /* a saved index that is none */
+    SHP_HOT_BUSY = 3,       /* a search is running, and the caller does not wait: nothing was done */
+    SHP_HOT_NO_MEMORY = -1, /* after this code and the following ones the index is unusable */
+    SHP_HOT_FULL = -2,      /* more words or memories than 32-bit numbers can count */
+    SHP_HOT_BAD_ROW = -3,   /* rows out of order, or lengths that are not those of their texts */
+    SHP_HOT_DAMAGED = -4    /* the bytes are not a saved index */
 } shp_hot_status;
 
 typedef struct shp_hot shp_hot;
 
-/* A memory on its way in.  Texts as shp_terms_read takes them. */
+/* A memory to be added.  Texts as for shp_terms_read. */
 typedef struct {
     int64_t sequence, timestamp, doc_len;
     int64_t thread, label, asks; /* as in rescore.h */
@@ -63,23 +63,24 @@ void shp_hot_free(shp_hot *index);
 
 /* ---- changes: one thread at a time.  Each makes the index stale until shp_hot_publish. */
 
-/* Rows of rising sequence, all above those already there. */
+/* Adds rows in ascending order of sequence, all above the existing ones. */
 shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows, int waits);
 
-/* Takes memories out; sequences (rising) that are not there are passed over. */
+/* Removes memories by their sequences (ascending); unknown ones are ignored. */
 shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n);
 
-/* Puts a memory's new text, time and length in the place of the old. */
+/* Replaces a memory's text, time and length. */
 shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row);
 
-/* Says which version of tenants it now is; SHP_HOT_BAD_ROW when its sums are others than the table's. */
+/* Sets the version of the table `tenants` that the index now has; SHP_HOT_BAD_ROW when its sums differ from the
+   table's. */
 shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memories, int64_t total_length, int waits);
 
-/* ---- questions: any number of threads at a time; none of them waits */
+/* ---- searches: any number of threads at a time, without waiting */
 
-/* Asks for the cache lines that each question begins with: to be called as soon as the index is known. */
+/* Prefetches the cache lines that each search begins with: to be called as soon as the index is known. */
 void shp_hot_fetch(const shp_hot *index);
-/* At most k.  `found` is filled, also where there is nothing to find; the caller frees what is in it. */
+/* Finds at most k hits.  `found` is set in any case; the caller frees it with shp_hot_found_free. */
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,
                             shp_hot_found *found);
 void shp_hot_found_free(shp_hot_found *found);
@@ -88,18 +89,18 @@ typedef struct {
     int64_t version; /* -1: stale */
     int64_t n_memories, total_length, last_sequence;
     int64_t n_terms, n_postings;
-    int64_t n_bytes, n_free_bytes; /* of all it holds; of that, given back by lists that moved */
+    int64_t n_bytes, n_free_bytes; /* of all data; free of these, since lists moved away */
 } shp_hot_counts;
 
 shp_hot_status shp_hot_count(shp_hot *index, shp_hot_counts *out);
 
-/* Sequences of the memories, rising; room for n_memories.  Returns how many were written. */
+/* Writes the sequences of the memories in ascending order, at most `room`; returns how many. */
 int64_t shp_hot_sequences(shp_hot *index, int64_t *out, int64_t room);
 
 /* ---- saving */
 
 /* The whole index as bytes that shp_hot_load takes on a machine of this kind, malloc'ed; the caller frees them.
-   SHP_HOT_STALE while it is of no version. */
+   SHP_HOT_STALE while it has no version. */
 shp_hot_status shp_hot_save(shp_hot *index, uint8_t **out, size_t *n_bytes);
 shp_hot_status shp_hot_load(const uint8_t *bytes, size_t n_bytes, shp_hot **out);
 

@@ -12,7 +12,36 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp
 
-from hot_h cimport *
+from hot_h cimport (
+    SHP_HOT_BAD_ROW,
+    SHP_HOT_BUSY,
+    SHP_HOT_DAMAGED,
+    SHP_HOT_FULL,
+    SHP_HOT_LONG,
+    SHP_HOT_NO_MEMORY,
+    SHP_HOT_OK,
+    SHP_HOT_STALE,
+    shp_hot,
+    shp_hot_add,
+    shp_hot_count,
+    shp_hot_counts,
+    shp_hot_fetch,
+    shp_hot_find,
+    shp_hot_found,
+    shp_hot_found_free,
+    shp_hot_free,
+    shp_hot_load,
+    shp_hot_new,
+    shp_hot_publish,
+    shp_hot_query,
+    shp_hot_remove,
+    shp_hot_replace,
+    shp_hot_row,
+    shp_hot_save,
+    shp_hot_sequences,
+    shp_hot_status,
+    shp_hot_word,
+)
 from rescore_query cimport set_rescore_query
 from text_h cimport shp_text_initialise
 

@@ -1,23 +1,23 @@
 /* The candidates of a search of the hot index: the best memories by BM25 and recency.
 
-   What may become one is put into a pool, where it waits for the cache line with its time while the next window is
-   added up. It takes along the sums of the memories beside it: rescoring need not look them up again, unless the window
-   ends there, or a list was left out that has one of them.
+   A possible candidate goes into a pool, where the cache line with its time is prefetched while the next window is
+   summed. The sums of the memories next to it are copied along, so that rescoring need not look them up again, unless
+   the window ends there or a non-essential list has one of them.
 
-   The pool has no order, as a heap would: keeping that up is five guesses for each memory that is better than the worst
-   so far. The threshold comes from counting how many scores lie on each step of a scale instead: once as many as are
-   wanted stand on a step or above it, what is below has become useless. Only at the end are the best chosen, and exact
-   scores asked: of those on the step of the threshold, since all above it are among the best. */
+   The pool is not a heap: keeping one in order would cost about five mispredicted branches for each memory that is
+   better than the worst so far. Instead, scores are counted by the steps of a scale: once n_wanted of them are on a step
+   or above it, everything below is dropped. Only at the end are the best chosen, and exact scores computed, for the
+   candidates on the step of the threshold alone, since all above it are among the best. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hot_search.h"
 
-/* The scale: steps of a 64th to a 128th of the score, which are the first bits of a double. */
+/* The scale: a step is a 64th to a 128th of the score, given by the first bits of a double. */
 enum { STEP_BITS = 46, OCTAVES = HOT_STEPS >> (52 - STEP_BITS), HALVINGS = 7 };
 
-/* More than a float rounds by. */
+/* More than the rounding to a float. */
 static const double FLOAT_SLACK = 1.0 + 1e-6;
 
 static int64_t step_of(double score)
@@ -27,7 +27,7 @@ static int64_t step_of(double score)
     return bits >> STEP_BITS;
 }
 
-/* The step of this search's scale; what lies below or above it stands at its ends. */
+/* The step on this search's scale, clamped to its ends. */
 static int64_t place_of(const hot_search *s, double score)
 {
     int64_t step = step_of(score) - s->first_step;
@@ -49,11 +49,11 @@ static double score_about(const hot_search *s, const shp_candidate *candidate)
     return candidate->bm25 * shp_rank_recency_about(age_s, s->query->rescore.recency_floor);
 }
 
-/* The scale ends where no score can be, or begins with the threshold. */
+/* The scale begins at the threshold, or so low that it ends at the highest possible score. */
 void hot_begin_candidates(hot_search *s)
 {
     double newest = recency_at(s, s->index->newest[(s->index->n_documents - 1) / HOT_BLOCK]);
-    double most = s->below[s->n] * newest * SLACK;
+    double most = s->bound_sums[s->n] * newest * SLACK;
     double low = most / (1 << OCTAVES);
     s->first_step = step_of(s->threshold > low ? s->threshold : low);
     memset(s->n_on_step, 0, sizeof s->n_on_step);
@@ -81,7 +81,7 @@ static shp_hot_status grow(hot_search *s, int64_t capacity)
     return SHP_HOT_OK;
 }
 
-/* To the highest step that as many candidates as are wanted reach. */
+/* Raises the threshold to the highest step that n_wanted candidates reach. */
 static void raise_threshold(hot_search *s)
 {
     while (s->n_above - s->n_on_step[s->step] >= s->n_wanted)
@@ -99,13 +99,13 @@ static int n_that_reach(const float *sums, int n, float least)
     return n_reaching;
 }
 
-/* Halves between a sum that is low enough and one that none can have: in floats, four of which are compared at once. */
+/* Bisects between a sum that enough memories reach and one that none can have: in floats, compared four at a time. */
 void hot_count_sums(hot_search *s, int n_touched, double oldest)
 {
     const double *sums = s->window->sums + REACH;
     const uint16_t *touched = s->window->touched;
     float *about = s->window->about;
-    float low = (float)(s->threshold / oldest / FLOAT_SLACK), high = (float)s->below[s->n];
+    float low = (float)(s->threshold / oldest / FLOAT_SLACK), high = (float)s->bound_sums[s->n];
     for (int i = 0; i < n_touched; i++)
         about[i] = (float)sums[touched[i]];
     for (int i = 0; i < HALVINGS; i++) {
@@ -119,7 +119,7 @@ void hot_count_sums(hot_search *s, int n_touched, double oldest)
         s->threshold = reached;
 }
 
-/* What is left out stands behind the others then, where it gives its slot to the next that is added. */
+/* Partitions in place: dropped candidates go behind the others, where the next ones added take over their slots. */
 static inline void keep_if(shp_candidate *pool, int64_t *n_left, int64_t i, int is_left)
 {
     shp_candidate other = pool[*n_left];
@@ -128,7 +128,7 @@ static inline void keep_if(shp_candidate *pool, int64_t *n_left, int64_t i, int 
     *n_left += is_left;
 }
 
-/* Counts the scores from the i-th on; what does not reach the threshold goes. */
+/* Counts the scores from the i-th on, and drops candidates below the threshold. */
 static void count_scores(hot_search *s, int64_t i)
 {
     const double threshold = s->threshold;
@@ -148,7 +148,7 @@ void hot_rate_candidates(hot_search *s)
 {
     int64_t begin = s->n_rated;
     if (s->n_postings > s->n_wanted) { /* otherwise all are candidates */
-        /* All divisions first: between them nothing has to be guessed, so they overlap. */
+        /* All divisions first: without branches between them they overlap. */
         for (int64_t i = begin; i < s->n_pool; i++)
             s->pool[i].score = score_about(s, &s->pool[i]);
         count_scores(s, begin);
@@ -166,7 +166,7 @@ static void drop_useless(hot_search *s)
     s->n_pool = s->n_rated = n_left;
 }
 
-/* Puts those in front that stand above the step of the threshold; how many. */
+/* Moves the candidates above the step of the threshold to the front; returns how many. */
 static int64_t part_sure(hot_search *s)
 {
     int64_t above = s->step + 1, n_sure = 0;
@@ -176,7 +176,7 @@ static int64_t part_sure(hot_search *s)
     return n_sure;
 }
 
-/* Leaves the first `n_sure` of the pool and the best of the others, as many as are wanted; the worst of these. */
+/* Keeps the first `n_sure` of the pool and the best of the others, n_wanted in all; returns the worst of the latter. */
 static shp_candidate choose_best(hot_search *s, int64_t n_sure)
 {
     shp_candidate *heap = s->pool + n_sure;

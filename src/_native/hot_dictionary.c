@@ -1,9 +1,9 @@
-/* Words of one user: from UTF-8 to a number, and back for saving.
+/* The dictionary of one user: from a word in UTF-8 to a number, and back for saving.
 
-   A word of up to 12 bytes stands in its term; the names of longer ones lie one after the other, each with its length
-   before it.  A hash table of numbers, open addressing, at most three quarters full.  A number needs no more bits of its
-   slot than the mask has; the others hold those of the hash, so that hardly ever a word is looked at that is another:
-   each look is a cache miss or two.  24 bytes a word for the term, about 7 for its slot. */
+   A word of up to 12 bytes is stored in its term; longer ones are in `names`, one after the other, each after its
+   length.  The hash table holds numbers, with open addressing, at most three quarters full.  A number takes as many bits
+   of its slot as the mask has; the other bits hold a part of the hash, so that a wrong word, which costs a cache miss or
+   two, is hardly ever read.  24 bytes a word for the term, about 7 for its slot. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { FIRST_TERMS = 64, FIRST_NAME_BYTES = 512, LONGEST_NAME = UINT16_MAX };
 
-/* Whole numbers of a word's bytes, the same on every machine; compilers make one load of each. */
+/* Little-endian integers on every machine; compilers make one load of each. */
 static uint32_t four_bytes(const uint8_t *from)
 {
     return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
@@ -24,8 +24,8 @@ typedef struct {
     uint32_t last;
 } letters;
 
-/* Up to 12 bytes, zeros behind them: loads that overlap, since copying or comparing as many as a word has is a call
-   and a wrong guess for each. */
+/* Up to 12 bytes, padded with zeros, by overlapping loads: to copy or compare a variable number of bytes would cost a
+   call and a mispredicted branch. */
 static letters letters_of(const uint8_t *word, size_t n)
 {
     if (n >= 8)

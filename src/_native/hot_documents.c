@@ -1,8 +1,8 @@
-/* The memories of the hot index: times, lengths, and who stands beside whom.
+/* The memories of the hot index: times, lengths, and their neighbours in the conversation.
 
-   Ranking asks of a memory beside a candidate whether it is of the same conversation, one or two sequences away, and
-   how it ends.  That is found when a memory comes or goes, for it and the two on either side, and kept with
-   the memory (hot_near): a search reads one cache line where it had to compare seven memories. */
+   For the memories next to a candidate, ranking needs to know whether they are of the same conversation, one or two
+   sequences away, and how they end.  This is computed when a memory is added or removed, for it and the two on either
+   side, and stored with the memory (hot_near): a search reads one cache line instead of comparing seven memories. */
 #include <stdlib.h>
 
 #include "hot_parts.h"

@@ -1,13 +1,14 @@
-/* The candidates of a search whose keywords few memories have: all of those.
+/* The candidates of a search whose keywords few memories have: all of these memories.
 
-   Most questions to a user of 1,000 memories are of this kind. Windows, bounds and a heap would cost several times what
-   there is to add up: here the postings of all keywords are sorted by memory, and those of one memory, which then lie
-   side by side in the order of the keywords, are added. */
+   Most questions to a user of 1,000 memories are of this kind. Windows, bounds and a heap would cost several times as
+   much as the sums themselves. Here the postings of all keywords are sorted by memory, which brings those of one memory
+   together in the order of the keywords, and summed. */
 #include <string.h>
 
 #include "hot_search.h"
 
-/* Every key is compared with all others, without a branch: a few vector instructions each, where sorting would guess. */
+/* Compares each key with all others, without branches: a few vector instructions each, where sorting would
+   mispredict. */
 static void sort_keys(const int32_t *keys, int n, int32_t *sorted)
 {
     for (int i = 0; i < n; i++) {
@@ -18,7 +19,8 @@ static void sort_keys(const int32_t *keys, int n, int32_t *sorted)
     }
 }
 
-/* Postings of all keywords: their memory and, below, number, so that no two keys are equal; how many. */
+/* Collects the postings of all keywords; a key is the memory and, in the low bits, the posting's number, which makes
+   keys unique. Returns how many. */
 static int collect_postings(const hot_search *s, int32_t *keys, double *scores)
 {
     int n = 0;
@@ -35,7 +37,7 @@ static int collect_postings(const hot_search *s, int32_t *keys, double *scores)
     return n;
 }
 
-/* Notes of two candidates what each is to the other, if they stand near each other. */
+/* Copies the BM25 of candidates near each other into each other's sums. */
 static void take_neighbours(hot_search *s)
 {
     for (int64_t i = 0; i < s->n_pool; i++)

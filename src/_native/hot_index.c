@@ -1,19 +1,19 @@
-/* The hot index of one user: taking memories in and out, and who may look when.
+/* The hot index of one user: adding and removing memories, and concurrent searches.
 
-   Layout.  Memories are numbered in the order of their sequences, which is that of their ids; 28 bytes each: what
-   ranking asks of all that are looked at, and what is asked of the best alone (hot_documents.c).  A dictionary gives
-   each word a term; a term has the list of the memories that have the word (hot_postings.c).  Nothing is kept of the
-   texts.  About 250 bytes a memory for a large user.
+   Layout.  Memories are numbered in the order of their sequences, which is that of their ids.  Each takes 28 bytes, in
+   two arrays: the fields that ranking reads of all candidates, and those that it reads of the best alone
+   (hot_documents.c).  A dictionary gives each word a term; a term has the list of the memories with the word
+   (hot_postings.c).  The texts are not stored.  About 250 bytes a memory for a large user.
 
-   Changes.  Memories that are added go to the ends of the lists.  One that is deleted or edited is looked for in
-   every list, since nothing says which words it had: by halving for a few, by one pass for many (5 to 50 ms for a
-   million memories, and rare).  Its number stays its own: a deleted one is in no list, an edited one
-   goes back into the lists at its place.
+   Changes.  Added memories are appended to the lists.  A deleted or edited memory is searched for in every list, since
+   its words are not stored: by binary search for a few memories, by one pass for many (5 to 50 ms for a million
+   memories, and rare).  It keeps its number: a deleted memory is in no list, an edited one is inserted again at its
+   place.
 
-   Who sees what.  A question names the version of `tenants` that its transaction sees and gets an answer only from an
-   index of exactly that version.  A change makes the index stale, and shp_hot_publish gives it the next version when
-   number and total length of its memories are those of the table.  Readers try the lock and never wait: who
-   finds a writer inside asks FTS5, which gives the same answer. */
+   Consistency.  A search names the version of `tenants` that its transaction sees, and the index answers only if it has
+   exactly that version.  A change makes the index stale; shp_hot_publish gives it the next version if the number and
+   total length of its memories are those of the table.  Readers try the lock and never wait: while a writer holds it
+   they search with FTS5, which gives the same results. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* The keywords of a search of the hot index: found, weighed, bounded.
+/* The keywords of a search of the hot index: lookup, idf, upper bounds.
 
-   Of a user who has not asked for a while every look is a cache miss, and each keyword needs four of them, one after
-   the other: slot, term with its word, list, its last documents.  So all keywords take each step together. */
+   For a user who has not asked for a while every access is a cache miss, and each keyword needs four of them, one after
+   the other: slot, term with its word, list, its last documents.  So all keywords take each step together, and their
+   misses overlap. */
 #include <math.h>
 
 #include "hot_search.h"
@@ -19,8 +20,8 @@ static int is_too_common(const known_word *words, int n, int i)
     return n_rarer >= SHP_HOT_MAX_KEYWORDS;
 }
 
-/* The most that a posting of the list can score: it grows with tf and falls with the length. */
-static double most_of(const hot_search *s, const hot_keyword *word)
+/* Upper bound of the score of the list's postings: a score grows with tf and falls with the length. */
+static double upper_bound_of(const hot_search *s, const hot_keyword *word)
 {
     const hot_bounds *bounds = &word->list.bounds;
     double most = 0.0;
@@ -29,14 +30,14 @@ static double most_of(const hot_search *s, const hot_keyword *word)
         double tf = times < 4 ? times : bounds->most_tf == HOT_BIG ? INFINITY : bounds->most_tf;
         if (tf > bounds->most_tf)
             continue;
-        /* Of 255 occurrences and more nothing is known but the limit of the formula. */
+        /* From 255 occurrences on tf is unknown: take the limit of the formula. */
         double share = isinf(tf) ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
         most = share > most ? share : most;
     }
     return most * SLACK;
 }
 
-/* Scores of one occurrence, from the list's shortest memory to the user's longest. */
+/* Fills the table of scores of a single occurrence, from the list's shortest memory to the user's longest. */
 static void fill_table(hot_search *s, hot_keyword *word)
 {
     if (word->list.n < TABLE_POSTINGS)
@@ -59,7 +60,7 @@ static void add_keyword(hot_search *s, uint32_t term)
     hot_list_open(&s->index->heap, found, &word->list);
 }
 
-/* A length that as many memories of the list do not exceed as there are candidates. */
+/* A length that at least n_wanted memories of the list do not exceed. */
 static double usual_length(const hot_search *s, const hot_keyword *word)
 {
     uint16_t n_of_length[HOT_BIG + 1] = {0};
@@ -72,15 +73,16 @@ static double usual_length(const hot_search *s, const hot_keyword *word)
     return s->index->longest;
 }
 
-/* A score that as many memories reach as there are candidates: a list of so many has that of its longest and oldest
-   one.  Of the most telling of these lists, if it is short, lengths are counted.  So fewer become candidates only
-   until better ones are found, and a large user's most frequent words are left out from the first window on. */
-static double surely_reached(const hot_search *s)
+/* A score that at least n_wanted memories reach: in a list of so many, all reach that of the longest and oldest possible
+   memory.  For the best of these lists, if it is short, lengths are counted for a higher score.  This threshold lasts
+   only until better candidates are found, but it makes a large user's most frequent words non-essential from the first
+   window on. */
+static double initial_threshold(const hot_search *s)
 {
     double least = 0.0, oldest = recency_at(s, s->index->oldest) / SLACK;
     int is_counted = oldest < COUNTED_RECENCY;
     for (int i = s->n - 1; i >= 0; i--) {
-        const hot_keyword *word = s->rising[i];
+        const hot_keyword *word = s->by_bound[i];
         if (word->list.n < s->n_wanted)
             continue;
         int is_short = !is_counted && word->list.n <= COUNTED_POSTINGS;
@@ -97,12 +99,12 @@ static void bound_keyword(hot_search *s, int number)
 {
     hot_keyword *word = &s->keywords[number];
     word->top = word->at = (int64_t)word->list.n - 1;
-    word->most = most_of(s, word);
+    word->upper_bound = upper_bound_of(s, word);
     fill_table(s, word);
     int i = number;
-    for (; i > 0 && s->rising[i - 1]->most > word->most; i--)
-        s->rising[i] = s->rising[i - 1];
-    s->rising[i] = word;
+    for (; i > 0 && s->by_bound[i - 1]->upper_bound > word->upper_bound; i--)
+        s->by_bound[i] = s->by_bound[i - 1];
+    s->by_bound[i] = word;
 }
 
 void hot_bound_keywords(hot_search *s)
@@ -110,10 +112,10 @@ void hot_bound_keywords(hot_search *s)
     for (int i = 0; i < s->n; i++)
         bound_keyword(s, i);
     for (int i = 0; i < s->n; i++) {
-        s->below[i + 1] = s->below[i] + s->rising[i]->most;
-        s->rising[i]->rank = i;
+        s->bound_sums[i + 1] = s->bound_sums[i] + s->by_bound[i]->upper_bound;
+        s->by_bound[i]->bound_rank = i;
     }
-    s->threshold = surely_reached(s);
+    s->threshold = initial_threshold(s);
 }
 
 /* ---- looking up */
@@ -122,7 +124,7 @@ typedef struct {
     uint32_t hash, term;
 } looked_up;
 
-/* Asks for the heads of the words' lists and for their newest postings. */
+/* Prefetches the heads of the words' lists and their newest postings. */
 static void fetch_lists(const shp_hot *index, const looked_up *found, int n)
 {
     for (int i = 0; i < n; i++) {

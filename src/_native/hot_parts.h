@@ -1,4 +1,4 @@
-/* What the files of the hot index share: words, postings, memories.  Layout and reasons in hot_index.c. */
+/* Shared by the files of the hot index: dictionary, postings, memories.  hot_index.c has the layout and the reasons. */
 #ifndef SHP_HOT_PARTS_H
 #define SHP_HOT_PARTS_H
 
@@ -7,9 +7,9 @@
 
 #define HOT_NONE UINT32_MAX
 
-/* Asks for a cache line that is read soon: half of a search was waiting for them. */
+/* Prefetches a cache line: half the time of a search was spent waiting for them. */
 #if defined(__GNUC__)
-/* GCC takes a function of nothing but prefetches for one without effect, and leaves out its calls: hence the empty asm. */
+/* GCC drops calls of a function that does nothing but prefetch: hence the empty asm. */
 #define FETCH(place)                \
     do {                            \
         __builtin_prefetch(place);  \
@@ -23,7 +23,7 @@
 
 enum { HOT_LETTERS = 12, HOT_LONG = 255 };
 
-/* All of a word but its list, in one place: what lies apart is a cache miss more. */
+/* All data of a word but its list, in one place, to save a cache miss. */
 typedef struct {
     uint32_t n;     /* memories that have it */
     uint32_t place; /* size_class 0: the one memory that has it; else its chunk, in units of 8 bytes */
@@ -48,9 +48,9 @@ typedef struct {
 uint32_t hot_dictionary_hash(const uint8_t *word, size_t n);
 /* Number of a word, HOT_NONE when it is unknown. */
 uint32_t hot_dictionary_find(const hot_dictionary *dictionary, uint32_t hash, const uint8_t *word, size_t n);
-/* What that will most likely be, without a look at the word; HOT_NONE is certain.  Not of an empty dictionary. */
+/* The most likely number, without reading the word; HOT_NONE is certain.  Not for an empty dictionary. */
 uint32_t hot_dictionary_guess(const hot_dictionary *dictionary, uint32_t hash);
-/* Whether that number, a guess, is the word's. */
+/* Whether the guessed number is the word's. */
 int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const uint8_t *word, size_t n);
 /* A term's word, which stays where it is until the next one comes. */
 const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n);

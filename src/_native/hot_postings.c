@@ -1,14 +1,14 @@
-/* Which memories have a word, how often, and how long they are: one list per word, in one heap.
+/* The postings lists of the hot index: for each word its memories, term frequencies and lengths, in one heap.
 
-   A list is a chunk of the heap: bounds, documents, weights.  A full one moves to a chunk of the next class
-   (a fifth larger on average) and its old chunk goes to the lists that grow into that class: words grow at the
-   same pace, so what a frequent word leaves a rarer one needs soon.  One posting lies in the term itself; half
-   of all words have no more.  The lists of one user are whole, from the oldest memory to the newest: a search walks
-   and halves one array per word.  (Segments, merged by doubling, cost a walk per segment and word, and bounds
-   and offsets for each.)
+   A list is a chunk of the heap: bounds, documents, weights.  A full list moves to a chunk of the next size class (a
+   fifth larger on average), and its old chunk becomes free for lists that grow into its class: lists grow at the same
+   pace, so a rarer word soon needs the chunk that a frequent one has left.  A single posting is stored in the term
+   itself; half of all words have no more.  A list is contiguous, from the oldest memory to the newest, so that a search
+   scans or bisects one array per word.  (Segments, merged by doubling, would need a scan per segment and word, and
+   bounds and offsets for each.)
 
-   A list holds 6 bytes a posting: the document, and tf and length in a byte each, so that a score needs nothing of the
-   memory itself.  255 means "255 or more": the length is then the memory's, the tf in a table of its own. */
+   A posting takes 6 bytes: the document, and tf and length in a byte each, so that a score needs nothing else of the
+   memory.  255 means "255 or more": then the length is read from the memory, and the tf from a table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum { POSTING_BYTES = 6, FIRST_UNITS = 1 << 10 };
 /* 3 to 8 units of 8 bytes one by one, then four steps from one power of two to the next. */
 uint32_t hot_class_units(int size_class)
 {
-    /* Both at once: which it is, nobody can guess. */
+    /* Both are computed: a branch would be mispredicted. */
     uint32_t step = size_class > 7 ? (uint32_t)size_class - 7 : 0;
     uint32_t small = (uint32_t)size_class + 2, large = (5 + step % 4) << (1 + step / 4);
     return size_class <= 6 ? small : large;

@@ -1,11 +1,12 @@
-/* What the conversations of the hot index's candidates add to them: rescore.c's formula, without its lists.
+/* Rescoring of the hot index's candidates by the conversations around them: rescore.c's formula, without its lists.
 
-   The BM25 of the memories beside a candidate was kept when its window was added up (hot_reach), and who they are
-   stands in hot_near: so nothing is looked up but what a window's end cut off, or a list that was left out.
+   The BM25 of the memories next to a candidate was copied when its window was summed (hot_reach), and hot_near says
+   which of them belong to its conversation. So only what a window's end cut off, or a non-essential list has, is looked
+   up.
 
-   Most of the time would go to branches that nobody can predict. So all that may be hits get their evidence first,
-   without one; a threshold comes from the best of each eighth of them; and only what reaches it is asked for its time
-   and put into order. */
+   Most of the time would be spent on unpredictable branches. So all possible hits get their evidence first, without
+   branches; the best of each eighth of them give a threshold; and only memories that reach it get their recency and
+   are sorted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,10 @@ enum { LANES = 8, SMALL_BEST = 32, SMALL_SCORED = 3 * SMALL_K, SMALL_SLOTS = 8 *
 /* A candidate. */
 typedef struct {
     const hot_near *near;
-    double *sums; /* its own BM25, with that of the memories beside it around */
-    double best;  /* of its thread's candidates; with the first of them */
+    double *sums; /* points at its own BM25, between those of the memories next to it */
+    double best;  /* BM25 of its thread's candidates; valid in the first of them */
     uint32_t document, first;
-    int n_left_out;
+    int n_missing;
 } ranked;
 
 typedef struct {
@@ -41,9 +42,9 @@ typedef struct {
     int64_t n_best, most;
 } rescoring;
 
-/* ---- what was cut off */
+/* ---- sums that are missing */
 
-/* The BM25 of the memories around a candidate.  Called from the newest to the oldest. */
+/* Looks up the BM25 of all memories around a candidate.  To be called from the newest candidate to the oldest. */
 static void look_up_reach(hot_search *s, int64_t document, double *sums)
 {
     int64_t top = document + REACH < s->index->n_documents ? document + REACH : s->index->n_documents - 1;
@@ -56,16 +57,16 @@ static void look_up_reach(hot_search *s, int64_t document, double *sums)
     }
 }
 
-/* Adds to the memories beside a candidate what the lists that were left out give them; 0 when one of them has a sum
-   already, into whose middle it would have to go.  Called as look_up_reach. */
-static int add_left_out(hot_search *s, int64_t document, double *sums, int n_left_out)
+/* Adds the scores of the missing lists to the memories next to a candidate; 0 when one of them has a sum already, since
+   the order of the keywords would be lost.  To be called like look_up_reach. */
+static int add_missing(hot_search *s, int64_t document, double *sums, int n_missing)
 {
     double added[2 * REACH + 1] = {0};
     int is_added = 0;
     for (int i = 0; i < s->n; i++) {
         hot_keyword *word = &s->keywords[i];
         const uint32_t *documents = word->list.documents;
-        if (word->rank >= n_left_out)
+        if (word->bound_rank >= n_missing)
             continue;
         int64_t at = word->at = gallop_down(documents, word->at, (uint32_t)(document + REACH));
         for (; at >= 0 && documents[at] + REACH >= document; at--) {
@@ -90,11 +91,11 @@ static void complete_reach(rescoring *r)
         s->keywords[i].at = (int64_t)s->keywords[i].list.n - 1;
     for (int64_t i = s->n_pool; i-- > 0;) {
         const ranked *candidate = &r->ranked[i];
-        int n_left_out = candidate->n_left_out;
+        int n_missing = candidate->n_missing;
         double *sums = candidate->sums - REACH;
-        if (!n_left_out || !candidate->near->thread)
+        if (!n_missing || !candidate->near->thread)
             continue;
-        if (n_left_out == s->n || !add_left_out(s, candidate->document, sums, n_left_out))
+        if (n_missing == s->n || !add_missing(s, candidate->document, sums, n_missing))
             look_up_reach(s, candidate->document, sums);
     }
 }
@@ -107,7 +108,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Every one is compared with all others, without a branch: a few vector instructions each, where sorting would guess. */
+/* Compares each with all others, without branches: a few vector instructions each, where sorting would mispredict. */
 static void sort_few(rescoring *r)
 {
     const hot_search *s = r->search;
@@ -144,7 +145,7 @@ static void rank_candidates(rescoring *r)
         const shp_candidate *candidate = &s->pool[s->is_ordered ? (uint32_t)i : (uint32_t)r->order[i]];
         hot_reach *reach = &s->reach[candidate->slot];
         r->ranked[i] = (ranked){&s->index->near[candidate->document], reach->sums + REACH, candidate->bm25,
-                                candidate->document, (uint32_t)i, (int)reach->n_left_out};
+                                candidate->document, (uint32_t)i, (int)reach->n_missing};
     }
 }
 

@@ -1,9 +1,9 @@
-/* The hot index as a block of bytes, and back.
+/* Saving the hot index as a block of bytes, and loading it.
 
-   Format: a header of 64-bit numbers, then the arrays as they lie in memory, each padded to 8 bytes: documents, near,
-   newest, names, terms, heap, big_tfs; last a checksum of all before it.  It is a cache for the machine that wrote it:
-   another byte order or format number is damage, and what does not fit together is damage too, whatever the
-   checksum says: no place outside the arrays is ever looked at. */
+   Format: a header of 64-bit numbers, then the arrays as they are in memory, each padded to 8 bytes: documents, near,
+   newest, names, terms, heap, big_tfs; at the end a checksum of everything before it.  The block is a cache for the
+   machine that wrote it: another byte order or format number is treated as damage, and so are inconsistent contents,
+   whatever the checksum says: nothing outside the arrays is ever read. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,29 +1,34 @@
-/* The best k of one user's memories from the hot index: bit for bit what recall.c finds.
+/* The best k of one user's memories from the hot index: bit for bit the result of recall.c.
 
-   Candidates by BM25 and recency first (32, or k; hot_candidates.c), or all where they are few (hot_few.c); then what
-   their conversations add to them (hot_rescore.c).
+   First candidates by BM25 and recency are found (32, or k; hot_candidates.c), or all memories with a keyword where
+   these are few (hot_few.c); then the conversations around the candidates are added (hot_rescore.c).
 
-   Windows of 16,384 memories, or 4,096, from the newest to the oldest: in each, the scores of the postings are added up
-   in the order of the keywords, 2 ns a posting, in sums that stay in the near caches.  A posting's score comes from a
-   table by length where a list is long.  MaxScore: with P the sum of the most that some keywords can add, memories that
-   have no other keyword cannot be among the best once
+   The memories are scored in windows of 16,384, or 4,096, from the newest to the oldest: in each, the scores of the
+   postings are summed in the order of the keywords, 2 ns a posting, in accumulators that stay in the near caches.  Long
+   lists take a posting's score from a table by length.
 
-       P * recency(newest time in the window or before it) < a score that 32 memories reach,
+   MaxScore (Turtle and Flood, 1995) divides the lists of each window.  Let P be the sum of the upper bounds of some
+   lists.  A memory that is only in these cannot be among the best once
 
-   and the search ends when that holds for all keywords.  The lists of those keywords are not added up ("walked"):
+       P * recency(newest memory in the window or before it) < threshold, a score that 32 memories reach.
 
-     - probed: gone through after the others, for the memories that these have touched.  Most postings meet none, and
-       cost a third of one that is added up, sifted and cleared.
-     - halved, where the others have so few memories that looking up each of them costs less.
+   The largest such set are the non-essential lists, and the others the essential ones.  Only memories in an essential
+   list can become candidates; the search ends when no list is essential.  The essential lists are summed first, over
+   all their postings.  A non-essential list adds only to memories that these have touched, in one of two ways:
 
-   Half of the postings are of such lists.  (MaxScore by passes, one rare keyword after the other with all others halved,
-   needed 3 times as long: with many candidates to find, few lists can be left out.)
+     - SCAN: all its postings in the window are read.  Most of them meet no memory touched, and cost a third of one that
+       is summed, filtered and cleared.
+     - SEEK: a binary search for each memory that can still reach the threshold, where the essential lists have so few
+       postings that this costs less.
 
-   Exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only what is
-   strictly below that score is dropped: equal scores are decided by the larger sequence.  What
-   becomes a candidate has its sum in the order of the keywords, each product rounded by itself, as in recall.c: a probe
-   adds its score last, which two scores do not mind; a memory of more is added up again if it becomes a candidate.  A
-   memory beside a candidate that only probed or halved lists have gets its sum when rescoring asks (hot_rescore.c). */
+   Half of all postings are in non-essential lists.  (MaxScore one essential list after the other, with binary search in
+   all others, took 3 times as long: with many candidates to find, few lists become non-essential.)
+
+   The result is exact.  A bound has 1 + 1e-12 of slack, more than the roundings of 16 sums and products, and only
+   memories strictly below the threshold are dropped: equal scores are decided by the larger sequence.  A candidate's
+   BM25 is summed in the order of the keywords, each product rounded by itself, as in recall.c.  A scanned list adds its
+   score last, which makes no difference for two scores; a memory with more is summed again if it becomes a candidate.
+   The sum of a memory next to a candidate that only non-essential lists have is completed by hot_rescore.c on demand. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -33,40 +38,40 @@
 
 /* ---- windows */
 
-/* Decides what is done with each list between `newest` and the end; 0 when no memory there can be among the best. */
-static int choose_lists(hot_search *s, double recency)
+/* Sets the role of each list in the next window, whose newest memory has `recency`; 0 when no list is essential. */
+static int partition_lists(hot_search *s, double recency)
 {
     double least = s->threshold;
-    int64_t n_walked = 0;
-    int n_free = 0;
-    while (n_free < s->n && s->below[n_free + 1] * recency < least)
-        n_free++;
-    for (int i = n_free; i < s->n; i++) {
-        s->rising[i]->how = WALKED;
-        n_walked += s->rising[i]->at + 1;
+    int64_t n_essential = 0;
+    int n_nonessential = 0;
+    while (n_nonessential < s->n && s->bound_sums[n_nonessential + 1] * recency < least)
+        n_nonessential++;
+    for (int i = n_nonessential; i < s->n; i++) {
+        s->by_bound[i]->role = ESSENTIAL;
+        n_essential += s->by_bound[i]->at + 1;
     }
-    int is_halved = 1;
-    for (int i = 0; i < n_free; i++) {
-        is_halved &= s->rising[i]->at * PROBE_NS > n_walked * HALVE_NS;
-        s->rising[i]->how = is_halved ? HALVED : PROBED;
+    int is_seek = 1;
+    for (int i = 0; i < n_nonessential; i++) {
+        is_seek &= s->by_bound[i]->at * SCAN_NS > n_essential * SEEK_NS;
+        s->by_bound[i]->role = is_seek ? SEEK : SCAN;
     }
-    s->n_free = n_free;
-    return n_free < s->n;
+    s->n_nonessential = n_nonessential;
+    return n_nonessential < s->n;
 }
 
-/* Newest memory of the lists that are walked, or -1. */
+/* Newest memory of the essential lists, or -1. */
 static int64_t newest_document(const hot_search *s)
 {
     int64_t newest = -1;
     for (int i = 0; i < s->n; i++) {
         const hot_keyword *word = &s->keywords[i];
-        if (word->how == WALKED && word->at >= 0 && word->list.documents[word->at] > newest)
+        if (word->role == ESSENTIAL && word->at >= 0 && word->list.documents[word->at] > newest)
             newest = word->list.documents[word->at];
     }
     return newest;
 }
 
-/* Asks for what the next window will walk of a list: about as many postings as this one did, `n`, from `at` down. */
+/* Prefetches a list's postings of the next window: about as many as in this one, `n`, from `at` down. */
 static void fetch_postings(const hot_keyword *word, int64_t at, int64_t n)
 {
     int64_t stop = at - n - n / 2 - 16;
@@ -77,7 +82,7 @@ static void fetch_postings(const hot_keyword *word, int64_t at, int64_t n)
         FETCH(&word->list.weights[i]);
 }
 
-/* The same before the first window, of as many postings as lie in it where they are spread evenly. */
+/* The same before the first window, as if postings were spread evenly. */
 static void fetch_first_window(const hot_search *s)
 {
     int64_t n_documents = (int64_t)s->index->n_documents + WINDOW;
@@ -95,9 +100,9 @@ static void mark_twice(hot_search *s, uint32_t place)
     s->window->marked[s->n_marked++] = (uint16_t)place;
 }
 
-/* Adds up the scores of a list's memories from `base` on; how many memories are touched by now.  What the loop needs
-   stands in variables of its own: the compiler cannot know that the sums are not among it.  That few memories are in
-   two lists is guessed right. */
+/* Adds the scores of an essential list's memories from `base` on; returns how many memories are touched now.  The loop
+   works on local variables because the compiler cannot know that the sums do not alias them.  The branch is predicted
+   well: few memories are in two lists. */
 static int sum_list(hot_search *s, hot_keyword *word, uint32_t base, int n_touched)
 {
     const uint32_t *documents = word->list.documents;
@@ -120,8 +125,8 @@ static int sum_list(hot_search *s, hot_keyword *word, uint32_t base, int n_touch
     return n_touched;
 }
 
-/* Adds the scores of a list's memories that are touched.  Of two scores the order does not matter. */
-static void probe_list(hot_search *s, hot_keyword *word, uint32_t base)
+/* Adds the scores of a non-essential list to the memories touched.  The order of two scores does not matter. */
+static void scan_list(hot_search *s, hot_keyword *word, uint32_t base)
 {
     const uint32_t *documents = word->list.documents;
     double *sums = s->window->sums + REACH;
@@ -139,27 +144,27 @@ static void probe_list(hot_search *s, hot_keyword *word, uint32_t base)
     word->at = at;
 }
 
-/* Adds up what the lists give the memories from `newest` down to `base`, or finds where these lie in them; how many are
-   touched. */
+/* Sums the lists over the memories from `newest` down to `base`, or, for SEEK, finds that range in the list; returns
+   how many memories are touched. */
 static int sum_window(hot_search *s, uint32_t base, uint32_t newest)
 {
     int n_touched = 0;
     for (int i = 0; i < s->n; i++) {
         hot_keyword *word = &s->keywords[i];
-        /* Above `newest` are memories that no list which is walked has. */
-        if (word->how != WALKED)
+        /* Memories above `newest` are in no essential list. */
+        if (word->role != ESSENTIAL)
             word->at = gallop_down(word->list.documents, word->at, newest);
         word->top = word->at;
-        if (word->how == WALKED)
+        if (word->role == ESSENTIAL)
             n_touched = sum_list(s, word, base, n_touched);
-        else if (word->how == HALVED)
+        else if (word->role == SEEK)
             word->at = base ? gallop_down(word->list.documents, word->at, base - 1) : -1;
     }
-    for (int i = 0; i < s->n_free; i++)
-        if (s->rising[i]->how == PROBED)
-            probe_list(s, s->rising[i], base);
+    for (int i = 0; i < s->n_nonessential; i++)
+        if (s->by_bound[i]->role == SCAN)
+            scan_list(s, s->by_bound[i], base);
     for (int i = 0; i < s->n; i++)
-        if (s->keywords[i].how != HALVED)
+        if (s->keywords[i].role != SEEK)
             fetch_postings(&s->keywords[i], s->keywords[i].at, s->keywords[i].top - s->keywords[i].at);
     return n_touched;
 }
@@ -170,7 +175,7 @@ static int has(const hot_keyword *word, uint32_t document, int64_t *at)
     return *at > word->at && word->list.documents[*at] == document;
 }
 
-/* The whole BM25 of a memory, from lists that stand at or above it, in the order of the keywords. */
+/* The whole BM25 of a memory of this window, summed in the order of the keywords. */
 static double bm25_of(const hot_search *s, uint32_t document)
 {
     double bm25 = 0.0;
@@ -181,34 +186,34 @@ static double bm25_of(const hot_search *s, uint32_t document)
     return bm25;
 }
 
-/* Whether the lists that are halved can lift the memory above `least`. */
-static int is_worth_it(const hot_search *s, uint32_t document, double sum, double least)
+/* Whether the memory can reach `least`: adds the SEEK lists one by one until it has or cannot any more. */
+static int can_reach(const hot_search *s, uint32_t document, double sum, double least)
 {
     int i = 0;
     int64_t at;
-    while (i < s->n && s->rising[i]->how == HALVED)
+    while (i < s->n && s->by_bound[i]->role == SEEK)
         i++;
     for (; i > 0; i--) {
-        if (sum * SLACK + s->below[i] < least)
+        if (sum * SLACK + s->bound_sums[i] < least)
             return 0;
-        if (has(s->rising[i - 1], document, &at))
-            sum += score_posting(s, s->rising[i - 1], at);
+        if (has(s->by_bound[i - 1], document, &at))
+            sum += score_posting(s, s->by_bound[i - 1], at);
     }
     return sum * SLACK >= least;
 }
 
-/* What a BM25 must reach; recency is above 0 where there is anything to reach. */
+/* The BM25 that a candidate needs at least; recency is above 0 wherever the threshold is. */
 static double least_bm25(const hot_search *s, double recency) { return s->threshold / recency * (1.0 - 1e-12); }
 
-/* Keeps of the memories touched those whose sum, and what the other lists can add, reaches the threshold. */
+/* Keeps the memories touched that can reach the threshold with their sum and the upper bounds of the SEEK lists. */
 static int sift_window(hot_search *s, int n_touched, double least)
 {
     const double *sums = s->window->sums + REACH;
     const uint16_t *restrict touched = s->window->touched;
     uint16_t *restrict kept = s->window->kept;
     int n_kept = 0;
-    for (int i = 0; i < s->n && s->rising[i]->how == HALVED; i++)
-        least -= s->rising[i]->most * SLACK;
+    for (int i = 0; i < s->n && s->by_bound[i]->role == SEEK; i++)
+        least -= s->by_bound[i]->upper_bound * SLACK;
     least /= SLACK * SLACK;
     for (int i = 0; i < n_touched; i++) {
         kept[n_kept] = touched[i];
@@ -219,7 +224,7 @@ static int sift_window(hot_search *s, int n_touched, double least)
 
 static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, double recency)
 {
-    int is_whole = s->rising[0]->how != HALVED;
+    int is_whole = s->by_bound[0]->role != SEEK;
     double least = least_bm25(s, recency);
     hot_window *window = s->window;
     double *sums = window->sums + REACH;
@@ -228,12 +233,12 @@ static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, 
     for (int i = 0; i < n_kept && status == SHP_HOT_OK; i++) {
         int64_t place = window->kept[i], document = base + place;
         double bm25 = sums[place];
-        if (!is_whole && !is_worth_it(s, (uint32_t)document, bm25, least))
+        if (!is_whole && !can_reach(s, (uint32_t)document, bm25, least))
             continue;
         int is_inside = (place >= REACH || base == 0) && document + REACH < s->end;
         int is_exact = is_whole && window->marks[place] != MIXED;
         bm25 = is_exact ? bm25 : bm25_of(s, (uint32_t)document);
-        status = hot_add_candidate(s, (uint32_t)document, bm25, sums + place, is_inside ? s->n_free : s->n);
+        status = hot_add_candidate(s, (uint32_t)document, bm25, sums + place, is_inside ? s->n_nonessential : s->n);
     }
     for (int i = 0; i < n_touched; i++)
         sums[window->touched[i]] = 0.0;
@@ -243,8 +248,8 @@ static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, 
     return status;
 }
 
-/* Where the window below `newest` begins.  Its bound is the recency of its newest memory: narrower where that would say
-   little about the oldest. */
+/* Where the window that ends at `newest` begins.  Its scores are bounded with the recency of its newest memory, so it
+   is narrower where that bound would be loose for its oldest. */
 static uint32_t window_base(const hot_search *s, int64_t newest, double recency)
 {
     int64_t base = newest < WINDOW ? 0 : newest - (WINDOW - 1);
@@ -253,8 +258,8 @@ static uint32_t window_base(const hot_search *s, int64_t newest, double recency)
     return (uint32_t)base;
 }
 
-/* In an only window all are candidates before the first of them raises the threshold: there the sums do, if recency
-   says little. */
+/* In an only window the threshold would rise only after all memories have become candidates: so the sums raise it
+   before, where recency changes scores little. */
 static void count_only_window(hot_search *s, uint32_t base, int n_touched)
 {
     if (base || s->n_above || n_touched <= COUNTED_SUMS * s->n_wanted)
@@ -287,7 +292,7 @@ static shp_hot_status find_candidates(hot_search *s)
     hot_begin_candidates(s);
     while (status == SHP_HOT_OK && newest >= 0) {
         double recency = recency_at(s, s->index->newest[newest / HOT_BLOCK]);
-        if (!choose_lists(s, recency))
+        if (!partition_lists(s, recency))
             break;
         newest = newest_document(s);
         if (newest < 0)
@@ -309,15 +314,15 @@ static void begin(hot_search *s, const shp_hot *index, shp_hot_query *query)
     s->index = index;
     s->query = query;
     s->n_docs = (double)index->n_memories;
-    s->idf_sum = s->below[0] = 0.0;
-    s->n = s->n_free = s->n_marked = 0;
+    s->idf_sum = s->bound_sums[0] = 0.0;
+    s->n = s->n_nonessential = s->n_marked = 0;
     s->n_postings = 0;
     s->pool = s->small_pool;
     s->reach = s->small_reach;
     s->n_pool = s->n_rated = s->n_slots = 0;
     s->is_ordered = 0;
     s->capacity = SMALL_POOL;
-    /* No more than there are: whoever wants all asks for the largest number there is. */
+    /* At most as many as there are: a query for all memories passes the largest k. */
     s->n_wanted = query->k < index->n_memories ? query->k : index->n_memories;
     if (s->n_wanted < SHP_RESCORE_CANDIDATES)
         s->n_wanted = SHP_RESCORE_CANDIDATES;

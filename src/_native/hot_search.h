@@ -1,4 +1,4 @@
-/* One search of the hot index: what its windows (hot_search.c), candidates (hot_candidates.c) and their rescoring
+/* One search of the hot index: the state that its windows (hot_search.c), candidates (hot_candidates.c) and rescoring
    (hot_rescore.c) share. */
 #ifndef SHP_HOT_SEARCH_H
 #define SHP_HOT_SEARCH_H
@@ -10,79 +10,81 @@
 #include "rank.h"
 
 enum {
-    MAX_WORDS = 64,                   /* looked up */
-    WINDOW = 16384,                   /* memories scored at a time, at most: 128 KiB of sums, of which few are touched */
-    NARROW = 4096,                    /* where recency falls fast */
-    REACH = SHP_RESCORE_REACH,
-    SMALL_K = SHP_RESCORE_CANDIDATES, /* candidates kept on the stack */
-    TABLE_POSTINGS = 200,             /* from here on a list gets a table of its scores by length */
-    COUNTED_POSTINGS = 1000,          /* up to here a list's lengths are counted ... */
-    COUNTED_SUMS = 3,                 /* from here on, in memories for each candidate, an only window's sums are counted */
+    MAX_WORDS = 64,                   /* keywords looked up, at most */
+    WINDOW = 16384,                   /* memories scored at a time, at most: 128 KiB of sums, few of which are touched */
+    NARROW = 4096,                    /* the same where recency falls fast */
+    REACH = SHP_RESCORE_REACH,        /* memories on each side of a candidate that rescoring uses */
+    SMALL_K = SHP_RESCORE_CANDIDATES, /* up to so many candidates, rescoring needs no memory from the heap */
+    TABLE_POSTINGS = 200,             /* lists of at least so many postings get a table of scores by length */
+    COUNTED_POSTINGS = 1000,          /* lists of at most so many have their lengths counted (initial_threshold), if the
+                                         oldest memory has a recency of COUNTED_RECENCY at least */
+    COUNTED_SUMS = 3,                 /* an only window with more memories than this per candidate has its sums counted
+                                         (count_only_window), under the same condition */
     SMALL_POOL = 4 * SMALL_K,         /* candidates kept on the stack before the best are chosen */
-    HOT_STEPS = 256,                  /* see hot_candidates.c */
+    HOT_STEPS = 256,                  /* steps of the scale of scores: see hot_candidates.c */
     FEW_BITS = 5, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
-    PROBE_NS = 1, HALVE_NS = 40       /* a posting probed, a memory looked up and what comes of that */
+    SCAN_NS = 1, SEEK_NS = 40         /* cost of a posting scanned, and of a memory looked up, with what follows */
 };
 
-/* Of memories in a window: in two lists; in three or more, perhaps not added up in the order of the keywords. */
+/* Marks of memories in a window: TWICE, in two lists; MIXED, in three or more, perhaps not summed in keyword order. */
 enum { TWICE = 1, MIXED = 2 };
 
-static const double SLACK = 1.0 + 1e-12;
-static const double COUNTED_RECENCY = 0.5; /* ... if the oldest memory has so much */
+static const double SLACK = 1.0 + 1e-12; /* for bounds: more than the roundings of 16 sums and products */
+static const double COUNTED_RECENCY = 0.5; /* see COUNTED_POSTINGS */
 
 typedef struct {
     hot_list list;
     uint32_t term;
-    enum { HALVED, PROBED, WALKED } how; /* in this window: see hot_search.c */
-    int64_t top;   /* no memory of this window is above this place of the list */
-    int64_t at;    /* no memory of the next window is; those of this one lie between */
-    int rank; /* place in rising */
+    enum { SEEK, SCAN, ESSENTIAL } role; /* in this window: see hot_search.c */
+    int64_t top;         /* index of the list's newest posting in this window, or of the next older one */
+    int64_t at;          /* the same for the next window: this window's postings are (at, top] */
+    int bound_rank;      /* index in by_bound */
     double idf;
-    double most;         /* that it can add, with slack */
-    int n_table;         /* scores of one occurrence by length, below this length */
-    const double *table;
+    double upper_bound;  /* of the score of any of its postings, with slack */
+    int n_table;         /* lengths below this one are in the table */
+    const double *table; /* score of a single occurrence, by length */
 } hot_keyword;
 
-/* BM25 of a candidate and the memories beside it in the arrays: a cache line, kept from the window that they were
-   added up in. */
+/* BM25 of a candidate and of the memories next to it: one cache line, copied from the window in which they were
+   summed. */
 typedef struct {
     double sums[2 * REACH + 1]; /* [REACH]: its own */
-    double n_left_out;          /* the first so many of `rising` may be missing in the others */
+    double n_missing;           /* the first so many lists of by_bound may be missing in the other sums */
 } hot_reach;
 
-/* What a window is added up in, one for each thread: sums and marks are zero between windows, so that no search has to
-   clear them first. */
+/* The accumulators of a window, one per thread. Sums and marks are zero between windows, so that no search has to clear
+   them first. */
 typedef struct {
     double sums[WINDOW + 2 * REACH]; /* of its memories, from REACH on */
     uint8_t marks[WINDOW];           /* TWICE, ... */
     uint16_t touched[WINDOW], marked[WINDOW], kept[WINDOW];
-    float about[WINDOW]; /* the sums of those touched, where they are counted */
+    float about[WINDOW]; /* rounded sums of the memories touched, for hot_count_sums */
 } hot_window;
 
 typedef struct {
     const shp_hot *index;
     shp_hot_query *query;
-    const shp_hot_word *words; /* as they were asked */
+    const shp_hot_word *words; /* of the query, in its order */
     int n_words;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
-    int64_t n_postings;   /* of all words asked */
+    int64_t n_postings;   /* of all words of the query */
     int64_t n_wanted;     /* candidates */
-    double threshold;     /* so many memories have at least this score */
+    double threshold;     /* at least n_wanted memories score this or more */
     int n;
-    int n_free; /* so many of rising are not walked in this window */
-    hot_keyword keywords[SHP_HOT_MAX_KEYWORDS]; /* as they were asked */
-    hot_keyword *rising[SHP_HOT_MAX_KEYWORDS];  /* by most */
-    double below[SHP_HOT_MAX_KEYWORDS + 1];     /* sum of most of the keywords before, by most */
+    int n_nonessential; /* the first so many lists of by_bound are non-essential in this window */
+    hot_keyword keywords[SHP_HOT_MAX_KEYWORDS];  /* in the order of the query */
+    hot_keyword *by_bound[SHP_HOT_MAX_KEYWORDS]; /* by upper bound, ascending */
+    double bound_sums[SHP_HOT_MAX_KEYWORDS + 1]; /* [i]: sum of the first i upper bounds of by_bound */
     shp_candidate small_pool[SMALL_POOL], *pool;
-    hot_reach small_reach[SMALL_POOL], *reach; /* by slot of the candidates */
+    hot_reach small_reach[SMALL_POOL], *reach; /* by the candidates' slots */
     int64_t n_pool, n_slots, capacity;
-    int64_t n_rated; /* the first so many of the pool have their scores */
+    int64_t n_rated; /* the first so many of the pool have scores */
     int64_t first_step;
-    uint32_t n_on_step[HOT_STEPS]; /* from the first one on */
-    int64_t n_above, step;         /* scores on this step or above it */
-    int is_ordered; /* candidates rise, and nothing is missing around them */
-    int64_t end;           /* memories from here on were in windows before */
+    uint32_t n_on_step[HOT_STEPS]; /* scores per step, from first_step on */
+    int64_t n_above, step;         /* n_above scores are on `step` or above it */
+    int is_ordered; /* candidates are in ascending order, and no sum around them is missing */
+    int64_t end;    /* memories from here on were in earlier windows */
     hot_window *window;
     int n_marked;
     double tables[SHP_HOT_MAX_KEYWORDS][HOT_BIG];
@@ -105,8 +107,8 @@ static inline double score_posting(const hot_search *s, const hot_keyword *word,
     return shp_rank_term(&s->bm25, word->idf, tf, doc_len);
 }
 
-/* Last place above `low`, at most `high`, whose document is at most `document`; `low` if there is none.  Without a
-   branch that depends on the documents: those would be mispredicted half of the time, which costs more than a step. */
+/* Binary search: the last index in (low, high] whose document is at most `document`; `low` if there is none. No branch
+   depends on the documents: half of them would be mispredicted, which costs more than a step. */
 static inline int64_t seek_down(const uint32_t *documents, int64_t low, int64_t high, uint32_t document)
 {
     const uint32_t *from = documents + low + 1;
@@ -119,7 +121,7 @@ static inline int64_t seek_down(const uint32_t *documents, int64_t low, int64_t 
     return low + (int64_t)(n ? n_below + (from[n_below] <= document) : 0);
 }
 
-/* The same from `at` down, in a list whose wanted place is most likely near: what lies far apart is not in the cache. */
+/* The same from `at` down by galloping search, for results that are most likely near and so in the cache. */
 static inline int64_t gallop_down(const uint32_t *documents, int64_t at, uint32_t document)
 {
     int64_t high = at, step = 16;
@@ -131,34 +133,34 @@ static inline int64_t gallop_down(const uint32_t *documents, int64_t at, uint32_
     return at >= 0 ? seek_down(documents, at - 1, high, document) : seek_down(documents, -1, high, document);
 }
 
-/* Looks the words up; s->n of them are known, with s->n_postings in all. */
+/* Looks up the words of the query; sets keywords, n and n_postings. */
 void hot_find_keywords(hot_search *s);
-/* What the windows need to know of them besides: bounds, tables. */
+/* Sets the upper bounds, score tables and the initial threshold. */
 void hot_bound_keywords(hot_search *s);
 
-/* Whether all memories that have a keyword are candidates, and those few. */
+/* Whether all memories with a keyword become candidates because they are so few. */
 static inline int hot_are_few(const hot_search *s)
 {
     return s->n_postings <= SMALL_K && s->index->n_documents <= FEW_DOCUMENTS;
 }
-/* Then: all of them, rising, with the sums around them. */
+/* In that case: takes all of them as candidates, in ascending order, with the sums around them. */
 void hot_take_few(hot_search *s);
 
-/* Before the first one, when the keywords are bounded. */
+/* To be called before the first candidate, after hot_bound_keywords. */
 void hot_begin_candidates(hot_search *s);
 /* Raises the threshold by the sums of the first window, as if each memory had the recency of the oldest. */
 void hot_count_sums(hot_search *s, int n_touched, double oldest);
 /* Makes room in a pool that is full. */
 shp_hot_status hot_make_room(hot_search *s);
-/* Gives those that were added their scores. */
+/* Scores the candidates added since the last call. */
 void hot_rate_candidates(hot_search *s);
-/* Leaves the best of them, at most as many as are wanted. */
+/* Keeps the best n_wanted candidates. */
 void hot_choose_candidates(hot_search *s);
 
-/* A memory that may be a candidate, with its BM25 and the sums around its own in the window, `sum`, in which the first
-   `n_left_out` of the rising lists may be missing. */
+/* Adds a memory to the pool, with its BM25 and the sums around `sum`, its own in the window; in those, the first
+   `n_missing` lists of by_bound may be missing. */
 static inline shp_hot_status hot_add_candidate(hot_search *s, uint32_t document, double bm25, const double *sum,
-                                               int n_left_out)
+                                               int n_missing)
 {
     if (s->n_pool == s->capacity && hot_make_room(s) != SHP_HOT_OK)
         return SHP_HOT_NO_MEMORY;
@@ -170,11 +172,11 @@ static inline shp_hot_status hot_add_candidate(hot_search *s, uint32_t document,
     *added = (shp_candidate){0.0, bm25, document, added->slot};
     memcpy(reach->sums, sum - REACH, sizeof reach->sums);
     reach->sums[REACH] = bm25;
-    reach->n_left_out = n_left_out;
+    reach->n_missing = n_missing;
     return SHP_HOT_OK;
 }
 
-/* Rescores the candidates and finds the best k. */
+/* Rescores the candidates and returns the best k in `found`. */
 shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found);
 
 #endif

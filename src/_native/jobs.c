@@ -1,8 +1,8 @@
-/* Jobs: the queue before the slots, and the ends of what ran in them.
+/* Jobs: the waiting queue, preemption, and the end of a job.
 
-   Python's threads only touch the queue, the flag beside it and the streams. A job ends under the scheduler's mutex:
-   whoever learns of it from the stream finds the slot free, and whoever waits for the scheduler finds the stream
-   ended. The stream's mutex is taken inside the scheduler's, never the other way round. */
+   Python's threads touch only the queue, the flag beside it and the streams. A job ends under the scheduler's mutex:
+   a reader that sees the end of the stream finds the slot free, and a thread that waits for the idle scheduler finds
+   the stream ended. Lock order: the scheduler's mutex, then the stream's. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, pthread_condattr_setclock */
 #endif
@@ -35,9 +35,9 @@ void shp_job_free(shp_job *job) {
     free(job);
 }
 
-void shp_job_queue(shp_scheduler *s, shp_job *job, int at_front) {
+void shp_job_enqueue(shp_scheduler *s, shp_job *job, int at_front) {
     shp_job **at = &s->waiting;
-    /* Behind those of its own kind, or before them; the user's all before the background's. */
+    /* All foreground jobs come before all background jobs; within its kind, at the back or at the front. */
     while (*at && ((*at)->is_background < job->is_background
                    || (!at_front && (*at)->is_background == job->is_background)))
         at = &(*at)->next;
@@ -48,17 +48,17 @@ void shp_job_queue(shp_scheduler *s, shp_job *job, int at_front) {
 
 int shp_scheduler_submit(shp_scheduler *s, shp_job *job, int may_wait) {
     shp_mutex_lock(&s->mutex);
-    int answer = s->is_closed ? -1 : may_wait || s->n_jobs < s->slots.n;
-    if (answer == 1) {
+    int result = s->is_closed ? -1 : may_wait || s->n_jobs < s->slots.n;
+    if (result == 1) {
         job->started_ns = shp_now_ns();
-        shp_job_queue(s, job, 0);
+        shp_job_enqueue(s, job, 0);
         s->n_jobs++;
-        if (s->gate && !job->is_background)
-            shp_gate_enter(s->gate);
+        if (s->priority_lock && !job->is_background)
+            shp_priority_lock_acquire(s->priority_lock);
         shp_condition_broadcast(&s->changed);
     }
     shp_mutex_unlock(&s->mutex);
-    return answer;
+    return result;
 }
 
 void shp_scheduler_close(shp_scheduler *s) {
@@ -76,7 +76,7 @@ void shp_scheduler_close(shp_scheduler *s) {
 int shp_scheduler_wait_idle(shp_scheduler *s, int timeout_ms) {
     int64_t until = shp_now_ns() + (int64_t)timeout_ms * 1000000;
     shp_mutex_lock(&s->mutex);
-    /* Other news wake it as well. */
+    /* The condition is also signalled for other changes. */
     while (s->n_jobs > 0 && timeout_ms != 0) {
         int64_t left_ms = (until - shp_now_ns() + 999999) / 1000000;
         if (timeout_ms > 0 && left_ms <= 0)
@@ -90,7 +90,7 @@ int shp_scheduler_wait_idle(shp_scheduler *s, int timeout_ms) {
 
 /* ---- the engine thread ---- */
 
-shp_job *shp_job_take(shp_scheduler *s, int only_cancelled) {
+shp_job *shp_job_dequeue(shp_scheduler *s, int only_cancelled) {
     shp_mutex_lock(&s->mutex);
     shp_job **at = &s->waiting;
     while (only_cancelled && *at && !shp_stream_is_cancelled((*at)->out))
@@ -103,7 +103,7 @@ shp_job *shp_job_take(shp_scheduler *s, int only_cancelled) {
     return job;
 }
 
-/* Tell the reader, and only then anybody who waits for the scheduler; both see the same. */
+/* End the job: free its slot, then tell the reader and any thread that waits for an idle scheduler. */
 void shp_job_finish(shp_scheduler *s, shp_job *job, shp_slot *slot, shp_ending ending, int32_t code) {
     int64_t now = shp_now_ns();
     if (job->prefilled_ns)
@@ -116,12 +116,12 @@ void shp_job_finish(shp_scheduler *s, shp_job *job, shp_slot *slot, shp_ending e
     shp_mutex_lock(&s->mutex);
     if (slot) {
         slot->job = NULL;
-        s->last = (int32_t)(slot - s->slots.items);
+        s->last_slot = (int32_t)(slot - s->slots.items);
     }
     s->n_jobs--;
-    s->is_blocked = 0;
-    if (s->gate && !job->is_background)
-        shp_gate_leave(s->gate);
+    s->is_admission_paused = 0;
+    if (s->priority_lock && !job->is_background)
+        shp_priority_lock_release(s->priority_lock);
     shp_stream_end(job->out, ending, &job->counts);
     shp_condition_broadcast(&s->changed);
     shp_mutex_unlock(&s->mutex);
@@ -136,16 +136,17 @@ void shp_job_count_prompt(shp_slot *slot) {
 }
 
 void shp_job_end(shp_scheduler *s, shp_slot *slot, shp_ending ending, int32_t code) {
-    if (!slot->is_generating)
+    if (!slot->is_decoding)
         shp_job_count_prompt(slot);
     shp_job_finish(s, slot->job, slot, ending, code);
 }
 
-/* Back to the front of the queue, with what was said so far as a part of the prompt. */
-void shp_job_put_back(shp_scheduler *s, shp_slot *slot) {
+/* Move a running job back to the front of the queue. If it was decoding, its prompt becomes the prompt and all tokens
+   generated so far, the last of which is sampled but not yet in the cache. */
+void shp_job_preempt(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     int32_t n = slot->sequence.n, more = job->token >= 0;
-    if (slot->is_generating) {
+    if (slot->is_decoding) {
         int32_t *longer = realloc(job->prompt, ((size_t)n + 1) * sizeof *longer);
         if (!longer) {
             shp_job_end(s, slot, SHP_END_FAILED, SHP_CODE_NO_MEMORY);
@@ -161,6 +162,6 @@ void shp_job_put_back(shp_scheduler *s, shp_slot *slot) {
     }
     shp_mutex_lock(&s->mutex);
     slot->job = NULL;
-    shp_job_queue(s, job, 1);
+    shp_job_enqueue(s, job, 1);
     shp_mutex_unlock(&s->mutex);
 }

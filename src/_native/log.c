@@ -1,9 +1,8 @@
-/* What llama.cpp says, kept until Python asks for it.
+/* A buffer for llama.cpp's log lines, from which Python takes them.
 
-   A Python callback would take the interpreter's lock inside llama_decode: with one busy thread that is 5 ms a
-   line. So lines go into one fixed buffer of 64 KiB, each as RS (0x1E), a
-   level digit and its text; a full buffer forgets
-   its older half, because the last lines are the ones that explain a failure. */
+   A Python callback would take the GIL inside llama_decode, which beside one busy thread costs 5 ms a line. So lines go
+   into one fixed buffer of 64 KiB, each as RS (0x1E), a level digit and its text. A full buffer drops its older half,
+   because the last lines are the ones that explain a failure. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -13,7 +12,7 @@
 
 #include "sync.h"
 
-/* ggml_log_level: 1 debug, 2 info, 3 warning, 4 error, 5 goes on with the line before. */
+/* ggml_log_level: 1 debug, 2 info, 3 warning, 4 error, 5 continues the line before. */
 enum { LEVEL_WARNING = 3, LEVEL_CONTINUED = 5 };
 
 static shp_mutex mutex;

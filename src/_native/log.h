@@ -1,4 +1,4 @@
-/* What llama.cpp says, kept until Python asks for it: its threads never wait for the interpreter. */
+/* A buffer for llama.cpp's log lines: its threads never wait for the interpreter. */
 #ifndef SHP_LOG_H
 #define SHP_LOG_H
 

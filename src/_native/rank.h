@@ -19,7 +19,7 @@ typedef struct {
 
 void shp_rank_bm25_set(double k1, double b, double mean_len, shp_rank_bm25 *out);
 
-/* What one keyword adds to a document that has it tf times. */
+/* The BM25 score of one keyword in a document that has it tf times. */
 static inline double shp_rank_term(const shp_rank_bm25 *bm25, double idf, double tf, double doc_len)
 {
     return idf * tf * bm25->k1_plus_1 / (tf + (bm25->base + bm25->slope * doc_len));

@@ -1,4 +1,4 @@
-# rank.h, for the extensions that link rank.c.
+# Declarations of rank.h, for the extensions that link rank.c.
 cdef extern from "rank.h" nogil:
     ctypedef struct shp_rank_bm25:
         double k1_plus_1

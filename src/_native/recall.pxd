@@ -1,4 +1,4 @@
-# recall.h and documents.h: result codes are SQLite's; nothing here needs the GIL.
+# Declarations of recall.h and documents.h. Result codes are SQLite's; no call needs the GIL.
 from libc.stdint cimport int64_t
 
 from rescore cimport shp_rescore_query

@@ -1,4 +1,4 @@
-# rescore.h, for the extensions that link rescore.c.
+# Declarations of rescore.h, for the extensions that link rescore.c.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef extern from "rescore.h" nogil:

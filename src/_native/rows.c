@@ -1,8 +1,8 @@
 /* Binding parameters and collecting results without the GIL.
 
-   A result is copied out of SQLite into two growing arrays and turned into Python objects afterwards.  The copy
-   costs less than letting go of the GIL and taking it back for every row: beside a busy Python thread each such
-   crossing can wait for a switch interval, 5 ms. */
+   A result is copied out of SQLite into two growing arrays and turned into Python objects afterwards.  The copy costs
+   less than releasing the GIL and taking it back for every row: beside a busy Python thread, taking it back can cost a
+   switch interval, 5 ms. */
 #include "rows.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Values on their way into and out of SQLite, in a form that needs no GIL; see rows.c. */
+/* Parameters and results of SQLite statements in a form that needs no GIL; see rows.c. */
 #ifndef SHP_ROWS_H
 #define SHP_ROWS_H
 
@@ -30,7 +30,7 @@ int shp_rows_bind(sqlite3_stmt *statement, int n_parameters, const shp_cell *cel
    result ends (SQLITE_DONE), or an error. */
 int shp_rows_fill(shp_rows *rows, sqlite3_stmt *statement, int64_t max_cells, int64_t max_bytes);
 
-/* A statement with its parameters and what came of it. */
+/* A statement with its parameters and its result. */
 typedef struct {
     sqlite3_stmt *statement;
     int n_parameters;
@@ -38,8 +38,8 @@ typedef struct {
     shp_rows rows; /* owned by the caller */
 } shp_run;
 
-/* Runs one after the other to its end, and resets those that came to it; SQLITE_DONE, or the code of the first that
-   failed, which is not reset and whose rows are none. */
+/* Runs the statements one after the other and resets each; SQLITE_DONE, or the code of the first one that failed, which
+   is not reset and whose rows are not valid. */
 int shp_rows_run_together(shp_run *runs, int n);
 
 /* Runs the statement once per row of parameters, dropping what it returns; *n_changed grows by the rows changed. */

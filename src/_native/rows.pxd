@@ -1,4 +1,4 @@
-# rows.h: result codes are SQLite's; nothing here needs the GIL.
+# Declarations of rows.h. Result codes are SQLite's; no call needs the GIL.
 from libc.stdint cimport int64_t
 
 from sqlite3 cimport sqlite3_stmt

@@ -22,7 +22,7 @@ static int64_t computed_ns(void) {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
-#else /* the wall clock, which runs on while others are at work */
+#else /* the wall clock, which includes the time of other threads */
 enum { MOST_NS = 100000000 };
 
 static int64_t computed_ns(void) { return shp_now_ns(); }
@@ -41,7 +41,7 @@ void shp_sampling_free(shp_sampling *sampling) {
     sampling->refused = NULL;
 }
 
-/* Reset the chain, which also restores its seed, and show it the tail of the prompt. */
+/* Reset the chain, which also restores its seed, and let it accept the tail of the prompt. */
 void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n) {
     shp_api.sampler_reset(sampling->sampler);
     if (sampling->grammar)
@@ -50,7 +50,7 @@ void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n) 
         shp_api.sampler_accept(sampling->sampler, tail[i]);
 }
 
-/* A token as the sampler chooses it; when some were refused, of those that the grammar lets through. */
+/* Sample a token; when some were refused, among those that the grammar allows. */
 static int32_t draw(shp_sampling *sampling, const shp_context *context, int32_t at, int32_t n_refused) {
     const float *logits = shp_api.get_logits_ith(context->ctx, at);
     shp_llama_token_data *all = sampling->candidates;

@@ -1,4 +1,4 @@
-/* One token after the other from a sampler chain of llama.cpp, bound to a grammar or not. */
+/* Sampling of tokens with a sampler chain of llama.cpp, constrained by a grammar or not. */
 #ifndef SHP_SAMPLING_H
 #define SHP_SAMPLING_H
 
@@ -7,18 +7,18 @@
 
 enum { /* in place of an id */
     SHP_NO_TOKEN = -2,  /* the grammar refuses every token of the vocabulary */
-    SHP_AMBIGUOUS = -3, /* the grammar has so many ways to go on that following them all would stop everybody */
+    SHP_AMBIGUOUS = -3, /* the grammar has too many possible continuations: checking them would block all jobs */
 };
 enum { SHP_MOST_SHOWN = 48 };
 
 typedef struct {
     void *sampler; /* borrowed; may be NULL when nothing is sampled */
-    void *grammar; /* borrowed; NULL: every token may come */
+    void *grammar; /* borrowed; NULL: all tokens are allowed */
     shp_llama_token_data *candidates; /* n_vocab entries, with a grammar; owned, as the next */
-    int32_t *refused;                 /* n_vocab ids: tokens that do not fit here after all */
-    int32_t shown[SHP_MOST_SHOWN];    /* control tokens whose text the reader gets; of others it gets none */
+    int32_t *refused;                 /* n_vocab ids: tokens rejected at this position */
+    int32_t shown[SHP_MOST_SHOWN];    /* control tokens whose text goes into the stream */
     int32_t n_shown;
-    int asks_likely;                  /* 1: each token comes with its likelihood and the n_likely likeliest */
+    int asks_likely;                  /* 1: record each token's log probability and the n_likely likeliest tokens */
     int32_t n_likely;
     shp_likely likely;                /* of the last token */
 } shp_sampling;

@@ -1,17 +1,22 @@
 /* The scheduler: one thread, one context, continuous batching.
 
-   A step: jobs that wait get slots; those that were cancelled end; one batch is made of a token for each slot that
-   generates and up to n_chunk tokens in all, the rest of it prompt tokens, round robin over the slots that read; it
-   is decoded; each slot whose logits are there samples. So a long prompt never holds the others up for more than one
-   micro-batch, and beside the model's own work a token costs O(1).
+   One step:
+   1. waiting jobs are admitted to slots, and cancelled jobs end;
+   2. one batch is built: a token for each decoding slot, then prefill tokens, round robin over the slots in prefill, up
+      to n_chunk tokens in all;
+   3. the batch is decoded, and each slot that has logits samples.
+   So a long prompt delays the other jobs by no more than one micro-batch, and beside the model's own work a token costs
+   O(1).
 
-   The user's jobs go first: while one of them runs or waits, background jobs stand still, and give up their slots
-   when there is no other. A scheduler behind another's gate waits for that one's jobs, but not for ever: where they
-   never end, it has one part in SHARE of the time, a small batch each, between two of their steps; a user waits for it
-   that much longer, and what is to be learned is. A job that loses its slot goes back to the front of the queue with what it has said so far,
-   and reads that again if its cells are gone.
+   Foreground jobs have priority: while one of them waits or runs, background jobs pause, and are preempted if there is
+   no other slot. A scheduler that yields to another one (yields_to) waits while that one has foreground jobs, but does
+   not starve: it gets one part in SLICE_SHARE of the time, as small batches between two steps of the other. Foreground
+   answers take that much longer, and background work makes progress.
 
-   The queue is jobs.c, the batch batch.c, the choice of a slot slots.c. */
+   A preempted job goes back to the front of the queue. Its prompt then includes what it has generated so far, and is
+   prefilled again where its cells are gone.
+
+   The queue is in jobs.c, the batch in batch.c, the choice of a slot in slots.c. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, pthread_condattr_setclock */
 #endif
@@ -20,11 +25,10 @@
 #include "scheduler_parts.h"
 
 enum {
-    LOOK_MS = 20, /* while it yields, the thread looks at its jobs' cancel flags this often */
-    NEAR = 16,    /* tokens */
-    SHARE = 20,   /* of the time while others go first, the part that is its own: one in so many */
-    /* Of one turn, if a batch is not longer. Users wait for it. */
-    LONGEST_TURN_NS = 5000000,
+    POLL_MS = 20,     /* while it yields, the thread checks its jobs' cancel flags this often */
+    NEAR_TOKENS = 16, /* a boundary this close gets its checkpoint now */
+    SLICE_SHARE = 20, /* while it yields, it gets one part in so many of the time */
+    LONGEST_SLICE_NS = 5000000, /* unless a single batch takes longer; foreground answers wait for it */
 };
 
 static int make_batch(shp_scheduler *s) {
@@ -60,10 +64,10 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
     if (!s)
         return NULL;
     s->context = *context;
-    s->n_chunk = s->limit = schedule->n_chunk;
+    s->n_chunk = s->prefill_limit = schedule->n_chunk;
     s->n_batch = schedule->n_chunk > schedule->n_slots ? schedule->n_chunk : schedule->n_slots;
-    s->gate = schedule->gate;
-    s->before = schedule->before;
+    s->priority_lock = schedule->priority_lock;
+    s->yields_to = schedule->yields_to;
     shp_snapshots_init(&s->snapshots, schedule->snapshot_bytes);
     if (shp_mutex_init(&s->mutex) != 0) {
         free(s);
@@ -114,22 +118,22 @@ int shp_scheduler_park(shp_scheduler *s) {
 
 shp_slot *shp_scheduler_slot(shp_scheduler *s, int32_t i) { return &s->slots.items[i]; }
 
-int32_t shp_scheduler_last(const shp_scheduler *s) { return s->last; }
+int32_t shp_scheduler_last_slot(const shp_scheduler *s) { return s->last_slot; }
 
 shp_snapshots *shp_scheduler_snapshots(shp_scheduler *s) { return &s->snapshots; }
 
 /* ---- the engine thread ---- */
 
-/* Where a conversation goes on a few tokens before a boundary, the checkpoint is taken now: to stop there costs a
-   batch, which on a large model takes as long as a token, and a restore reads those few again with what is new. */
-static void keep_near_boundary(shp_scheduler *s, shp_slot *slot) {
+/* Save the checkpoint of a boundary that is only a few tokens away now. Stopping at the boundary would cost a batch,
+   which on a large model takes as long as a token; after a restore these few are prefilled again with what is new. */
+static void checkpoint_near_boundary(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     int32_t n = slot->sequence.n, kept = 0, is_near = 0;
     if (n == 0 || s->context.kind == SHP_PLAIN)
         return;
     for (int32_t i = 0; i < job->n_boundaries; i++) {
         int32_t gap = job->boundaries[i] - n;
-        if (gap > 0 && gap <= NEAR)
+        if (gap > 0 && gap <= NEAR_TOKENS)
             is_near = 1;
         else
             job->boundaries[kept++] = job->boundaries[i];
@@ -139,19 +143,19 @@ static void keep_near_boundary(shp_scheduler *s, shp_slot *slot) {
         shp_snapshots_save(&s->snapshots, &slot->sequence, SHP_STATE_PARTIAL);
 }
 
-/* While a job was being placed, shp_scheduler_close found it neither in the queue nor in a slot. */
+/* A job between the queue and a slot is in neither, so shp_scheduler_close cannot have cancelled it. */
 static void cancel_if_closed(shp_scheduler *s, shp_job *job) {
     if (shp_flag_get(&s->is_closed))
         shp_stream_cancel(job->out);
 }
 
-static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
+static void start_job(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     shp_mutex_lock(&s->mutex);
     slot->job = job;
     cancel_if_closed(s, job);
     shp_mutex_unlock(&s->mutex);
-    slot->is_generating = 0;
-    slot->leader = -1;
+    slot->is_decoding = 0;
+    slot->prefix_source = -1;
     if (job->is_resumed)
         return;
     job->model_before_ns = s->model_ns;
@@ -159,11 +163,11 @@ static void start(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     job->counts.reused_tokens = slot->sequence.n;
     for (int32_t i = 0; i < job->n_boundaries && job->boundaries[i] <= slot->sequence.n; i++)
         shp_snapshots_touch(&s->snapshots, job->prompt, job->boundaries[i]);
-    shp_slots_follow(&s->slots, slot);
-    keep_near_boundary(s, slot);
+    shp_slots_find_prefix_source(&s->slots, slot);
+    checkpoint_near_boundary(s, slot);
 }
 
-shp_slot *shp_scheduler_background(shp_scheduler *s) {
+shp_slot *shp_scheduler_background_slot(shp_scheduler *s) {
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].job && s->slots.items[i].job->is_background)
             return &s->slots.items[i];
@@ -177,63 +181,64 @@ static int has_idle_slot(const shp_scheduler *s) {
     return 0;
 }
 
-/* Slots for the jobs that wait, as far as there are any. */
+/* Move waiting jobs into slots until the queue is empty or no slot or room is left. */
 static void admit(shp_scheduler *s) {
     shp_job *job;
-    while ((job = shp_job_take(s, 1)))
+    while ((job = shp_job_dequeue(s, 1)))
         shp_job_finish(s, job, NULL, SHP_END_CANCELLED, 0);
-    while (shp_flag_get(&s->has_waiting) && !s->is_blocked) {
-        shp_slot *weaker = shp_scheduler_background(s);
-        job = shp_job_take(s, 0);
-        if (!has_idle_slot(s) && weaker && !job->is_background)
-            shp_job_put_back(s, weaker);
+    while (shp_flag_get(&s->has_waiting) && !s->is_admission_paused) {
+        shp_slot *background = shp_scheduler_background_slot(s);
+        job = shp_job_dequeue(s, 0);
+        if (!has_idle_slot(s) && background && !job->is_background)
+            shp_job_preempt(s, background);
         shp_slot *slot = NULL;
         if (has_idle_slot(s))
-            slot = shp_slots_place(&s->slots, job->prompt, job->n_prompt, job->n_head);
+            slot = shp_slots_place(&s->slots, job->prompt, job->n_prompt, job->n_shared_head);
         if (!slot) {
-            s->is_blocked = has_idle_slot(s);
+            s->is_admission_paused = has_idle_slot(s);
             shp_mutex_lock(&s->mutex);
-            shp_job_queue(s, job, 1);
+            shp_job_enqueue(s, job, 1);
             cancel_if_closed(s, job);
             shp_mutex_unlock(&s->mutex);
             return;
         }
-        start(s, slot, job);
+        start_job(s, slot, job);
     }
 }
 
-/* Wait while others go first, or for a turn among them; 0 when it should look at its jobs again. */
-static int may_go_on(shp_scheduler *s) {
-    if (!s->before || !shp_gate_is_taken(s->before))
+/* Whether a batch may run now: nobody holds yields_to, or it granted us a slice. 0 after a short wait, to check the
+   jobs again. */
+static int may_run(shp_scheduler *s) {
+    if (!s->yields_to || !shp_priority_lock_is_held(s->yields_to))
         return 1;
-    int64_t now = shp_now_ns(), left_ms = (s->turn_after_ns - now + 999999) / 1000000;
-    if (s->waits_since_ns == 0)
-        s->waits_since_ns = now;
+    int64_t now = shp_now_ns(), left_ms = (s->next_slice_ns - now + 999999) / 1000000;
+    if (s->waiting_since_ns == 0)
+        s->waiting_since_ns = now;
     if (left_ms > 0)
-        return shp_gate_wait(s->before, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
-    s->has_turn = shp_gate_ask(s->before, LOOK_MS);
-    return s->has_turn || !shp_gate_is_taken(s->before);
+        return shp_priority_lock_wait(s->yields_to, left_ms < POLL_MS ? (int)left_ms : POLL_MS);
+    s->has_slice = shp_priority_lock_request_slice(s->yields_to, POLL_MS);
+    return s->has_slice || !shp_priority_lock_is_held(s->yields_to);
 }
 
-/* A batch; in a turn, as many as its share of the time that it has waited allows, the first in any case. */
-static void decode(shp_scheduler *s) {
+/* Build and decode one batch; in a time slice, as many as fit into our share of the time waited, but at least one. */
+static void run_batches(shp_scheduler *s) {
     int64_t started = shp_now_ns(), now = started, before;
-    int64_t share = (started - s->waits_since_ns) / (SHARE - 1);
-    if (share > LONGEST_TURN_NS)
-        share = LONGEST_TURN_NS;
+    int64_t share = (started - s->waiting_since_ns) / (SLICE_SHARE - 1);
+    if (share > LONGEST_SLICE_NS)
+        share = LONGEST_SLICE_NS;
     do {
         before = now;
         shp_batch_build(s);
         if (s->batch.n_tokens > 0)
             shp_batch_decode(s);
         now = shp_now_ns();
-    } while (s->has_turn && s->batch.n_tokens > 0 && (now - started) + (now - before) <= share);
-    /* The next one is due when there is time for another batch, at least. */
-    s->waits_since_ns = 0;
-    s->turn_after_ns = now + (SHARE - 1) * (now - before);
-    if (s->has_turn)
-        shp_gate_give_back(s->before);
-    s->has_turn = 0;
+    } while (s->has_slice && s->batch.n_tokens > 0 && (now - started) + (now - before) <= share);
+    /* The next slice is due once our share of the time is long enough for another batch. */
+    s->waiting_since_ns = 0;
+    s->next_slice_ns = now + (SLICE_SHARE - 1) * (now - before);
+    if (s->has_slice)
+        shp_priority_lock_end_slice(s->yields_to);
+    s->has_slice = 0;
 }
 
 static void step(shp_scheduler *s) {
@@ -242,27 +247,27 @@ static void step(shp_scheduler *s) {
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].job && shp_stream_is_cancelled(s->slots.items[i].job->out))
             shp_job_end(s, &s->slots.items[i], SHP_END_CANCELLED, 0);
-    if (!may_go_on(s))
+    if (!may_run(s))
         return;
-    decode(s);
-    if (s->gate)
-        shp_gate_let_in(s->gate);
+    run_batches(s);
+    if (s->priority_lock)
+        shp_priority_lock_grant_slice(s->priority_lock);
 }
 
 static int wait_for_jobs(shp_scheduler *s) {
     shp_mutex_lock(&s->mutex);
     while (s->n_jobs == 0 && !s->is_closed)
         shp_condition_wait_ms(&s->changed, &s->mutex, -1);
-    /* A job that came before the closing is still ended: its reader waits for that. */
+    /* Jobs submitted before the closing must still end: their readers wait for that. */
     int has_jobs = s->n_jobs > 0;
     shp_mutex_unlock(&s->mutex);
     return has_jobs;
 }
 
 void shp_scheduler_serve(shp_scheduler *s) {
-    shp_api.set_abort_callback(s->context.ctx, shp_batch_is_interrupted, s);
+    shp_api.set_abort_callback(s->context.ctx, shp_batch_is_aborted, s);
     while (wait_for_jobs(s))
         step(s);
-    /* The scheduler may go before the context. */
+    /* The scheduler may be freed before the context. */
     shp_api.set_abort_callback(s->context.ctx, NULL, NULL);
 }

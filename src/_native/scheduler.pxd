@@ -1,7 +1,7 @@
-# scheduler.h and what it stands on: slots, sequences, snapshots, and llama.cpp's functions. Nothing here takes the GIL.
+# Declarations of scheduler.h and of the headers that it includes, for engine.pyx. No call takes the GIL.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
-from gate cimport shp_gate
+from priority_lock cimport shp_priority_lock
 from stream cimport shp_counters, shp_stream
 
 cdef extern from "<stdbool.h>" nogil:
@@ -93,7 +93,7 @@ cdef extern from "scheduler.h" nogil:
     ctypedef struct shp_job:
         int32_t boundaries[8]
         int32_t n_boundaries
-        int32_t n_head
+        int32_t n_shared_head
         int32_t max_tokens
         int32_t n_penalty
         shp_sampling sampling
@@ -109,8 +109,8 @@ cdef extern from "scheduler.h" nogil:
         int32_t n_cells
         size_t snapshot_bytes
         shp_edit edit
-        shp_gate *gate                      # borrowed, as the next; either may be NULL
-        shp_gate *before
+        shp_priority_lock *priority_lock    # borrowed, as the next; either may be NULL
+        shp_priority_lock *yields_to
     shp_scheduler *shp_scheduler_new(const shp_context *, const shp_schedule *) noexcept    # NULL: no memory
     void shp_scheduler_free(shp_scheduler *) noexcept
     shp_job *shp_job_new(shp_stream *, const int32_t *, int32_t) noexcept                   # NULL: no memory
@@ -122,5 +122,5 @@ cdef extern from "scheduler.h" nogil:
     void shp_scheduler_forget(shp_scheduler *) noexcept
     int shp_scheduler_park(shp_scheduler *) noexcept
     shp_slot *shp_scheduler_slot(shp_scheduler *, int32_t) noexcept
-    int32_t shp_scheduler_last(const shp_scheduler *) noexcept
+    int32_t shp_scheduler_last_slot(const shp_scheduler *) noexcept
     shp_snapshots *shp_scheduler_snapshots(shp_scheduler *) noexcept

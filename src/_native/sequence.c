@@ -93,13 +93,13 @@ int shp_sequence_cut(shp_sequence *s, int32_t n) {
     return 1;
 }
 
-void shp_sequence_note(shp_sequence *s, const int32_t *ids, const int32_t *positions, int32_t n) {
+void shp_sequence_append(shp_sequence *s, const int32_t *ids, const int32_t *positions, int32_t n) {
     memcpy(s->ids + s->n, ids, (size_t)n * sizeof *ids);
     memcpy(s->positions + s->n, positions, (size_t)n * sizeof *positions);
     s->n += n;
 }
 
-int shp_sequence_believe_cache(shp_sequence *s) {
+int shp_sequence_match_cache(shp_sequence *s) {
     int32_t last = shp_api.seq_pos_max(s->context->memory, s->id), n = s->n;
     if (last == position_after(s, n) - 1)
         return 1;

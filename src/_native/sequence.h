@@ -1,4 +1,4 @@
-/* The mirror of one sequence: which token ids the cache really holds, in order, and how to change that exactly. */
+/* The mirror of one sequence: the token ids that the KV cache holds for it, in order, and exact ways to change them. */
 #ifndef SHP_SEQUENCE_H
 #define SHP_SEQUENCE_H
 
@@ -17,10 +17,10 @@ typedef struct {
     int32_t id;
     int32_t *ids, *positions; /* n_window entries each; owned */
     int32_t n;
-    int64_t used_at; /* a count of runs, the larger the later */
+    int64_t used_at; /* number of its last run, counted up */
 } shp_sequence;
 
-/* What a prompt that lacks a part of the middle may do to the cache (setting kv_edit). */
+/* How to reuse the cache for a prompt from whose middle a part was removed (setting kv_edit). */
 typedef enum {
     SHP_EDIT_EXACT = 0, /* decode again from the cut on */
     SHP_EDIT_SHIFT = 1, /* close the gap: approximate, where the model can shift */
@@ -32,17 +32,17 @@ void shp_sequence_free(shp_sequence *s);
 
 int32_t shp_sequence_common(const shp_sequence *s, const int32_t *ids, int32_t n);
 int32_t shp_sequence_next_position(const shp_sequence *s);
-int shp_sequence_is_state(const shp_sequence *s); /* it holds a state that cannot be cut */
+int shp_sequence_is_state(const shp_sequence *s); /* its cache includes a state that cannot be cut */
 
 void shp_sequence_clear(shp_sequence *s);
-int shp_sequence_has_end(const shp_sequence *s, int32_t n); /* 1: its first n tokens can be gone on with */
+int shp_sequence_has_end(const shp_sequence *s, int32_t n); /* 1: decoding can continue after its first n tokens */
 int shp_sequence_cut(shp_sequence *s, int32_t n);       /* 1: holds its first n tokens; 0: it cannot */
-void shp_sequence_note(shp_sequence *s, const int32_t *ids, const int32_t *positions, int32_t n);
-int shp_sequence_believe_cache(shp_sequence *s);        /* 1: the list was right */
-int shp_sequence_verify(shp_sequence *s, int32_t n);    /* 1: the cache ends at n tokens, their window whole */
+void shp_sequence_append(shp_sequence *s, const int32_t *ids, const int32_t *positions, int32_t n);
+int shp_sequence_match_cache(shp_sequence *s);        /* cut the mirror to the cache; 1: it matched */
+int shp_sequence_verify(shp_sequence *s, int32_t n);    /* 1: the cache ends at n tokens, with their whole window */
 int shp_sequence_copy_head(shp_sequence *s, const shp_sequence *source, int32_t n);
 
-/* How many tokens of s a prompt keeps when parts of the middle may go; `apply` also takes those parts out. */
+/* Returns how many tokens of s the prompt reuses if parts of the middle may be removed; `apply` removes them. */
 int32_t shp_sequence_edit(shp_sequence *s, const int32_t *prompt, int32_t n_prompt, shp_edit edit, int apply);
 
 #endif

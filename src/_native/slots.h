@@ -1,4 +1,4 @@
-/* Where a prompt goes: the slots of a context, and what of their tokens can be kept. */
+/* The slots of a context: which sequence a prompt continues, and how much of the KV cache it reuses. */
 #ifndef SHP_SLOTS_H
 #define SHP_SLOTS_H
 
@@ -13,21 +13,22 @@ typedef struct {
     int64_t clock;
 } shp_slots;
 
-/* The idle slot for a prompt, its sequence cut to what it has in common with it (less than all of it), the rest
-   fetched from another slot or from what is parked where that has more. NULL: none is idle, or what is parked of it
-   has no room until another run ends. `n_head`: how many of its tokens conversations of other people begin with as
-   well. */
-shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_prompt, int32_t n_head);
+/* Choose an idle slot for a prompt. Its sequence is cut to the prefix that it shares with the prompt (always less than
+   the whole prompt), after a longer prefix was copied from another slot or restored from a parked sequence, if there is
+   one. NULL: no slot is idle, or the prompt's conversation is parked and has no room until another job ends.
+   `n_shared_head`: leading tokens of the prompt that unrelated conversations share. */
+shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_prompt, int32_t n_shared_head);
 
-/* Bring the sequence in line with the prompt once more, after the cache has lost a part of it. */
+/* Cut the sequence to the prompt again, after the cache has lost a part of it. */
 void shp_slots_realign(shp_slots *slots, shp_slot *slot, const int32_t *prompt, int32_t n_prompt);
 
-/* Another slot that reads now what this one's prompt needs as well: wait for it (leader, n_led), if there is one. */
-void shp_slots_follow(shp_slots *slots, shp_slot *slot);
-/* 1: its leader is still at it. 0: it reads by itself from here, with what the leader had for it. */
-int shp_slots_is_led(shp_slots *slots, shp_slot *slot);
+/* Find a slot in prefill whose prompt shares a prefix with this one's, to wait for instead of computing it twice; sets
+   prefix_source (-1: none) and n_prefix. */
+void shp_slots_find_prefix_source(shp_slots *slots, shp_slot *slot);
+/* 1: the prefix source is not done with the shared prefix. 0: the slot prefills by itself, from what it could copy. */
+int shp_slots_awaits_prefix(shp_slots *slots, shp_slot *slot);
 
-/* Park and empty the idle sequence that was used longest ago; 0 when all are empty or at work. */
+/* Park and empty the least recently used idle sequence; 0 when all idle ones are empty. */
 int shp_slots_evict(shp_slots *slots);
 
 #endif

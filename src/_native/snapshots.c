@@ -1,10 +1,10 @@
-/* Snapshots: an unordered array, bounded in bytes, the least recently used one leaves first.
+/* Snapshots: an unordered array, bounded in bytes; the least recently used one is evicted first.
 
-   A checkpoint holds what cannot be cut (the ring of a sliding window, a recurrent state); the cells of full
-   attention stay in the cache, so it fits only where these are still there: in a sequence whose first n tokens are
-   the checkpoint's. Of a purely recurrent model it is the whole and fits anywhere.
-   A state has pages of its own, which go back to the system with it. States are large and no two of a size: the
-   holes that they left in malloc's heap were a seventh of 512 MB.
+   A checkpoint holds the state that cannot be cut (the ring of a sliding window, a recurrent state). The cells of full
+   attention stay in the cache, so a checkpoint can be restored only where these still exist: in a sequence whose first
+   n tokens are the checkpoint's. A checkpoint of a purely recurrent model is complete and can be restored anywhere.
+   A state has pages of its own, which return to the system with it. States are large and of different sizes: the holes
+   that they left in malloc's heap were a seventh of 512 MB.
    Cost: one memcpy of the state; a search compares at most MOST_SNAPSHOTS prefixes. */
 #ifdef __linux__
 #define _GNU_SOURCE /* MAP_POPULATE */
@@ -31,7 +31,7 @@ static uint8_t *new_data(size_t size) {
         return found == MAP_FAILED ? NULL : found;
     }
 #endif
-    return malloc(size); /* Windows' own gives large blocks back */
+    return malloc(size); /* that of Windows returns large blocks to the system */
 }
 
 static void free_data(uint8_t *data, size_t size) {
@@ -79,7 +79,7 @@ static long find(const shp_snapshots *store, const int32_t *ids, int32_t n, uint
     return -1;
 }
 
-/* Make room for so many bytes; 0 when they can never fit. */
+/* Evict snapshots until so many bytes fit; 0 when they never can. */
 static int make_room(shp_snapshots *store, size_t bytes) {
     if (bytes > store->budget)
         return 0;
@@ -116,7 +116,7 @@ static int add(shp_snapshots *store, const int32_t *ids, int32_t n, uint8_t *dat
     return 1;
 }
 
-/* What a new one makes superfluous: the same ids from other batches, and a parked beginning of this sequence. */
+/* Drop snapshots that a new one replaces: of the same ids, and parked prefixes of this sequence. */
 static void drop_older(shp_snapshots *store, const shp_sequence *s, uint32_t flags) {
     for (size_t i = store->count; i-- > 0;) {
         const shp_snapshot *item = &store->items[i];
@@ -127,8 +127,8 @@ static void drop_older(shp_snapshots *store, const shp_sequence *s, uint32_t fla
 }
 
 int shp_snapshots_save(shp_snapshots *store, const shp_sequence *s, uint32_t flags) {
-    /* Behind a hole a state would be put back at other positions than its ids say; a full window has no room for what
-       would follow. */
+    /* Behind a hole a state would be restored at other positions than its ids say; a full window has no room for
+       another token. */
     if (store->budget == 0 || s->n == 0 || s->n >= s->context->n_window || s->positions[s->n - 1] != s->n - 1)
         return 0;
     drop_older(store, s, flags);
@@ -181,7 +181,7 @@ long shp_snapshots_parked(const shp_snapshots *store, const int32_t *ids, int32_
             continue;
         while (k < most && item->ids[k] == ids[k])
             k++;
-        /* A state serves only as it is, or under a checkpoint; that one is looked for after the restore. */
+        /* A state is usable only as a whole, or with a checkpoint, which is looked up after the restore. */
         if (is_state && k < item->n) {
             long under = shp_snapshots_checkpoint(store, ids, k);
             k = under < 0 ? 0 : store->items[under].n;
@@ -214,7 +214,7 @@ int shp_snapshots_restore(shp_snapshots *store, size_t i, shp_sequence *s) {
         is_read = shp_api.seq_rm(s->context->memory, s->id, item->n, -1) && shp_sequence_verify(s, item->n);
     }
     if (!is_read) {
-        /* Nobody should try it again. */
+        /* Do not try it again. */
         shp_snapshots_drop(store, i);
         shp_sequence_clear(s);
         return 0;

@@ -1,11 +1,11 @@
-/* Saved states of sequences in RAM: checkpoints to rewind to, and whole sequences that were parked. */
+/* Saved states of sequences in RAM: checkpoints to rewind to, and parked (swapped out) sequences. */
 #ifndef SHP_SNAPSHOTS_H
 #define SHP_SNAPSHOTS_H
 
 #include "sequence.h"
 
 typedef struct {
-    int32_t *ids; /* what the sequence held; owned, as the next */
+    int32_t *ids; /* tokens of the sequence; owned, as the next */
     int32_t n;
     uint8_t *data; /* llama.cpp's own format */
     size_t size;
@@ -23,7 +23,7 @@ typedef struct {
 void shp_snapshots_init(shp_snapshots *store, size_t budget);
 void shp_snapshots_free(shp_snapshots *store);
 
-int shp_snapshots_save(shp_snapshots *store, const shp_sequence *s, uint32_t flags); /* 1: it is there */
+int shp_snapshots_save(shp_snapshots *store, const shp_sequence *s, uint32_t flags); /* 1: saved */
 int shp_snapshots_adopt(shp_snapshots *store, const int32_t *ids, int32_t n, const uint8_t *data, size_t size,
                         uint32_t flags);
 void shp_snapshots_drop(shp_snapshots *store, size_t i);
@@ -36,10 +36,10 @@ long shp_snapshots_parked(const shp_snapshots *store, const int32_t *ids, int32_
 
 int shp_snapshots_restore(shp_snapshots *store, size_t i, shp_sequence *s); /* 0: s is empty */
 
-/* Go back to the newest checkpoint of at most n tokens, or empty the sequence. What is left. */
+/* Restore the newest checkpoint of at most n tokens, or empty the sequence; returns the tokens left. */
 int32_t shp_snapshots_back(shp_snapshots *store, shp_sequence *s, int32_t n);
 
-/* Rewind to at most n tokens: cut, or go back to a checkpoint, or empty the sequence. What is left. */
+/* Rewind to at most n tokens: cut, or restore a checkpoint, or empty the sequence; returns the tokens left. */
 int32_t shp_snapshots_rewind(shp_snapshots *store, shp_sequence *s, int32_t n);
 
 #endif

@@ -1,5 +1,5 @@
-# sqlite3.h: what store.pyx uses of it. Every call is plain C: it raises nothing and needs no GIL.
-from libc.stdint cimport int64_t, uint64_t
+# Declarations of sqlite3.h, as far as they are used here. Every call is plain C: it raises nothing and needs no GIL.
+from libc.stdint cimport int64_t
 
 cdef extern from "sqlite3.h" nogil:
     ctypedef struct sqlite3:
@@ -13,17 +13,11 @@ cdef extern from "sqlite3.h" nogil:
     const int SQLITE_ROW, SQLITE_DONE
     const int SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
     const int SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE
-    const int SQLITE_OPEN_NOMUTEX, SQLITE_OPEN_EXRESCODE
-    const unsigned int SQLITE_PREPARE_PERSISTENT
-    const int SQLITE_DBCONFIG_ENABLE_FKEY, SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_DEFENSIVE
     const int SQLITE_FCNTL_DATA_VERSION
 
     const char* sqlite3_libversion()
     int sqlite3_threadsafe()
-    int sqlite3_open_v2(const char* path, sqlite3** db, int flags, const char* vfs)
     int sqlite3_close_v2(sqlite3* db)
-    int sqlite3_busy_timeout(sqlite3* db, int ms)
-    int sqlite3_db_config(sqlite3* db, int option, ...)
     int sqlite3_file_control(sqlite3* db, const char* schema, int option, void* value)
     void sqlite3_interrupt(sqlite3* db)
     int sqlite3_get_autocommit(sqlite3* db)
@@ -36,8 +30,6 @@ cdef extern from "sqlite3.h" nogil:
     const char* sqlite3_errstr(int code)
 
     int sqlite3_exec(sqlite3* db, const char* sql, void* callback, void* argument, char** message)
-    int sqlite3_prepare_v3(sqlite3* db, const char* sql, int n_bytes, unsigned int flags,
-                           sqlite3_stmt** statement, const char** tail)
     int sqlite3_step(sqlite3_stmt* statement)
     int sqlite3_reset(sqlite3_stmt* statement)
     int sqlite3_finalize(sqlite3_stmt* statement)

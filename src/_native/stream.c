@@ -1,21 +1,21 @@
-/* One answer on its way from the engine thread to its reader.
+/* The stream of one answer from the engine thread to its reader.
 
-   Layout: three arrays that only grow, under one mutex: `text` (clean UTF-8), `tokens` (ids as sampled) and
-   `ends` (for each token, where its bytes end in the text); a fourth, `likely`, where it is asked for. A cursor says how far the reader is. One writer,
-   one reader; `cancel` from anywhere.
+   Layout: three arrays that only grow, under one mutex: `text` (valid UTF-8), `tokens` (ids as sampled) and `ends` (for
+   each token, where its bytes end in the text), and `likely` if log probabilities were asked for. A cursor is the
+   reader's position. One writer, one reader; any thread may call `cancel`.
 
-   Three things stand between a token's bytes and the reader:
-   - an incomplete UTF-8 character waits for its other bytes. A byte that cannot belong becomes U+FFFD, one per
-     maximal subpart (Unicode 15, section 3.9, table 3-8; the same as Python's errors="replace");
+   Text is held back or replaced before it reaches the reader:
+   - an incomplete UTF-8 character waits for its other bytes. An invalid byte becomes U+FFFD, one per maximal subpart
+     (Unicode 15, section 3.9, table 3-8; the same as Python's errors="replace");
    - a suffix that could grow into a stop string waits: the longest partial match over all of them, kept by one
      Knuth-Morris-Pratt automaton each;
    - a complete stop string ends the text at its first byte; if two end at the same byte, the longer one counts.
 
-   The reader is woken at most once a millisecond: at 10,000 tokens a second, waking it for each costs the writer
-   a system call and the machine a context switch, a third of the model's own work. A token that comes sooner is read
-   with the next one, at the end, or when the reader's own wait times out. An event loop, to which each wake-up costs a
-   message to a client, looks by itself every so often; its file gets a byte only for the first token after it has
-   looked and found nothing, and at the end.
+   The reader is woken at most once a millisecond: at 10,000 tokens a second, waking it for each would cost the writer a
+   system call and the machine a context switch, a third of the model's own work. A token that comes sooner is read with
+   the next one, at the end, or when the reader's wait times out. An event loop, to which each wake-up costs a message to
+   a client, polls from time to time; its file gets a byte only for the first token after a poll that found nothing, and
+   at the end.
 
    Cost: O(bytes x stop strings) per token, amortised O(1) allocations; one lock per token. */
 #if !defined(_WIN32) && !defined(__APPLE__)

@@ -1,5 +1,5 @@
-/* One answer on its way from the engine thread to its reader: clean UTF-8 text, token ids, an ending.
-   See stream.c for the layout, the costs and the rules of what is held back. */
+/* The stream of one answer from the engine thread to its reader: valid UTF-8 text, token ids and an ending.
+   See stream.c for the layout, the costs and the rules for text that is held back. */
 #ifndef SHP_STREAM_H
 #define SHP_STREAM_H
 
@@ -9,7 +9,7 @@
 typedef enum {
     SHP_OK = 0,
     SHP_STOPPED = 1,   /* a stop string is complete; the text ends before it */
-    SHP_CANCELLED = 2, /* the reader asked for the end */
+    SHP_CANCELLED = 2, /* the reader cancelled */
     SHP_NO_MEMORY = 3,
 } shp_status;
 
@@ -21,7 +21,7 @@ typedef enum {
     SHP_END_FAILED = 4,    /* llama_decode failed; `code` says how */
 } shp_ending;
 
-/* What one run cost, filled in by the engine thread before the stream ends. Times in nanoseconds. */
+/* Counters of one run, set by the engine thread before the stream ends. Times in nanoseconds. */
 typedef struct {
     int64_t prompt_tokens, reused_tokens, decoded_tokens, sampled_tokens;
     int64_t prefill_ns, first_token_ns, decode_ns, total_ns;
@@ -31,7 +31,7 @@ typedef struct {
 
 enum { SHP_MOST_LIKELY = 20 };
 
-/* How likely the model thought a token, and which it thought likeliest, before samplers and grammar had their say. */
+/* Log probabilities of a token and of the likeliest tokens, by the model's logits before samplers and grammar. */
 typedef struct {
     float logprob;
     int32_t n_top;
@@ -41,9 +41,9 @@ typedef struct {
 
 typedef struct shp_stream shp_stream;
 
-shp_stream *shp_stream_new(void);                  /* with one holder */
+shp_stream *shp_stream_new(void);                  /* with one reference */
 void shp_stream_hold(shp_stream *stream);
-void shp_stream_free(shp_stream *stream);          /* one holder less; the last one frees it */
+void shp_stream_free(shp_stream *stream);          /* drops a reference; the last one frees it */
 shp_status shp_stream_add_stop(shp_stream *stream, const char *text, size_t length);
 
 /* Engine thread. */
@@ -55,15 +55,17 @@ int shp_stream_fits(const shp_stream *stream, const char *piece, size_t length);
 
 /* Reader; cancel is for any thread. */
 void shp_stream_cancel(shp_stream *stream);
-int shp_stream_notify(shp_stream *stream, int fd); /* a byte to this file when a reader that found nothing can read, and at the end; 0: not here */
+/* Also write a byte to this file when text arrives after an empty read, and at the end; 0: unsupported here. */
+int shp_stream_notify(shp_stream *stream, int fd);
 size_t shp_stream_wait(shp_stream *stream, int timeout_ms);
 size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
 shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);
 size_t shp_stream_tokens(shp_stream *stream, const int32_t **tokens, const int64_t **ends);
 int64_t shp_stream_text_length(shp_stream *stream);
-/* Token i with its likelihood, once all its bytes were taken. 0: not yet, cut off by a stop string, or not asked. */
+/* Token i with its log probability, once all its bytes were taken. 0: not yet, cut off by a stop string, or not asked
+   for. */
 int shp_stream_likely(shp_stream *stream, size_t i, int32_t *token, shp_likely *likely);
-int32_t shp_stream_stopped_by(shp_stream *stream); /* which stop string is complete, in the order added; -1: none */
+int32_t shp_stream_stopped_by(shp_stream *stream); /* index of the complete stop string, in the order added; -1: none */
 
 int64_t shp_now_ns(void);
 

@@ -1,4 +1,4 @@
-# stream.h: the way of an answer's bytes between two threads. Nothing here takes the GIL.
+# Declarations of stream.h and log.h for engine.pyx. No call takes the GIL.
 from libc.stdint cimport int32_t, int64_t
 
 cdef extern from "stream.h" nogil:

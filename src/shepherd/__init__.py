@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shepherd.aio import AsyncAssistant, AsyncMemory
     from shepherd.assistant import Assistant
-    from shepherd.asynchronous import AsyncAssistant, AsyncMemory
     from shepherd.memory import Memory
 
 __all__ = ["Assistant", "AsyncAssistant", "AsyncMemory", "Memory", "__version__"]
@@ -18,8 +18,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Assistant": "shepherd.assistant",
-    "AsyncAssistant": "shepherd.asynchronous",
-    "AsyncMemory": "shepherd.asynchronous",
+    "AsyncAssistant": "shepherd.aio",
+    "AsyncMemory": "shepherd.aio",
     "Memory": "shepherd.memory",
 }
 

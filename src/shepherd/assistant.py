@@ -16,7 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.context import (
+from shepherd.errors import StoreError, UsageError
+from shepherd.knowledge import Knowledge
+from shepherd.memory import Memory
+from shepherd.prompt import (
     DEFAULT_TOKENS,
     Compaction,
     Draft,
@@ -38,9 +41,6 @@ from shepherd.context import (
     with_recall,
     written,
 )
-from shepherd.errors import StoreError, UsageError
-from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.turn.components import TurnComponents, open_components, with_auto_resolved
@@ -50,8 +50,8 @@ from shepherd.turn.store import ConversationStore
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
-    from shepherd.context.entity_reading import EntityReader
     from shepherd.extraction import ExtractionWorker
+    from shepherd.prompt.entity_tracking import EntityReader
     from shepherd.providers import ChatModel, Reply
 
 __all__ = [
@@ -367,28 +367,21 @@ class Assistant:
                 with_prompt=self.config.trace_prompts,
             )
             self._recorder.let_go(draft, before, int(time.time()))
-            self._compaction.prepare(self._exchanges, self._room, _history_share(draft.plan))
+            self._compaction.prepare(draft, self._exchanges, self._room)
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
         yield self.last
 
     def _plan(self, draft: Draft) -> None:
-        """Decide what the model is shown, by what it still has in front of it."""
-        since = 0
-        if self._has_evicted or draft.leaving:
-            # Turns that left the window are no longer in front of the model, and may be recalled.
-            since = draft.history[0].created_at if draft.history else int(time.time()) + 1
+        """Write the tail of the message."""
         session = self.session_id or ""
-        self._planner.plan(draft, self._room, turns=len(self._exchanges), session=session, since=since)
+        self._planner.plan(draft, self._room, session=session, has_evicted=self._has_evicted)
 
     def _compact(self, draft: Draft) -> None:
         """Replace the turns that are due by a summary, with a new snapshot."""
-        folded = self._compaction.fold(draft, self._exchanges, self._room, _history_share(draft.plan))
-        if folded is not None and not draft.leaving:
-            draft.is_folded = folded.summary != self._compaction.summary
-            draft.evict(messages_of(self._exchanges[: folded.turns]))
-            self._room.strip_all(draft)
-            draft.snapshot = self._take_snapshot(folded.summary, draft)
+        self._compaction.compact(
+            draft, self._exchanges, self._room, lambda summary: self._take_snapshot(summary, draft)
+        )
 
     def _answer(self, turn: Turn) -> Iterator[Event]:
         """Tell of the turn's replies, and of the tools between them."""
@@ -502,11 +495,6 @@ class Assistant:
             yield
         finally:
             self._turn_lock.release()
-
-
-def _history_share(plan: Plan) -> int:
-    """Tokens that the history may have."""
-    return next((share.granted for share in plan.shares if share.category == "history"), 0)
 
 
 def _warned(draft: Draft) -> Iterator[Warned]:

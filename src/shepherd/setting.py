@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shepherd.bytesize import LEAST_DATABASE_BYTES, parse_size
 from shepherd.errors import ConfigError
-from shepherd.sizes import LEAST_DATABASE_BYTES, parse_size
 
 __all__ = ["Kind", "Setting", "listed", "percentages", "shortened"]
 

@@ -10,7 +10,7 @@ from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.runtime import Runtime
 
 from shepherd.adapters.langgraph import ShepherdStore
-from tests.serving.processes import ServerProcess
+from tests.server.processes import ServerProcess
 
 # What the clients do inside is not ours to warn about.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,9 +8,9 @@ import pytest
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
-from shepherd.context import Summarizer
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
+from shepherd.prompt import Summarizer
 from tests import models
 
 

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from shepherd.assistant import Warned
-from shepherd.context import Summarizer, Summary
 from shepherd.errors import ModelLoadError, ProviderUnavailableError
 from shepherd.inference import Engine, EngineSettings
+from shepherd.prompt import Summarizer, Summary
 from tests import models
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"

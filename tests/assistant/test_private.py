@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from shepherd.context.kept_summary import KeptSummaries
 from shepherd.inference import Engine, EngineSettings
+from shepherd.prompt.summary import KeptSummaries
 from shepherd.trace import Traces
 
 SECRET = "The combination of the vault is fourteen parrots."

@@ -28,8 +28,13 @@ HEAVY = {
     ),
     *("httpx", "httpx2", "requests", "aiohttp", "openai", "anthropic", "fastapi", "uvicorn", "pydantic"),
     *("psycopg", "keyring", "sqlite3", "importlib.metadata", "zipfile", "unittest", "email.message"),
-    *("mcp", "anyio", "shepherd.mcp", "shepherd.serving"),
-    *("shepherd.entities", "shepherd.secrets", "shepherd.providers.remote", "shepherd.memory.importers"),
+    *("mcp", "anyio", "shepherd.mcp", "shepherd.server"),
+    *(
+        "shepherd.entities",
+        "shepherd.secret_detection",
+        "shepherd.providers.remote",
+        "shepherd.memory.importers",
+    ),
     *("shepherd.memory.postgres", "shepherd.memory.transfer", "shepherd.memory.vectors"),
 }
 # With the prompt of one line; the whole screen draws with rich and reads Markdown.

@@ -13,7 +13,7 @@ import pytest
 
 from shepherd.inference.models import resolve
 from tests.hub import LoopbackHub
-from tests.serving.processes import ServerProcess
+from tests.server.processes import ServerProcess
 from tools.config_reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]

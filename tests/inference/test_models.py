@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, try_to_load_from_cache
 
 from shepherd.errors import ModelError, ShepherdError, UsageError
-from shepherd.inference import Engine, EngineSettings, trial
+from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Transferred, Waiting
 from shepherd.inference.models import BUILT_IN, ModelRegistry
 from shepherd.inference.names import (
@@ -36,7 +36,7 @@ def test_a_pulled_model_is_tried_as_any_other_from_outside(registry):
     """Its checksum says that it came as it was published, not that it does no harm."""
     model = registry.pull(SPEC)
 
-    assert not trial.is_known(model.path)
+    assert not load_check.is_known(model.path)
 
 
 @pytest.mark.parametrize("call", ["resolve", "stored"])

@@ -10,8 +10,8 @@ import pytest
 
 from shepherd.config import Config
 from shepherd.errors import ModelError, UsageError
+from shepherd.factory import open_memory, reranker_of
 from shepherd.knowledge import Knowledge
-from shepherd.opening import open_memory, reranker_of
 from tests import models
 
 TEXTS = ("dog in texas", "the dog jumps", "a lazy dog lives in texas")

@@ -67,7 +67,7 @@ def test_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     wanted = {str(path.relative_to(ROOT / "src")) for path in found if "__pycache__" not in path.parts}
 
     # The bundled model and its card, the styles of the screen, the memory page: none of them is Python.
-    names = ("models/MODEL_CARD.md", "tui/shepherd.tcss", "serving/page/static/index.html", "py.typed")
+    names = ("models/MODEL_CARD.md", "tui/shepherd.tcss", "server/page/static/index.html", "py.typed")
     assert {f"shepherd/{name}" for name in names} <= wanted
     assert any(name.startswith("shepherd/models/") and name.endswith(".gguf") for name in wanted)
     assert wanted - files_of_wheel(wheel) == set()

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from shepherd.providers import ProviderSettings, RemoteModel, open_remote
+from shepherd.providers.accounting import RatioStore
 from shepherd.providers.exchange import RetryPolicy
-from shepherd.providers.ratios import RatioStore
 from tests.providers.upstream import Step, Upstream, running
 
 KEY = "sk-test-1234567890abcdef"

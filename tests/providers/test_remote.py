@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shepherd._native.tokens import CharsPerToken
-from shepherd.providers.ratios import RatioStore
+from shepherd.providers.accounting import RatioStore
 from shepherd.types import Message
 from tests.providers.test_chat_completions import answer
 from tests.providers.upstream import breaks_off, hangs, says, usage

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shepherd.context.statements import is_worth_a_memory
 from shepherd.errors import UsageError
 from shepherd.memory import Memory, Turn
+from shepherd.prompt.archive_policy import is_worth_a_memory
 from shepherd.types import Message, Role, SearchResult, ToolCall
 
 try:

@@ -17,7 +17,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.cli.render import Screen
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.serving.scopes import DEFAULT_SCOPES, SCOPES
+from shepherd.server.scopes import DEFAULT_SCOPES, SCOPES
 
 if TYPE_CHECKING:
     from shepherd.memory import ApiKey, Memory
@@ -62,7 +62,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
-    from shepherd.opening import open_memory, open_memory_to_read
+    from shepherd.factory import open_memory, open_memory_to_read
 
     opened = open_memory_to_read if arguments.action == "list" else open_memory
     config = loaded_settings(arguments).config

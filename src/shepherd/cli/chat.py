@@ -23,8 +23,8 @@ from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
+    from shepherd.chat_session import Session
     from shepherd.config import Config
-    from shepherd.session import Session
 
 __all__ = [
     "about_the_built_in_model",
@@ -137,8 +137,8 @@ def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
         garbage.keep()
         return take_part(config, message, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
+    from shepherd.chat_session import opened_session
     from shepherd.providers import ProviderTable
-    from shepherd.session import opened_session
 
     provider = ProviderTable().get(config.provider)
     if provider.is_local:
@@ -193,8 +193,8 @@ def provider_and_model(config: Config, given: dict[str, Any]) -> tuple[Config, s
 def _local_model(config: Config, arguments: Namespace, screen: Screen) -> str:
     """The path of the model that answers here, fetched if need be."""
     from shepherd.cli.progress import downloads
+    from shepherd.factory import model_path
     from shepherd.inference.models import is_built_in
-    from shepherd.opening import model_path
 
     with downloads(screen) as report:
         path = model_path(config, report)

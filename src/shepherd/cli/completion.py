@@ -111,7 +111,7 @@ def _providers(**_: Any) -> Iterable[str]:
 
 def _facts(**_: Any) -> Iterable[str]:
     from shepherd.config_file import load
-    from shepherd.opening import open_memory_to_read
+    from shepherd.factory import open_memory_to_read
 
     try:
         with open_memory_to_read(load().config) as memory:

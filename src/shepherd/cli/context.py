@@ -21,8 +21,8 @@ from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
     from shepherd.config import Config
-    from shepherd.context import Exchange, OneShot
     from shepherd.memory import Memory
+    from shepherd.prompt import Exchange, OneShot
 
 __all__ = ["build_parser", "execute"]
 
@@ -51,7 +51,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
-    from shepherd.opening import open_memory_to_read
+    from shepherd.factory import open_memory_to_read
 
     question = " ".join(arguments.question) if arguments.question else _from_stdin()
     if not question.strip():
@@ -70,10 +70,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _build(question: str, config: Config, memory: Memory, arguments: Namespace) -> OneShot:
-    from shepherd.context import DEFAULT_TOKENS, Planner, TokenCounts
-    from shepherd.inference.tokenizer import open_tokenizer
+    from shepherd.factory import model_path
+    from shepherd.inference.vocabulary import open_tokenizer
     from shepherd.knowledge import Knowledge
-    from shepherd.opening import model_path
+    from shepherd.prompt import DEFAULT_TOKENS, Planner, TokenCounts
 
     user = config.effective_user_id
     with open_tokenizer(model_path(config)) as vocabulary:
@@ -88,7 +88,7 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
 
 
 def _turns(memory: Memory, user: str) -> list[Exchange]:
-    from shepherd.context import paired
+    from shepherd.prompt import paired
 
     latest = memory.list_sessions(user, limit=1)
     return paired(memory.load_session(latest[0].id, user)) if latest else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shepherd import __version__
 from shepherd.assistant import Assistant
+from shepherd.chat_session import Session
 from shepherd.cli.editor import Editor
 from shepherd.cli.explain import memory_in_words
 from shepherd.cli.render import Screen, counted
@@ -11,7 +12,6 @@ from shepherd.cli.slash import COMMANDS, Chat
 from shepherd.cli.turn import show_turn, summary
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.paths import history_file
-from shepherd.session import Session
 
 __all__ = ["Conversation"]
 

@@ -85,7 +85,7 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
 
 
 def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> int:
-    from shepherd.session import opened_session
+    from shepherd.chat_session import opened_session
 
     config = loaded_settings(Namespace()).config
     with opened_session(config, warn=screen.warn) as session:

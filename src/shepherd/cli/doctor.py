@@ -136,7 +136,7 @@ def _sqlite(config: Config) -> Finding:
 
 
 def _database(config: Config) -> Finding:
-    from shepherd.opening import open_memory
+    from shepherd.factory import open_memory
     from shepherd.paths import default_database, from_home
 
     user = config.effective_user_id
@@ -168,7 +168,7 @@ def _database(config: Config) -> Finding:
 
 def _server(config: Config) -> Finding:
     """The state of a memory in PostgreSQL."""
-    from shepherd.opening import open_memory
+    from shepherd.factory import open_memory
 
     user = config.effective_user_id
     try:
@@ -235,10 +235,10 @@ def _provider(config: Config) -> Finding:
 
 def _model(config: Config, given: str) -> Finding:
     """The state of the model that answers: that of -m, else the provider's own, else the setting's."""
+    from shepherd.factory import model_path
     from shepherd.inference import read_header
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX, parse_hub_name
-    from shepherd.opening import model_path
     from shepherd.providers import ProviderTable
 
     if config.provider or not given:

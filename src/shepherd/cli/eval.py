@@ -74,7 +74,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 def _run(arguments: Namespace, screen: Screen) -> list[Answered]:
     from shepherd.evaluation import evaluate, read_corpus
-    from shepherd.opening import vector_settings
+    from shepherd.factory import vector_settings
 
     config = loaded_settings(arguments).config
     return evaluate(

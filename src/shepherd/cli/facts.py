@@ -40,7 +40,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action."""
-    from shepherd.opening import open_memory, open_memory_to_read
+    from shepherd.factory import open_memory, open_memory_to_read
 
     opened = open_memory if arguments.action in ("set", "clear") else open_memory_to_read
     with opened(loaded_settings(arguments).config) as memory:

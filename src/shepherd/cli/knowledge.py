@@ -131,8 +131,8 @@ def _add_carrying(actions: Any) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
+    from shepherd.factory import open_memory, open_memory_to_read
     from shepherd.knowledge import Knowledge
-    from shepherd.opening import open_memory, open_memory_to_read
 
     config = loaded_settings(arguments).config
     reads = arguments.action in _READING or (

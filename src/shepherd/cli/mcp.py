@@ -59,7 +59,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         raise UsageError(
             f"shepherd mcp needs {error.name}", hint="pip install 'shepherd-llm[mcp]'"
         ) from error
-    from shepherd.opening import open_memory, open_memory_to_read
+    from shepherd.factory import open_memory, open_memory_to_read
 
     config = loaded_settings(arguments).config
     with (open_memory_to_read if arguments.read_only else open_memory)(config) as memory:
@@ -72,7 +72,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         if not arguments.http:
             anyio.run(serve_stdio, catalog)
             return 0
-        from shepherd.serving.running import bound, run
+        from shepherd.server.process import bound, run
 
         with bound(_HOST, arguments.port) as listening:
             url = f"http://{_HOST}:{listening.getsockname()[1]}/mcp"

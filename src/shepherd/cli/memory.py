@@ -113,7 +113,7 @@ def _add_upkeep(actions: Any) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
-    from shepherd.opening import open_memory, open_memory_to_read
+    from shepherd.factory import open_memory, open_memory_to_read
 
     reads = arguments.action in _READING or (arguments.action == "jobs" and not changes_jobs(arguments))
     opened = open_memory_to_read if reads else open_memory

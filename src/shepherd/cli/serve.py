@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from shepherd.config import Config
-    from shepherd.serving.state import Gated
+    from shepherd.server.state import Gated
 
 __all__ = ["build_parser", "execute"]
 
@@ -73,7 +73,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     try:
         import uvicorn  # noqa: F401  (and what comes with it)
 
-        from shepherd.serving import metrics  # noqa: F401
+        from shepherd.server import metrics  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise
@@ -86,9 +86,9 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.serving.app import create_app
-    from shepherd.serving.parts import opened_server
-    from shepherd.serving.running import bound
+    from shepherd.server.app import create_app
+    from shepherd.server.factory import opened_server
+    from shepherd.server.process import bound
 
     with (
         bound(config.server_host, config.server_port) as listening,
@@ -104,8 +104,8 @@ def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> 
 
 
 def _serve_session(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.serving.running import bound
-    from shepherd.serving.session_server import create_session_app, opened_shared_session
+    from shepherd.server.process import bound
+    from shepherd.server.session_server import create_session_app, opened_shared_session
 
     with (
         bound(config.server_host, config.server_port) as listening,
@@ -131,9 +131,9 @@ def _run(
     ending: Callable[[], None] = lambda: None,
     overdue: Callable[[], None] = lambda: None,
 ) -> None:
-    from shepherd.serving import logs
-    from shepherd.serving.keys import require_keys_for
-    from shepherd.serving.running import run
+    from shepherd.server import logs
+    from shepherd.server.middleware import require_keys_for
+    from shepherd.server.process import run
 
     config = state.config
     state.needs_key = require_keys_for(config.server_host, state.keys)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.serving.scopes import CHAT
+from shepherd.server.scopes import CHAT
 
 if TYPE_CHECKING:
     import httpx
@@ -114,7 +114,7 @@ class SessionClient:
 
 
 def _is_here(host: str) -> bool:
-    from shepherd.serving.keys import is_loopback
+    from shepherd.server.middleware import is_loopback
 
     return is_loopback(host)
 

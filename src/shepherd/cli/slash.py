@@ -17,8 +17,8 @@ from shepherd.types import MemoryRecord
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
+    from shepherd.chat_session import Session
     from shepherd.memory import Memory
-    from shepherd.session import Session
 
 __all__ = ["COMMANDS", "Chat", "Command", "Reviser"]
 

@@ -9,8 +9,8 @@ from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
     from shepherd.cli.slash import Chat
-    from shepherd.context import Plan
     from shepherd.knowledge import Knowledge
+    from shepherd.prompt import Plan
 
 __all__ = ["change_focus", "show_context"]
 

@@ -84,7 +84,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; gives its exit code."""
-    from shepherd.opening import open_memory, open_memory_to_read
+    from shepherd.factory import open_memory, open_memory_to_read
     from shepherd.trace import Traces
 
     config = loaded_settings(arguments).config

@@ -18,7 +18,7 @@ from shepherd.entities.records import (
     Mention,
     Relation,
 )
-from shepherd.secrets import find_secrets
+from shepherd.secret_detection import find_secrets
 
 __all__ = [
     "DECAY",

@@ -73,7 +73,7 @@ def select(
 def is_secret(name: str, value: str) -> bool:
     """Whether a fact or memory, `name` its key or question, holds something that must not be stored."""
     # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
-    from shepherd.secrets import find_secrets
+    from shepherd.secret_detection import find_secrets
 
     words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
     return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))

@@ -20,7 +20,7 @@ from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
 
-from shepherd import child
+from shepherd import subprocess_sandbox
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
 from shepherd.inference import selftest
@@ -103,7 +103,7 @@ def version() -> str:
 def _check_version(version: str, library: Path) -> None:
     """Outside the tested range: warns, and tests this build once. ModelLoadError when it fails."""
     parts = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-    if TESTED_FROM <= parts < TESTED_BELOW or child.is_child():
+    if TESTED_FROM <= parts < TESTED_BELOW or subprocess_sandbox.is_child():
         return
     warnings.warn(
         f"llama-cpp-python {version} is outside the tested range, 0.3.36 to below 0.4",

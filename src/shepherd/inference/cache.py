@@ -20,9 +20,8 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from shepherd.errors import ModelError
-from shepherd.inference.hub import HubFile, Listing, Report, Waiting
+from shepherd.inference.hub import HubFile, Listing, Report, Waiting, disk_errors
 from shepherd.inference.names import HUB_PREFIX, Variant, is_safe_path, stem_of, variants
-from shepherd.inference.partial import disk_errors
 
 __all__ = ["Holding", "Repository", "repositories"]
 

@@ -16,9 +16,9 @@ from shepherd.errors import ContextOverflowError, UsageError
 from shepherd.inference.answer import Answer
 from shepherd.inference.generation import Generation
 from shepherd.inference.grammar import GrammarCache
+from shepherd.inference.kv_cache_file import load_session, save_session
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
-from shepherd.inference.session import load_session, save_session
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.replies import ReplyParser, parameter_types
@@ -56,7 +56,7 @@ class Engine:
     ) -> None:
         self.settings = settings or EngineSettings()
         self.model = LoadedModel(model_path, self.settings, weights_of=_weights_of)
-        self._gate = native.Gate()
+        self._priority_lock = native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
             self.template = ChatTemplate(
@@ -80,8 +80,8 @@ class Engine:
                 n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
                 edit=KV_EDITS[self.settings.kv_edit],
-                gate=self._gate,
-                yields_to=None if yields_to is None else yields_to._gate,
+                priority_lock=self._priority_lock,
+                yields_to=None if yields_to is None else yields_to._priority_lock,
             )
         except BaseException:
             self.model.close()

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
 from shepherd.inference.binding import devices, keep_log, last_error, llama, version
-from shepherd.inference.footprint import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.gguf import GGUFHeader, read_header
+from shepherd.inference.kv_cache_file import identity_of
+from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.sampler import recommended_sampling
-from shepherd.inference.session import identity_of
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.types import Sampling
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from shepherd import child
+from shepherd import subprocess_sandbox
 from shepherd.errors import ModelLoadError
 from shepherd.paths import cache_dir
 
@@ -38,9 +38,9 @@ _ALIGNMENT = 32
 def require(version: str, library: Path, *, limit_s: float = _LIMIT_S) -> None:
     """Returns when this build has passed, now or before. ModelLoadError when it has not."""
     record = _record(version, library)
-    if record.exists() or not child.can_run():
+    if record.exists() or not subprocess_sandbox.can_run():
         return
-    ending = child.run(__name__, [], limit_s=limit_s)
+    ending = subprocess_sandbox.run(__name__, [], limit_s=limit_s)
     if ending.kind != "good":
         raise ModelLoadError(
             f"llama-cpp-python {version} was not tested with this Shepherd, and fails its self-test:"
@@ -214,4 +214,4 @@ def _array(kind: int, values: Sequence[bytes]) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(child.answer(_check))
+    sys.exit(subprocess_sandbox.answer(_check))

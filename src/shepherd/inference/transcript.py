@@ -28,12 +28,21 @@ from functools import lru_cache
 from typing import Any
 
 from shepherd.errors import TemplateError
-from shepherd.inference.forcing import call_grammar
-from shepherd.inference.own_answers import THOUGHT_KEYS, OwnAnswers
-from shepherd.inference.past import Key, Past, Pasts, keys_of
+from shepherd.inference.grammar import call_grammar
 from shepherd.inference.prompt_builder import Prompt, PromptBuilder
-from shepherd.inference.skeleton import Part, Place, Shape, Skeleton, Slot, match, render_form, shape_of
-from shepherd.inference.template import ChatTemplate
+from shepherd.inference.prompt_prefix_cache import Key, Past, Pasts, keys_of
+from shepherd.inference.sampled_token_reuse import THOUGHT_KEYS, OwnAnswers
+from shepherd.inference.template import (
+    ChatTemplate,
+    Part,
+    Place,
+    Shape,
+    Skeleton,
+    Slot,
+    match,
+    render_form,
+    shape_of,
+)
 from shepherd.inference.tools import ToolPrompt, one_call_each
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.lru_cache import CachedFunction

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import threading
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 from shepherd._native import engine as native
-from shepherd.errors import UsageError
-from shepherd.inference.binding import llama
+from shepherd.errors import ModelLoadError, UsageError
+from shepherd.inference.binding import last_error, llama
+from shepherd.inference.gguf import read_header
 
-__all__ = ["Vocabulary"]
+__all__ = ["Vocabulary", "open_tokenizer"]
+
 
 # Tokenizers keep most texts apart from one of these; see tokenize_after.
 _SENTINELS = ("\n", "a", "0", ".")
@@ -142,3 +146,30 @@ class Vocabulary:
                     n = self._c.llama_token_to_piece(handle, token, buffer, len(buffer), 0, special)
                 out += buffer.raw[:n]
         return bytes(out)
+
+
+@contextmanager
+def open_tokenizer(path: str | os.PathLike[str]) -> Iterator[Vocabulary]:
+    """The vocabulary of the model at `path`, while the block runs.
+
+    Raises ModelFormatError for a damaged file, ModelLoadError when llama.cpp refuses it.
+    """
+    name = os.fspath(path)
+    read_header(name)
+    c = llama()
+    parameters = c.llama_model_default_params()
+    parameters.vocab_only = True
+    model = c.llama_model_load_from_file(name.encode("utf-8", "surrogateescape"), parameters)
+    if not model:
+        raise ModelLoadError(
+            f"the tokenizer of '{name}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
+            hint="if the architecture is unknown, upgrade llama-cpp-python",
+        )
+    try:
+        vocabulary = Vocabulary(model)
+        try:
+            yield vocabulary
+        finally:
+            vocabulary.close()
+    finally:
+        c.llama_model_free(model)

@@ -10,7 +10,7 @@ from shepherd._native.text import keywords
 from shepherd.memory.memories import fold_question
 from shepherd.memory.records import AuditFinding, FactChange, NewMemory
 from shepherd.memory.similarity import NearDuplicates
-from shepherd.secrets import find_secrets
+from shepherd.secret_detection import find_secrets
 from shepherd.types import Fact
 
 __all__ = ["NEVER_RECALLED_S", "audit"]

@@ -1,6 +1,6 @@
 """Notes about messages of stateless clients: small texts under hashes, per user, the least recently used go.
 
-What the notes say is context/ledger.py's business. Losing them costs time, never data. Inside the caller's
+What the notes say is prompt/ledger.py's business. Losing them costs time, never data. Inside the caller's
 transaction.
 """
 

@@ -116,7 +116,7 @@ _TABLES = (
         n_turns INTEGER NOT NULL,
         left_id INTEGER NOT NULL,
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
-    # What was done to messages of clients that keep no state, see context/ledger.py; used_at: milliseconds.
+    # What was done to messages of clients that keep no state, see prompt/ledger.py; used_at: milliseconds.
     """CREATE TABLE ledger(
         user_id TEXT NOT NULL,
         hash TEXT NOT NULL,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd._native.store import Connection, Recall
+from shepherd.bytesize import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
 from shepherd.memory import (
     adding,
@@ -28,7 +29,6 @@ from shepherd.memory.hot_rows import CHUNKS, MEMORIES
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
 from shepherd.memory.shares import KnowledgeBytes
 from shepherd.memory.store import MemoryStore
-from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
 
 if TYPE_CHECKING:

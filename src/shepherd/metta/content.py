@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shepherd.context.parts import Category, Part
-from shepherd.context.rendering import RECENT, separated
-from shepherd.context.summary import Summary
 from shepherd.escaping import escape_lines
 from shepherd.metta.values import Record, Value
+from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.summary import Summary
+from shepherd.prompt.tail import RECENT, separated
 
 __all__ = [
     "chunk_record",

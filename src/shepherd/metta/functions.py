@@ -18,12 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from shepherd.context.allocation import allocate, dynamic_weights
-from shepherd.context.compression import at_level, compress, level_for
-from shepherd.context.instructions import Preferences, personality, preferences_block
-from shepherd.context.oneshot import build_one_shot
-from shepherd.context.parts import Category, Part
-from shepherd.context.prompt import BASE_INSTRUCTIONS
 from shepherd.entities import Entity, EntityRegistry
 from shepherd.entities.ranking import EntityText, Ranked, entity_text, fit_entities, rank_entities
 from shepherd.entities.records import ENTITY_TYPES, Attribute, EntityType, Relation, Resolved
@@ -34,6 +28,11 @@ from shepherd.knowledge.records import ChunkResult
 from shepherd.knowledge.retrieval import boosted
 from shepherd.metta import content as shapes
 from shepherd.metta.values import Record, Symbol, Value
+from shepherd.prompt.allocation import allocate, dynamic_weights
+from shepherd.prompt.compression import at_level, compress, level_for
+from shepherd.prompt.one_shot import build_one_shot
+from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.system_prompt import BASE_INSTRUCTIONS, Preferences, personality, preferences_block
 
 __all__ = ["Host", "functions"]
 

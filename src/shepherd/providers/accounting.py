@@ -1,24 +1,57 @@
-"""What each message of a remote conversation costs, from the only number that comes back: the whole prompt's.
-
-An account holds a count per message and one for the baseline, which is the system prompt and the tools. When
-the server has counted a prompt, what was not yet counted shares what is new in it:
-
-    prompt - counted before - answer before + what was stripped or evicted
-
-pro rata of estimates. A message that was counted keeps its count, so nothing is charged twice, and the
-counts of an account add up to the server's number. Pure functions over values; the order of messages is
-theirs.
-"""
+"""Characters per token of each remote model, kept between runs in a small file that may be lost."""
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from shepherd._native.tokens import CharsPerToken, stripped_tokens
+from shepherd.atomic_file import write_atomically
+from shepherd.paths import state_dir
 
-__all__ = ["Account", "Entry", "answered", "settle", "shares", "update"]
+__all__ = ["Account", "Entry", "RatioStore", "answered", "settle", "shares", "update"]
+
+
+_log = logging.getLogger(__name__)
+_START = 3.5
+# More models than anybody uses; the file cannot grow for ever.
+_MOST_MODELS = 200
+
+
+class RatioStore:
+    """Loads and saves averages by model. A damaged or unwritable file costs accuracy, nothing else."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or state_dir() / "chars-per-token.json"
+
+    def load(self, model: str) -> CharsPerToken:
+        """The average of a model as it was saved last, else the start value."""
+        value = self._read().get(model, _START)
+        return CharsPerToken(float(value) if isinstance(value, (int, float)) else _START)
+
+    def save(self, model: str, ratio: CharsPerToken) -> None:
+        """Keep it; the newest models stay when there are too many."""
+        values = self._read()
+        values.pop(model, None)
+        values[model] = round(ratio.value, 4)
+        newest = dict(list(values.items())[-_MOST_MODELS:])
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self._path, json.dumps(newest, indent=1).encode("ascii"))
+        except OSError as error:
+            _log.info("%s: %s", self._path, error.strerror)
+
+    def _read(self) -> dict[str, object]:
+        try:
+            values = json.loads(self._path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return values if isinstance(values, dict) else {}
+
 
 # What chat templates write around a message: role, markers, line feeds.
 FRAME_TOKENS = 4

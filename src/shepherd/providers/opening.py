@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from shepherd.errors import UsageError
+from shepherd.providers.accounting import RatioStore
 from shepherd.providers.anthropic_messages import AnthropicMessages
 from shepherd.providers.chat_completions import ChatCompletions
 from shepherd.providers.clients import require_client
 from shepherd.providers.exchange import RetryPolicy
 from shepherd.providers.keys import require_key
-from shepherd.providers.ratios import RatioStore
 from shepherd.providers.remote import RemoteModel, Transport
 from shepherd.providers.settings import ProviderSettings
 

@@ -12,10 +12,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from shepherd.errors import ContextOverflowError, ProviderError, ShepherdError, UsageError
-from shepherd.providers.accounting import Account, Entry, answered, settle, update
+from shepherd.providers.accounting import Account, Entry, RatioStore, answered, settle, update
 from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
-from shepherd.providers.ratios import RatioStore
 from shepherd.providers.settings import ProviderSettings
 from shepherd.types import (
     FinishReason,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from shepherd.context import Draft, Part, Plan
+from shepherd.prompt import Draft, Part, Plan
 from shepherd.trace.records import (
     AssembledTrace,
     BudgetTrace,

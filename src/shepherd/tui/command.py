@@ -84,8 +84,8 @@ def _run(arguments: Namespace, screen: Screen, garbage: Garbage) -> ShepherdApp:
 
 
 def _opening(arguments: Namespace, screen: Screen) -> Opening:
+    from shepherd.factory import model_path
     from shepherd.inference.models import is_built_in
-    from shepherd.opening import model_path
     from shepherd.providers import ProviderTable
     from shepherd.tui.conversation import Opening
 

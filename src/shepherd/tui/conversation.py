@@ -23,11 +23,11 @@ from shepherd.types import Message, Thought
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
+    from shepherd.chat_session import Session
     from shepherd.cli.slash import Chat
     from shepherd.config import Config
     from shepherd.inference.hub import Transferred, Waiting
     from shepherd.memory import Memory
-    from shepherd.session import Session
     from shepherd.turn.events import Event as TurnEvent
     from shepherd.turn.events import Finished
 
@@ -224,8 +224,8 @@ class Conversation(threading.Thread):
 
     def _converse(self) -> None:
         # Here, since their imports take as long as drawing the first screen.
+        from shepherd.chat_session import opened_session
         from shepherd.cli.slash import Chat
-        from shepherd.session import opened_session
 
         opening = self._opening
         with opened_session(

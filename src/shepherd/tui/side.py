@@ -15,7 +15,7 @@ from shepherd.tui.changes import Items
 from shepherd.tui.words import Item, Shown
 
 if TYPE_CHECKING:
-    from shepherd.context import Plan
+    from shepherd.prompt import Plan
     from shepherd.tui.conversation import Standing
     from shepherd.turn.events import Recalled
     from shepherd.types import TurnStats

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.context import Planner
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.prompt import Planner
 from shepherd.trace import Traces
 from shepherd.turn.store import ConversationStore
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
-    from shepherd.context.dialogue import Dialogue
-    from shepherd.context.entity_reading import EntityReader
     from shepherd.extraction import ExtractionWorker
+    from shepherd.prompt.entity_tracking import Dialogue, EntityReader
     from shepherd.providers import ChatModel
 
 __all__ = ["TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
@@ -69,7 +68,7 @@ def open_components(
         knowledge = Knowledge(memory.transactions, user_id, count_tokens=engine.count_tokens)
         if config.context_entities is True:
             # Not at the top: it is a tenth of the way to the first prompt, and few models listen.
-            from shepherd.context.dialogue import Dialogue
+            from shepherd.prompt.entity_tracking import Dialogue
 
             dialogue = Dialogue(memory, knowledge, user_id, allow_private=tells_private, reader=reader)
         if store.writes and config.trace_turns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shepherd.context import Plan
+from shepherd.prompt import Plan
 from shepherd.tools import ToolResult
 from shepherd.types import Injection, Thought, ToolCall, TurnStats
 

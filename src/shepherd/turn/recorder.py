@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd.context import Draft, Exchange, TokenCounts, messages_of
 from shepherd.errors import ShepherdError
+from shepherd.prompt import Draft, Exchange, TokenCounts, messages_of
 from shepherd.trace.planned import trace_of
 from shepherd.types import Message
 

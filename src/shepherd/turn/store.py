@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from shepherd.context import Exchange, KeptSummaries, Left, Summary, is_statement, is_worth_a_memory
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
+from shepherd.prompt import Exchange, KeptSummaries, Left, Summary, is_statement, is_worth_a_memory
 from shepherd.types import Message
 
 if TYPE_CHECKING:

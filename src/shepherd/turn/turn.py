@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shepherd.config import Config
-from shepherd.context import Draft, Room, added_stats, begun_answer, message_of, prepare_prompt
 from shepherd.errors import ContextOverflowError
+from shepherd.prompt import Draft, Room, added_stats, message_of, prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
 from shepherd.types import Message, Sampling, Tool, ToolCall, TurnStats
 
@@ -170,7 +170,7 @@ class Turn:
         return reply
 
     def _begin(self) -> Reply:
-        reply = begun_answer(self.draft, self.room, begin=self._generate, plan_again=self._plan)
+        reply = start_answer(self.draft, self.room, begin=self._generate, plan_again=self._plan)
         self._reply = reply
         if self.is_cancelled:
             reply.cancel()

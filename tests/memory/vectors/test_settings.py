@@ -11,8 +11,8 @@ import pytest
 
 from shepherd.config import Config
 from shepherd.errors import ModelError, UsageError
+from shepherd.factory import open_memory
 from shepherd.inference.embedding_endpoint import EndpointEmbedder, embeddings_url
-from shepherd.opening import open_memory
 from tests import models
 
 

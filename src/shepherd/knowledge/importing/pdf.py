@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from shepherd import child
+from shepherd import subprocess_sandbox
 from shepherd.errors import DocumentError
 
 __all__ = ["Pages", "read"]
@@ -42,8 +42,8 @@ def read(
 ) -> Pages:
     """Title and text of a PDF; DocumentError if it is damaged, locked, without text, or endless."""
     found = _Found(progress)
-    if child.can_run():
-        ending = child.stream(__name__, [], data, found.line, silence_s=longest_page_s)
+    if subprocess_sandbox.can_run():
+        ending = subprocess_sandbox.stream(__name__, [], data, found.line, silence_s=longest_page_s)
         if ending.kind == "hung":
             page = len(found.pages) + 1
             raise DocumentError(
@@ -128,11 +128,11 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _print_records() -> None:
-    child.limit_memory(_MOST_MEMORY)
+    subprocess_sandbox.limit_memory(_MOST_MEMORY)
     for record in _records(sys.stdin.buffer.read()):
         sys.stdout.write(json.dumps(record) + "\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(child.answer(_print_records))
+    sys.exit(subprocess_sandbox.answer(_print_records))

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from shepherd.bytesize import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import claim, facts, recalls
 from shepherd.memory.facts import FactRow
@@ -15,7 +16,6 @@ from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.terms import TERMS, add_all
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory, Periods
 from shepherd.memory.store import MemoryStore
-from shepherd.sizes import parse_limit
 from shepherd.types import Fact, SearchResult
 
 if TYPE_CHECKING:

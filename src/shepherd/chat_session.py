@@ -1,0 +1,265 @@
+"""A conversation with everything it needs, whose provider may change: each one brings its own rules of
+memory.
+
+Nothing here is global. What a provider needs is opened when it is chosen and closed when another one is; the
+memory is opened by the first one that may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shepherd.assistant import Assistant
+from shepherd.config import Config
+from shepherd.extraction import ExtractionWorker
+from shepherd.factory import (
+    extracts,
+    model_path,
+    open_engine,
+    open_memory_or_warn,
+    persistent_kv_cache,
+    summarizer_of,
+    sums_up,
+    worked,
+)
+from shepherd.inference.hub import Report
+from shepherd.memory import Memory
+from shepherd.paths import from_home, mcp_file
+from shepherd.prompt import Summarizer
+from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
+from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
+
+if TYPE_CHECKING:
+    from shepherd.prompt.entity_tracking import EntityReader
+
+__all__ = ["Session", "opened_session"]
+
+# Of the model that reads messages for entities: the beginning of a long one, and a list.
+_READER_WINDOW = 2048
+OpensMemory = Callable[[Config, Callable[[str, str], None]], tuple[Memory | None, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What one provider needs, and what closes it."""
+
+    provider: ProviderSettings
+    model: ChatModel
+    memory: Memory | None
+    is_writable: bool
+    extraction: ExtractionWorker | None
+    summarizer: Summarizer | None
+    stack: ExitStack
+    reader: EntityReader | None = None
+
+
+class Session:
+    """One assistant and the provider that it talks with now. `switch` it, `close` it; from one thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        model: str = "",
+        memory: bool = True,
+        warn: Callable[[str, str], None],
+        loading: Callable[[str], None] = lambda text: None,
+        report: Report = lambda event: None,
+        confirm: Confirm | None = None,
+        is_limited: bool = False,
+        opens_memory: OpensMemory = open_memory_or_warn,
+    ) -> None:
+        self.config = config
+        self.is_limited = is_limited  # max_tokens was asked for; it holds whoever answers
+        self.table = ProviderTable()
+        self._with_memory, self._opens_memory = memory, opens_memory
+        self._warn, self._loading, self._report = warn, loading, report
+        self._memory: tuple[Memory | None, bool] | None = None
+        self._assistant: Assistant | None = None
+        self._servers = ExitStack()
+        self._parts = self._open(self._chosen(config.provider, model))
+        parts = self._parts
+        self._assistant = Assistant(
+            engine=parts.model,
+            memory=parts.memory,
+            config=replace(config, max_tokens=self._max_tokens(parts.provider)),
+            writes_memory=parts.is_writable,
+            extraction=parts.extraction,
+            summarizer=parts.summarizer,
+            tools=self._tools_of_servers(confirm),
+            tells_private=parts.provider.is_local,
+            forgetful=not parts.provider.uses_memory,
+            reader=parts.reader,
+        )
+
+    @property
+    def assistant(self) -> Assistant:
+        """The conversation."""
+        assert self._assistant is not None
+        return self._assistant
+
+    @property
+    def provider(self) -> ProviderSettings:
+        """Who answers."""
+        return self._parts.provider
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether what is said may be remembered."""
+        return self._parts.is_writable
+
+    def switch(self, name: str, model: str = "") -> ProviderSettings:
+        """Go on with another provider; when it cannot be had, the old one stays and the error tells why."""
+        parts = self._open(self._chosen(name, model))
+        try:
+            self.assistant.switch(
+                parts.model,
+                memory=parts.memory,
+                writes_memory=parts.is_writable,
+                extraction=parts.extraction,
+                summarizer=parts.summarizer,
+                tells_private=parts.provider.is_local,
+                forgetful=not parts.provider.uses_memory,
+                reader=parts.reader,
+            )
+        except BaseException:
+            parts.stack.close()
+            raise
+        before, self._parts = self._parts, parts
+        before.stack.close()
+        max_tokens = self._max_tokens(parts.provider)
+        self.assistant.config = replace(self.assistant.config, max_tokens=max_tokens)
+        return parts.provider
+
+    def close(self) -> None:
+        """Close what is open. May be called twice."""
+        self._servers.close()
+        self._parts.stack.close()
+        if self._memory is not None and self._memory[0] is not None:
+            self._memory[0].close()
+
+    def _tools_of_servers(self, confirm: Confirm | None) -> list[AssistantTool]:
+        """What the chosen servers of mcp.json offer; they run until the session ends."""
+        if not self.config.mcp_servers:
+            return []
+        try:
+            specs = chosen_servers(read_servers(mcp_file()), self.config.mcp_servers)
+            opened = opened_servers(specs, confirm=confirm, warn=self._warn)
+            return self._servers.enter_context(opened)
+        except BaseException:
+            self._parts.stack.close()
+            raise
+
+    def _chosen(self, name: str, model: str) -> ProviderSettings:
+        provider = self.table.get(name)
+        return replace(provider, model=model) if model else provider
+
+    def _max_tokens(self, provider: ProviderSettings) -> int:
+        """Of the longest answer: the provider's own stands before the setting, but not before a request."""
+        return self.config.max_tokens if self.is_limited else provider.max_tokens or self.config.max_tokens
+
+    def _open(self, provider: ProviderSettings) -> _Parts:
+        with ExitStack() as stack:
+            open_parts = self._open_local if provider.is_local else self._open_remote
+            return replace(open_parts(provider, stack), stack=stack.pop_all())
+
+    def _open_local(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+        # In the order of what a mistake costs: the file's name, the database, the loading.
+        config = replace(self.config, model=provider.model or self.config.model)
+        path = model_path(config, self._report)
+        memory, is_writable = self._memory_for(provider)
+        engine = open_engine(config, path, loading=self._loading)
+        stack.callback(engine.close)
+        if config.session_cache:
+            file = from_home(config.session_cache, "session_cache")
+            stack.enter_context(persistent_kv_cache(engine, file, self._warn))
+        worker = None
+        if self._learns(provider, memory, is_writable, path):
+            assert memory is not None
+            worker = stack.enter_context(worked(memory, config, path, engine))
+        summarizer = None
+        if sums_up(config, path):
+            summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
+        reader = None
+        if config.entity_extraction:
+            from shepherd.prompt.entity_tracking import EntityReader
+
+            reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
+        return _Parts(provider, engine, memory, is_writable, worker, summarizer, stack, reader)
+
+    def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Parts:
+        from shepherd.providers import open_remote
+
+        model = open_remote(provider, sends=set(self.config.sampling), asks_memory=self._asks_memory)
+        stack.callback(model.close)
+        memory, is_writable = self._memory_for(provider)
+        worker = None
+        if self._learns(provider, memory, is_writable, None):
+            assert memory is not None
+            worker = stack.enter_context(worked(memory, self.config, None, None))
+        summarizer = None
+        if sums_up(self.config, None) and provider.kind != "shepherd":
+            # A client of its own: the conversation's may be answering meanwhile.
+            summarizer = stack.enter_context(
+                summarizer_of(self.config, lambda _: open_remote(provider, sends=set()), model)
+            )
+        return _Parts(provider, model, memory, is_writable, worker, summarizer, stack)
+
+    def _learns(
+        self, provider: ProviderSettings, memory: Memory | None, is_writable: bool, path: Path | None
+    ) -> bool:
+        return provider.uses_memory and memory is not None and is_writable and extracts(self.config, path)
+
+    def _memory_for(self, provider: ProviderSettings) -> tuple[Memory | None, bool]:
+        """The memory, which stays open once it is: /memory and /undo go on working on it."""
+        if self._memory is None and self._with_memory and provider.uses_memory:
+            self._memory = self._opens_memory(self.config, self._warn)
+            if self._memory[0] is not None:
+                self._memory[0].wake_vectors()
+        return self._memory or (None, False)
+
+    def _asks_memory(self) -> bool:
+        return self._with_memory and (self._assistant is None or not self._assistant.private)
+
+
+@contextmanager
+def opened_session(
+    config: Config,
+    *,
+    model: str = "",
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
+    report: Report = lambda event: None,
+    confirm: Confirm | None = None,
+    is_limited: bool = False,
+    opens_memory: OpensMemory = open_memory_or_warn,
+) -> Iterator[Session]:
+    """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
+
+    Mistakes are found in the order of their cost. A database that is locked, full or read-only costs a
+    warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
+    "" when that is over; `report` is told of downloads. `confirm` is asked before a tool of another program
+    may change something; without it that is refused. `is_limited`: the setting `max_tokens` was asked for
+    with this session, so that no provider's own stands before it. `opens_memory` is what bad weather costs
+    where that is not a warning.
+    """
+    session = Session(
+        config,
+        model=model,
+        memory=memory,
+        warn=warn,
+        loading=loading,
+        report=report,
+        confirm=confirm,
+        is_limited=is_limited,
+        opens_memory=opens_memory,
+    )
+    try:
+        yield session
+    finally:
+        session.close()

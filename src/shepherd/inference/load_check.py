@@ -1,0 +1,335 @@
+"""Check before a model is loaded: the memory that it needs, and a trial in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shepherd import subprocess_sandbox
+from shepherd.errors import ModelLoadError
+from shepherd.inference.binding import last_error, llama, version
+from shepherd.inference.gguf import GGUFHeader, read_header
+from shepherd.inference.names import variants
+from shepherd.paths import cache_dir
+
+if TYPE_CHECKING:
+    from shepherd.inference.model import EngineSettings
+
+__all__ = [
+    "affordable_cells",
+    "available_bytes",
+    "cache_bytes",
+    "is_known",
+    "refuse_without_room",
+    "remedies",
+    "require",
+    "vouch",
+]
+
+
+# Bytes of 32 values of the KV cache, as ggml stores them.
+_BYTES_OF_32 = {"f32": 128, "f16": 64, "q8_0": 34}
+# Their caches are smaller than layers times heads times window, each by a rule of its own.
+_OTHER_CACHES = (".attention.sliding_window", ".ssm.", ".kv_lora_rank", ".shortconv.", ".wkv.")
+_LEAST_WINDOW = 2048
+
+
+def cache_bytes(header: GGUFHeader, n_ctx: int, kv_type: str) -> int:
+    """Bytes of a KV cache of full attention over `n_ctx` tokens; 0 where the model has another kind of cache.
+
+    Source: n_ctx * n_layer * n_head_kv * (key_length + value_length) values.
+    """
+    architecture = header.architecture
+    keys = {*header.metadata, *header.array_lengths}
+    if any(key.startswith(architecture + part) for key in keys for part in _OTHER_CACHES):
+        return 0
+    # One number per layer is an array, which the header only counts.
+    is_array = f"{architecture}.attention.head_count_kv" in header.array_lengths
+    return 0 if is_array else _full_attention_bytes(header, n_ctx, kv_type)
+
+
+def _full_attention_bytes(header: GGUFHeader, n_ctx: int, kv_type: str) -> int:
+    """Bytes that the cache would have if all layers were of full attention; the most, of any other kind."""
+    heads = _number(header, "attention.head_count")
+    each = _number(header, "embedding_length") // heads if heads > 0 else 0
+    per_head = _number(header, "attention.key_length", each) + _number(header, "attention.value_length", each)
+    values = _number(header, "block_count") * _number(header, "attention.head_count_kv", heads) * per_head
+    return max(0, values) * n_ctx // 32 * _BYTES_OF_32[kv_type]
+
+
+def _number(header: GGUFHeader, name: str, otherwise: int = 0) -> int:
+    value = header.metadata.get(f"{header.architecture}.{name}", otherwise)
+    return value if isinstance(value, int) else 0
+
+
+def available_bytes() -> int | None:
+    """What this process can still get without others being ended, swap included; None where nobody says."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    if "MemAvailable" not in kilobytes:
+        return None
+    system = 1024 * (kilobytes["MemAvailable"] + kilobytes.get("SwapFree", 0))
+    limits = [room for room in (_cgroup_room(), _address_space_room()) if room is not None]
+    return min([system, *limits])
+
+
+def refuse_without_room(header: GGUFHeader, settings: EngineSettings, n_ctx: int, path: str) -> None:
+    """ModelLoadError when the KV cache alone exceeds what is available.
+
+    llama.cpp writes all of the cache when it makes it: on Linux the system would then end this process,
+    without a word.
+    """
+    needed, available = cache_bytes(header, n_ctx, settings.kv_type), available_bytes()
+    if available is None or needed <= available:
+        return
+    raise ModelLoadError(
+        f"no context of {n_ctx} tokens for model '{path}': its KV cache takes {_size(needed)},"
+        f" {_size(available)} of memory are available",
+        hint=remedies(header, settings, n_ctx),
+    )
+
+
+def affordable_cells(header: GGUFHeader, settings: EngineSettings, window: int, cells: int) -> int:
+    """So many windows of the cells asked for as fit beside the weights, and at least one.
+
+    Weights count in full: the system may take their pages back, and then each token waits for the disk.
+    Where the cache's size is not known, the most it could be counts.
+    """
+    available = available_bytes()
+    if available is None:
+        return cells
+    flash = settings.kv_type == "q8_0" or settings.flash_attention == "on"
+    # Without flash attention a micro-batch has a score for each head and cell.
+    scores = 4 * settings.n_ubatch * (1 if flash else max(1, _number(header, "attention.head_count")))
+    room = available - header.file_bytes
+    while cells > window and _full_attention_bytes(header, cells, settings.kv_type) + scores * cells > room:
+        cells = max(window, cells - window)
+    return cells
+
+
+def remedies(header: GGUFHeader | None, settings: EngineSettings, n_ctx: int) -> str:
+    """What to change when memory ran out, the cheapest first, with what it saves where that is known."""
+    ways = []
+    cache = 0 if header is None else cache_bytes(header, n_ctx, settings.kv_type)
+    if n_ctx > _LEAST_WINDOW:
+        saved = f", saves {_size(cache // 2)}" if cache else ""
+        ways.append(f"set a smaller n_ctx (now {n_ctx}; half of it{saved})")
+    if settings.kv_type != "q8_0":
+        less = cache - cache * _BYTES_OF_32["q8_0"] // _BYTES_OF_32[settings.kv_type]
+        ways.append("kv_type q8_0" + (f" (saves {_size(less)})" if less else ""))
+    ways.append("on a GPU fewer gpu_layers")
+    weights = f" (this one takes {_size(header.file_bytes)})" if header is not None else ""
+    ways.append(f"a smaller quantisation{weights}")
+    return ", ".join(ways) + ", or close other programs"
+
+
+def _cgroup_room() -> int | None:
+    """What the container still allows (cgroup v2)."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        limit = (root / "memory.max").read_text().strip()
+        used = int((root / "memory.current").read_text())
+        cached = dict(line.split() for line in (root / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return None
+    # File pages count as used, and go when there is need.
+    return None if limit == "max" else int(limit) - used + int(cached.get("file", 0))
+
+
+def _address_space_room() -> int | None:
+    """What `ulimit -v` leaves."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError, ValueError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else limit - pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 10**8 else f"{n_bytes / 1e6:.1f} MB"
+
+
+_log = logging.getLogger(__name__)
+
+_HEAD_BYTES = 1 << 20
+_MOST_KNOWN = 512
+# A child starts in half a second. The rest is for a cold disk of 50 MB/s and a machine that is busy.
+_LIMIT_S = 60.0
+_LIMIT_BYTES_PER_S = 50e6
+_WINDOW = 64
+# ASCII, line breaks, two, three and four bytes a character, and a byte that is no text.
+_TEXT = b"Hello 42,\n\n\tworld! \xc3\xa9 \xe4\xbd\xa0 \xf0\x9f\x98\x80 \xff"
+_OFF = "shepherd config set model_trial false   (loads it without a trial)"
+
+
+def require(
+    path: str | os.PathLike[str],
+    *,
+    is_trusted: bool = False,
+    limit_s: float = 0,
+    loading: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Returns when the model at `path` can be loaded without harm; ModelError with the reason when not.
+
+    A file that went well before, or is trusted, starts no process. `loading` is told when one is started,
+    and "" when it has ended. `limit_s` 0 is a minute, and 20 s for each gigabyte.
+    """
+    name = os.fspath(path)
+    if is_trusted or is_known(name) or not subprocess_sandbox.can_run():
+        return
+    read_header(name)  # says what is wrong better than any crash
+    size = sum(file.stat().st_size for file in _files(name))
+    loading(f"trying {name}, new here, in a process of its own …")
+    try:
+        ending = subprocess_sandbox.run(
+            __name__, [os.path.abspath(name)], limit_s=limit_s or _LIMIT_S + size / _LIMIT_BYTES_PER_S
+        )
+    finally:
+        loading("")
+    if ending.kind == "broken":
+        _log.warning("model '%s' was not tried before it is loaded: %s", name, ending.what)
+        return
+    if ending.kind != "good":
+        raise _failure(name, ending, size)
+    vouch(name)
+
+
+def is_known(path: str | os.PathLike[str]) -> bool:
+    """Whether this file, as it is now, has been loaded before by this llama-cpp-python."""
+    with contextlib.suppress(OSError):  # a file that is not there is not known
+        record = _record(os.fspath(path))
+        if record.exists():
+            with contextlib.suppress(OSError):  # in a cache that cannot be written
+                record.touch()
+            return True
+    return False
+
+
+def vouch(path: str | os.PathLike[str]) -> None:
+    """Remember that this file went well."""
+    # Without a cache it is tried again next time.
+    with contextlib.suppress(OSError):
+        record = _record(os.fspath(path))
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+        _forget_oldest(record.parent)
+
+
+def _record(path: str) -> Path:
+    digest = hashlib.sha256(version().encode())
+    for file in _files(path):
+        status = file.stat()
+        digest.update(
+            f"\0{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "replace")
+        )
+        with open(file, "rb") as opened:
+            digest.update(opened.read(_HEAD_BYTES))
+    return cache_dir() / "trials" / digest.hexdigest()[:40]
+
+
+def _files(path: str) -> Sequence[Path]:
+    """The file, or all parts of a split model: llama.cpp opens those beside the first by itself."""
+    first = Path(path)
+    if "-of-" not in first.name:
+        return (first,)
+    beside = [file.name for file in first.parent.iterdir()]
+    found = next((v.files for v in variants(beside) if first.name in v.files), (first.name,))
+    return tuple(first.parent / name for name in found)
+
+
+def _forget_oldest(folder: Path) -> None:
+    records = [(record.stat().st_mtime, record) for record in folder.iterdir()]
+    for _, record in sorted(records)[:-_MOST_KNOWN]:
+        record.unlink(missing_ok=True)
+
+
+def _failure(path: str, ending: subprocess_sandbox.Ending, size: int) -> ModelLoadError:
+    if ending.kind == "refused":
+        return ModelLoadError(ending.what, hint=ending.hint)
+    if ending.kind == "hung":
+        return ModelLoadError(
+            f"model '{path}' did not load: {ending.what}, in a trial in a process of its own",
+            hint=f"try again when the machine and its disk are idle, or {_OFF}",
+        )
+    if ending.kind == "killed":
+        available = available_bytes()
+        there = "" if available is None else f"; {available / 1e9:.1f} GB are available now"
+        return ModelLoadError(
+            f"model '{path}' was being tried in a process of its own, which was killed (SIGKILL): most likely"
+            f" memory ran out, its weights take {size / 1e9:.1f} GB{there}",
+            hint="take a smaller quantisation, or close other programs; with all layers on a GPU, " + _OFF,
+        )
+    return ModelLoadError(
+        f"model '{path}' crashes llama.cpp, found in a trial in a process of its own: {ending.what}",
+        hint="the file is damaged or made for another llama.cpp: fetch or convert it again, or upgrade"
+        " llama-cpp-python",
+    )
+
+
+# ---- in the child
+
+
+def _try(path: str) -> None:
+    """Load, tokenise, decode once, and give everything back."""
+    c = llama()
+    parameters = c.llama_model_default_params()
+    parameters.n_gpu_layers = 0
+    # Weights stay pages of the file: repacked ones would take as much memory again, for one token.
+    parameters.use_extra_bufts = False
+    model = c.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), parameters)
+    if not model:
+        raise ModelLoadError(
+            f"model '{path}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
+            hint="if memory is short, take a smaller quantisation; "
+            "if the architecture is unknown, upgrade llama-cpp-python",
+        )
+    settings = c.llama_context_default_params()
+    settings.n_ctx, settings.n_batch, settings.n_ubatch = _WINDOW, _WINDOW, _WINDOW
+    settings.n_threads = settings.n_threads_batch = min(4, os.cpu_count() or 1)
+    context = c.llama_init_from_model(model, settings)
+    if not context:
+        raise ModelLoadError(
+            f"no context for model '{path}': {last_error() or 'llama.cpp gave no reason'}",
+            hint="fetch or convert the file again, or upgrade llama-cpp-python",
+        )
+    tokens, n = _tokens(c, model)
+    batch = c.llama_batch_get_one(tokens, n)
+    code = (c.llama_encode if c.llama_model_has_encoder(model) else c.llama_decode)(context, batch)
+    if code != 0:
+        raise ModelLoadError(
+            f"model '{path}' was loaded, but llama.cpp cannot compute it (code {code})"
+            f"{': ' + reason if (reason := last_error()) else ''}",
+            hint="fetch or convert the file again, or upgrade llama-cpp-python",
+        )
+    c.llama_free(context)
+    c.llama_model_free(model)
+
+
+def _tokens(c: Any, model: Any) -> tuple[Any, int]:
+    """Some tokens of a text in many scripts, after a look at the pieces of all of them."""
+    vocabulary = c.llama_model_get_vocab(model)
+    tokens = (ctypes.c_int32 * (2 * len(_TEXT)))()
+    n = c.llama_tokenize(vocabulary, _TEXT, len(_TEXT), tokens, len(tokens), True, True)
+    piece = ctypes.create_string_buffer(256)
+    for i in range(max(0, n)):
+        c.llama_token_to_piece(vocabulary, tokens[i], piece, len(piece), 0, True)
+        c.llama_vocab_is_eog(vocabulary, tokens[i])
+    # A model without a vocabulary has token 0 all the same.
+    return tokens, max(1, min(n, _WINDOW // 2))
+
+
+if __name__ == "__main__":
+    sys.exit(subprocess_sandbox.answer(lambda: _try(sys.argv[1])))

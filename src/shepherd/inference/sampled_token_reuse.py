@@ -1,0 +1,177 @@
+"""Answers of our own in a conversation: which of them enter a prompt as the ids that were sampled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from shepherd.inference.template import ChatTemplate, Part, Place, Shape, Skeleton, Slot, shape_of
+from shepherd.inference.tools import ToolPrompt
+from shepherd.inference.vocabulary import Vocabulary
+from shepherd.lru_cache import CachedFunction, FIFODict
+from shepherd.replies import ReplyParser, marks_of, thinking_marks, types_of_arguments
+from shepherd.types import Message, ToolCall
+
+__all__ = ["THOUGHT_KEYS", "Kept", "OwnAnswers"]
+
+THOUGHT_KEYS = ("reasoning_content", "thinking")
+_CACHED, _CACHED_BYTES = 4096, 16 << 20
+# Where an answer ends in harmony's manner: between its messages stands <|end|> as well.
+_HARMONY_END = re.compile(r"<\|(?:call|return)\|>|<\|end\|>(?!<\|start\|>assistant)")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer that enters as its ids, in place of what the template writes from `begin` to `end`.
+
+    `gap`: the blanks that stood behind the generation prompt.
+    """
+
+    part: int
+    begin: Place
+    end: Place
+    gap: str
+    token_ids: tuple[int, ...]
+
+
+class OwnAnswers:
+    """Finds them. `skeleton` gives that of a shape and tools. For one thread at a time."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        template: ChatTemplate,
+        tools: ToolPrompt,
+        skeleton: Callable[[Shape, str], Skeleton | None],
+    ) -> None:
+        self._vocabulary, self._template, self._tools = vocabulary, template, tools
+        self._skeleton = skeleton
+        # One that says nothing of thoughts leaves them where they are.
+        marks = (*thinking_marks(template.source), *THOUGHT_KEYS, "<|channel|>")
+        self._forgets_thoughts = any(mark in template.source for mark in marks)
+        self._says = CachedFunction(
+            self._detokenizes_to, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        )
+        self._tells = CachedFunction(
+            self._is_told_by, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        )
+        self._asked_texts: FIFODict[tuple[Shape, bool, str], str | None] = FIFODict(_CACHED)
+
+    def keep(
+        self,
+        skeleton: Skeleton,
+        contents: Sequence[str],
+        parts: Sequence[Part],
+        tools: str,
+        *,
+        since: int = 0,
+    ) -> list[Kept]:
+        """The answers from part `since` on that enter as their ids, in order."""
+        kept: list[Kept] = []
+        shape = shape_of(parts)
+        last: Slot | None = None  # before this part
+        for i, part in enumerate(parts):
+            before, last = last, Slot(i, not part.text) if part.text or part.thought else last
+            if part.answer is None or i == 0 or i < since:
+                continue
+            piece = 0 if before is None else skeleton.after(before)
+            asked = self._asked(shape, i, 0 if before is None else before.part, tools)
+            if asked is None or piece is None:
+                continue
+            begin = Place(piece, len(asked.rstrip()))
+            if not skeleton.texts[piece].startswith(asked.rstrip()):
+                continue
+            end = self._plain_end(skeleton, contents, part, i, begin)
+            if end is None and self._shows_all(skeleton, part, part.answer, i):
+                end = self._marked_end(skeleton, part.answer, i, begin, asked)
+            if end is not None:
+                kept.append(Kept(i, begin, end, asked[begin.offset :], part.answer.token_ids))
+        return kept
+
+    def _asked(self, shape: Shape, i: int, since: int, tools: str) -> str | None:
+        """What stood behind the last content before part `i` when that was asked for; None if not known.
+
+        It is found out once for all conversations that are alike since part `since`, which has that content.
+        Were another one unlike, its answers would not be kept, or be kept behind other blanks.
+        """
+        key = (shape[since:i], since < 2, tools)
+        if key not in self._asked_texts:
+            earlier = self._skeleton(shape[:i], tools)
+            self._asked_texts[key] = None if earlier is None else earlier.texts[-1]
+        return self._asked_texts[key]
+
+    def _plain_end(
+        self, skeleton: Skeleton, contents: Sequence[str], part: Part, i: int, begin: Place
+    ) -> Place | None:
+        """Where an answer ends that is text alone, whole, and said by its ids; None when it is not that."""
+        answer, at = part.answer, begin.piece
+        if answer is None or part.more or at >= len(skeleton.slots) or skeleton.slots[at] != Slot(i, False):
+            return None
+        if skeleton.texts[at][begin.offset :].strip() or part.text != answer.sent:
+            return None
+        if contents[at] not in (answer.sent, answer.sent.strip()):
+            return None
+        return Place(at + 1, 0) if self._says(answer.token_ids, answer.sent) else None
+
+    def _shows_all(self, skeleton: Skeleton, part: Part, answer: Message, i: int) -> bool:
+        """Whether the template still shows the text and the thought of this answer."""
+        if part.text.strip() and skeleton.after(Slot(i, False)) is None:
+            return False
+        if not answer.thought.strip() or not self._forgets_thoughts:
+            return True
+        return skeleton.after(Slot(i, True)) is not None
+
+    def _marked_end(
+        self, skeleton: Skeleton, answer: Message, i: int, begin: Place, asked: str
+    ) -> Place | None:
+        """Where an answer ends that has thoughts, calls or heads, if its ids tell just what it is."""
+        own = max(skeleton.after(Slot(i, False)) or 0, skeleton.after(Slot(i, True)) or 0)
+        place = Place(own, 0) if own else begin
+        text = skeleton.texts[place.piece]
+        at = self._end_of_turn(text, place.offset)
+        if at is None and answer.tool_calls:
+            return None
+        end = place if at is None else Place(place.piece, at)
+        shown = "".join(skeleton.texts[begin.piece : end.piece + 1])
+        if self._tools.takes_calls and not all(call.name in shown for call in answer.tool_calls):
+            return None
+        is_told = self._tells(answer.token_ids, answer.sent, answer.tool_calls, asked)
+        return end if is_told else None
+
+    def _end_of_turn(self, text: str, start: int) -> int | None:
+        if "<|channel|>" in self._template.source:
+            found = _HARMONY_END.search(text, start)
+            return None if found is None else found.start()
+        for token in self._vocabulary.control_pattern.finditer(text, start):
+            if self._vocabulary.is_end(self._vocabulary.controls[token[0]]):
+                return token.start()
+        return None
+
+    def _detokenizes_to(self, token_ids: tuple[int, ...], text: str) -> bool:
+        if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
+            return False
+        return self._vocabulary.detokenize(token_ids).decode("utf-8", "replace") == text
+
+    def _is_told_by(
+        self, token_ids: tuple[int, ...], text: str, calls: tuple[ToolCall, ...], asked: str
+    ) -> bool:
+        """Whether these ids, parsed again, are this answer; values in tags are of the types they had."""
+        if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
+            return False
+        source, family = self._template.source, self._tools.family if calls else None
+        shown = self._vocabulary.ids_of(marks_of(source, family=family, has_tools=bool(calls)))
+        spoken = self._vocabulary.detokenize(token_ids, shown=shown).decode("utf-8", "replace")
+        tools = types_of_arguments([(call.name, call.arguments) for call in calls])
+        parser = ReplyParser(source, family=family, prompt=asked, tools=tools)
+        pieces = [event.piece for event in (*parser.feed(spoken), *parser.end())]
+        told = [(piece.name, piece.arguments) for piece in pieces if isinstance(piece, ToolCall)]
+        said = "".join(piece for piece in pieces if isinstance(piece, str))
+        return said == text and told == [(call.name, call.arguments) for call in calls]
+
+
+def _bytes_of_check(key: tuple[Hashable, ...], is_so: bool) -> int:
+    ids, text = key[:2]
+    assert isinstance(ids, tuple)
+    assert isinstance(text, str)
+    return 512 + 40 * len(ids) + 4 * len(text)  # an id is an object

@@ -1,0 +1,216 @@
+"""When a chat's oldest turns leave for a summary, and how many of them at once.
+
+Each fold moves the prompt's prefix, and what stays is read again once. So it happens late, takes much, and
+then not again for long: above HIGH_WATER of the history's share it folds down to LOW_WATER, or deeper where
+the turns are so long that the next fold would come within CALM_TURNS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shepherd.prompt.draft import Draft
+from shepherd.prompt.exchanges import Exchange, messages_of
+from shepherd.prompt.summarizer import Summarizer, SummaryJob
+from shepherd.prompt.summary import NO_SUMMARY, Summary, told_for_summary
+from shepherd.prompt.system_prompt import Snapshot
+from shepherd.prompt.token_budget import Room
+
+__all__ = [
+    "HIGH_WATER",
+    "LOW_WATER",
+    "PREPARED",
+    "Compaction",
+    "PendingSummary",
+    "due_to_leave",
+    "leaving_next",
+]
+
+
+HIGH_WATER = 0.85
+LOW_WATER = 0.60
+# From here on a summary is made in the background, so that it is there when it is needed.
+PREPARED = 0.70
+# Turns of 150 tokens fill the quarter between the two marks of an 8k window in 12 turns.
+CALM_TURNS = 20
+# What a fold leaves at least, however long the turns are.
+_LEAST_LEFT = 0.35
+
+
+def due_to_leave(turn_tokens: Sequence[int], share: int, *, verbatim: int) -> int:
+    """How many of the oldest turns leave now; 0 while they fill less than HIGH_WATER of the share.
+
+    The last `verbatim` turns stay, as far as they fit below LOW_WATER; the last one always does.
+    """
+    total = sum(turn_tokens)
+    if total <= HIGH_WATER * share:
+        return 0
+    return _oldest(turn_tokens, total - _low(turn_tokens, share), share, verbatim)
+
+
+def leaving_next(turn_tokens: Sequence[int], share: int, *, verbatim: int) -> int:
+    """How many of the oldest turns the next fold will take; 0 while it is far away."""
+    if sum(turn_tokens) <= PREPARED * share:
+        return 0
+    return _oldest(turn_tokens, HIGH_WATER * share - _low(turn_tokens, share), share, verbatim)
+
+
+def _low(turn_tokens: Sequence[int], share: int) -> float:
+    mean = sum(turn_tokens) / len(turn_tokens)
+    return max(min(LOW_WATER * share, HIGH_WATER * share - CALM_TURNS * mean), _LEAST_LEFT * share)
+
+
+def _oldest(turn_tokens: Sequence[int], tokens: float, share: int, verbatim: int) -> int:
+    """The least number of oldest turns with so many tokens together, but for those that stay."""
+    left, n, taken = sum(turn_tokens), 0, 0
+    while taken < tokens and n < len(turn_tokens) - 1:
+        if n >= len(turn_tokens) - verbatim and left - taken <= LOW_WATER * share:
+            break
+        taken += turn_tokens[n]
+        n += 1
+    return n
+
+
+# Of the window, for all pieces of a summary together.
+_SUMMARY_SHARE = 8
+# Share of the window. A plan that was made from byte lengths says how long the history is at most; a history
+# of fewer bytes than that has no turn that is due, so its tokens need not be counted.
+_UNCOUNTED_SHARE = 0.35
+
+
+class _Compacted(NamedTuple):
+    """The summary from now on, and the number of oldest exchanges that leave."""
+
+    summary: Summary
+    turns: int
+
+
+@dataclass(slots=True)
+class PendingSummary:
+    """A summary being made, and the oldest exchanges of the history, which it will replace."""
+
+    job: SummaryJob
+    exchanges: list[Exchange]
+    is_private: bool
+
+
+class Compaction:
+    """Compaction of one conversation. Without a summarizer turns leave without a summary."""
+
+    def __init__(
+        self,
+        *,
+        verbatim: int,
+        summary: Summary = NO_SUMMARY,
+        summarizer: Summarizer | None = None,
+        pending: PendingSummary | None = None,
+    ) -> None:
+        self.summary = summary
+        self.pending = pending
+        self._summarizer = summarizer
+        self._verbatim = verbatim
+
+    def use(self, summarizer: Summarizer | None) -> None:
+        """Continue with another model; what was summed up stays."""
+        self.cancel()
+        self._summarizer = summarizer
+
+    def compact(
+        self,
+        draft: Draft,
+        exchanges: Sequence[Exchange],
+        room: Room,
+        take_snapshot: Callable[[Summary], Snapshot],
+    ) -> None:
+        """Replace the turns that are due by a summary, with a new snapshot. `exchanges` are the draft's."""
+        share = history_share(draft, room)
+        compacted = None if share is None else self._due(draft, exchanges, room, share)
+        if compacted is None or not compacted.turns:
+            return
+        draft.is_folded = compacted.summary != self.summary
+        draft.evict(messages_of(exchanges[: compacted.turns]))
+        room.strip_all(draft)
+        draft.snapshot = take_snapshot(compacted.summary)
+
+    def kept(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
+        """Note that the turn ended well: its summary is the conversation's, whose turns are `exchanges`."""
+        self.summary = summary
+        if self.pending is not None and _leading(self.pending.exchanges, exchanges) == 0:
+            self.cancel()
+
+    def prepare(self, draft: Draft, exchanges: Sequence[Exchange], room: Room) -> None:
+        """After the turn of `draft`, begin the summary of the turns that leave next, unless it is begun.
+
+        Private turns are no part of it, since a summary is written down. Where all of them are private, as
+        with a model whose memory is off, there is a summary for the model alone.
+        """
+        share = history_share(draft, room)
+        if self._summarizer is None or self.pending is not None or share is None:
+            return
+        n = leaving_next([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
+        if n:
+            leaving = list(exchanges[:n])
+            public = [exchange for exchange in leaving if not exchange.is_private]
+            job = self._summarizer.begin(told_for_summary(public or leaving))
+            self.pending = PendingSummary(job, leaving, is_private=not public)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the pending summary; returns whether none is pending any more."""
+        return self.pending is None or self.pending.job.wait(timeout_s)
+
+    def cancel(self) -> None:
+        """Drop the pending summary."""
+        if self.pending is not None:
+            self.pending.job.cancel()
+            self.pending = None
+
+    def reset(self, summary: Summary = NO_SUMMARY) -> None:
+        """Start a new conversation, or one that continues behind this summary."""
+        self.use(self._summarizer)
+        self.summary = summary
+
+    def _due(self, draft: Draft, exchanges: Sequence[Exchange], room: Room, share: int) -> _Compacted | None:
+        """Return what leaves now, and what replaces it; None when nothing is due or its summary not done."""
+        n = due_to_leave([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
+        if n == 0:
+            return None
+        if self._summarizer is None:
+            return _Compacted(self.summary, n)
+        pending = self.pending
+        if pending is None or not pending.job.is_done:
+            return None
+        if not pending.job.pieces:
+            self.pending = None  # the next ones are summed up again: a server may be back by then
+            draft.notes.append((f"summing up failed: {pending.job.error}", "old turns leave without"))
+            return _Compacted(self.summary, n)
+        summary = self.summary.with_pieces(
+            pending.job.pieces,
+            len(pending.exchanges),
+            fits=self._fits(room),
+            is_private=pending.is_private,
+        )
+        return _Compacted(summary, _leading(pending.exchanges, exchanges))
+
+    def _fits(self, room: Room) -> Callable[[str], bool]:
+        return lambda text: room.count(text) <= room.window_tokens // _SUMMARY_SHARE
+
+
+def history_share(draft: Draft, room: Room) -> int | None:
+    """Tokens that the plan grants the history; None where it is certain that no turn is due to leave."""
+    plan = draft.plan
+    if draft.measured is not None:
+        if sum(map(room.most_tokens_of, draft.history)) <= _UNCOUNTED_SHARE * room.window_tokens:
+            return None
+        plan = draft.measured()
+    return next((share.granted for share in plan.shares if share.category == "history"), 0)
+
+
+def _leading(pending: Sequence[Exchange], exchanges: Sequence[Exchange]) -> int:
+    """Number of the history's first exchanges that are among those that were summed up."""
+    known = {exchange.identity for exchange in pending}
+    n = 0
+    while n < len(exchanges) and exchanges[n].identity in known:
+        n += 1
+    return n

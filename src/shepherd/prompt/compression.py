@@ -1,0 +1,350 @@
+"""Compression: parts say less, level by level, where the tail wants more than its room."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from shepherd.errors import ContextOverflowError
+from shepherd.escaping import shorten
+from shepherd.prompt.allocation import Request, make_plan, measured
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan
+from shepherd.prompt.tail import opening
+
+__all__ = [
+    "HEAVY_SUMMARY_TOKENS",
+    "LEVELS",
+    "Compressed",
+    "Level",
+    "at_level",
+    "compress",
+    "level_for",
+    "make_fitted_plan",
+    "simplified",
+]
+
+
+_log = logging.getLogger(__name__)
+
+Level = Literal["", "light", "medium", "heavy", "extreme", "bare"]
+LEVELS: tuple[Level, ...] = ("light", "medium", "heavy", "extreme", "bare")
+# From a text and the most tokens of its summary to the summary. May raise: it costs the summary.
+Summarize = Callable[[str, int], str]
+# The tokens of one part, with the separator before it.
+Measure = Callable[[Part], int]
+
+_LIGHT, _MEDIUM, _HEAVY = 0.2, 0.4, 0.6
+_VERBATIM_TURNS = 4
+_MEDIUM_SUMMARY_TOKENS = 200
+HEAVY_SUMMARY_TOKENS = 100
+_ESSENTIAL_CHARS = 160
+_SUMMARY = "summary"
+_FIXED = ("system", "query")
+_TOP_CHUNKS = {"medium": 3, "heavy": 2, "extreme": 1}
+_TOP_ENTITIES = {"heavy": 3, "extreme": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """The parts as they are shown now, measured; `level` is "" where nothing had to go.
+
+    `left_out` are the parts that are not there any more, as they were given, with the reason `compressed`.
+    """
+
+    parts: tuple[Part, ...]
+    level: Level
+    tokens: int
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def compress(
+    parts: Sequence[Part],
+    budget: int,
+    measure: Measure,
+    *,
+    summarize: Summarize | None = None,
+    whole: Callable[[Sequence[Part]], int] | None = None,
+) -> Compressed:
+    """`parts`, in at most `budget` tokens and no shorter than that takes.
+
+    Where parts together have other tokens than one by one, `whole` counts what is shown. Raises
+    ContextOverflowError, with the numbers, if the system part and the user's text alone are too large.
+    """
+    original = tuple(replace(part, tokens=measure(part)) for part in parts)
+    count = whole or _sum
+    tokens = count(original)
+    if tokens <= budget:
+        return Compressed(original, "", tokens)
+    for level in LEVELS[LEVELS.index(level_for(1 - budget / tokens)) :]:
+        kept = at_level(original, level, measure, summarize)
+        size = count(kept)
+        if size <= budget:
+            ids = {part.id for part in kept}
+            gone = tuple(LeftOut(part, "compressed") for part in original if part.id not in ids)
+            return Compressed(kept, level, size, gone)
+    needed = count([part for part in original if part.category in _FIXED])
+    raise ContextOverflowError(
+        f"system part and question have {needed:,} tokens,"
+        f" {needed - budget:,} more than the {budget:,} allowed",
+        prompt_tokens=needed,
+        window_tokens=budget,
+        hint="allow more tokens, or shorten the question or the setting system_prompt",
+    )
+
+
+def level_for(reduction: float) -> Level:
+    """The level to begin with, for the share of the tokens that has to go."""
+    if reduction < _LIGHT:
+        return "light"
+    if reduction < _MEDIUM:
+        return "medium"
+    return "heavy" if reduction < _HEAVY else "extreme"
+
+
+def simplified(text: str) -> str:
+    """`text` without blanks at the ends of lines, runs of blanks, empty lines in a row, rules and emphasis.
+
+    What is between ``` fences stays as it is. Doing it twice changes nothing.
+    """
+    lines: list[str] = []
+    is_code = False
+    for line in text.split("\n"):
+        is_fence = line.lstrip().startswith("```")
+        if is_code or is_fence:
+            lines.append(line)
+            is_code = is_code != is_fence
+        else:
+            lines += _simple_line(line, lines)
+    return "\n".join(lines).strip("\n")
+
+
+# ---- the levels
+
+
+def at_level(
+    parts: Sequence[Part], level: Level, measure: Measure, summarize: Summarize | None = None
+) -> tuple[Part, ...]:
+    """What a level makes of the parts, in their order, whatever room there is; no part grows."""
+    parts = [part if part.tokens else replace(part, tokens=measure(part)) for part in parts]
+    kept: dict[str, Part] = {}
+    for part in parts:
+        if part.category in _FIXED:
+            kept[part.id] = part
+    if level != "bare":
+        kept |= _by_id(_history(parts, level, measure, summarize))
+        kept |= _by_id(_entities(parts, level, measure))
+        kept |= _by_id(_chunks(parts, level))
+        kept |= _by_id(_others(parts, level, measure))
+    if _SUMMARY in kept and all(part.id != _SUMMARY for part in parts):
+        first = next((i for i, part in enumerate(parts) if part.category == "history"), len(parts))
+        ids = [*(p.id for p in parts[:first]), _SUMMARY, *(p.id for p in parts[first:])]
+    else:
+        ids = [part.id for part in parts]
+    return tuple(kept[part_id] for part_id in ids if part_id in kept)
+
+
+def _history(
+    parts: Sequence[Part], level: Level, measure: Measure, summarize: Summarize | None
+) -> Iterator[Part]:
+    history = [part for part in parts if part.category == "history"]
+    if level == "light":
+        yield from (_smaller(part, simplified(part.text), measure) for part in history)
+        return
+    verbatim = _VERBATIM_TURNS if level == "medium" else 1
+    recent = _last_turns(history, verbatim)
+    if level == "extreme":
+        yield from (_smaller(part, _essence(part.text), measure) for part in recent)
+        return
+    older = history[: len(history) - len(recent)]
+    longest = _MEDIUM_SUMMARY_TOKENS if level == "medium" else HEAVY_SUMMARY_TOKENS
+    yield from _summed_up(older, longest, measure, summarize)
+    yield from (_smaller(part, simplified(part.text), measure) for part in recent)
+
+
+def _entities(parts: Sequence[Part], level: Level, measure: Measure) -> Iterator[Part]:
+    entities = [part for part in parts if part.category == "entities"]
+    for part in _best(entities, _TOP_ENTITIES.get(level, len(entities))):
+        yield part if level == "light" else _less_detail(part, measure)
+
+
+def _chunks(parts: Sequence[Part], level: Level) -> list[Part]:
+    distinct: dict[str, Part] = {}
+    chunks = [part for part in parts if part.category == "knowledge"]
+    for part in _best(chunks, len(chunks)):
+        distinct.setdefault(_said(part.text), part)
+    return _best(list(distinct.values()), _TOP_CHUNKS.get(level, len(distinct)))
+
+
+def _others(parts: Sequence[Part], level: Level, measure: Measure) -> Iterator[Part]:
+    """The line of facts and memories stays at every level, open nodes until extreme."""
+    for part in parts:
+        if part.category == "memory" or (part.category == "focus" and level != "extreme"):
+            yield part if level == "light" else _less_detail(part, measure, most=level != "medium")
+
+
+# ---- pieces
+
+
+def _last_turns(history: Sequence[Part], n: int) -> list[Part]:
+    """The parts of the last `n` turns; a turn's parts have its number after `turn:`."""
+    taken: list[Part] = []
+    turns: list[str] = []
+    for part in reversed(history):
+        turn = ":".join(part.id.split(":")[:2])
+        if part.id == _SUMMARY or (turn not in turns and len(turns) == n):
+            break
+        if turn not in turns:
+            turns.append(turn)
+        taken.insert(0, part)
+    return taken
+
+
+def _summed_up(
+    older: Sequence[Part], longest: int, measure: Measure, summarize: Summarize | None
+) -> list[Part]:
+    """One part in place of older turns and of the summary before them; they stay where that is no shorter."""
+    if _sum(older) <= longest and len(older) <= 1:
+        return list(older)
+    said = ""
+    if summarize is not None:
+        try:
+            said = " ".join(summarize("\n".join(part.text for part in older), longest).split())
+        except Exception as error:  # whatever a model can fail with: it costs its summary
+            _log.info("summarising failed: %s", type(error).__name__)
+    said = said or f"{len(_turn_ids(older))} earlier turns are left out"
+    summary = _longest_summary(said, longest, measure)
+    if summary is None:
+        return []
+    return [summary] if summary.tokens < _sum(older) else list(older)
+
+
+def _longest_summary(said: str, longest: int, measure: Measure) -> Part | None:
+    """With as many of the words as `longest` tokens allow; None when not even one fits."""
+
+    def with_text(text: str) -> Part:
+        part = Part("history", _SUMMARY, f"[Conversation summary: {text}]")
+        return replace(part, tokens=measure(part))
+
+    best: Part | None = with_text(said)
+    if best is not None and best.tokens <= longest:
+        return best
+    words = said.split()
+    low, high, best = 0, len(words), None
+    while low < high:
+        middle = (low + high + 1) // 2
+        part = with_text(f"{' '.join(words[:middle])} …")
+        if part.tokens <= longest:
+            best, low = part, middle
+        else:
+            high = middle - 1
+    return best
+
+
+def _turn_ids(parts: Sequence[Part]) -> set[str]:
+    return {":".join(part.id.split(":")[:2]) for part in parts if part.id != _SUMMARY}
+
+
+def _less_detail(part: Part, measure: Measure, *, most: bool = False) -> Part:
+    """The next shorter form of a part, or with `most` the shortest."""
+    if not part.shorter:
+        return part
+    return _smaller(part, part.shorter[-1] if most else part.shorter[0], measure)
+
+
+def _smaller(part: Part, text: str, measure: Measure) -> Part:
+    """The part with another text, if that has fewer tokens."""
+    if text == part.text:
+        return part
+    other = replace(part, text=text)
+    other = replace(other, tokens=measure(other))
+    return other if other.tokens < part.tokens else part
+
+
+def _best(parts: Sequence[Part], n: int) -> list[Part]:
+    return sorted(parts, key=lambda part: -part.score)[:n]
+
+
+def _by_id(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Part]:
+    return {part.id: part for part in parts}
+
+
+def _sum(parts: Sequence[Part]) -> int:
+    return sum(part.tokens for part in parts)
+
+
+_BLANKS = re.compile(r"(?<=\S)[ \t]{2,}")
+_RULE = re.compile(r"\s*([-*_=])(?:\s*\1){2,}\s*")
+_EMPHASIS = re.compile(r"(?<!\*)\*\*(?=[^\s*])([^*]*[^\s*])\*\*(?!\*)")
+# Also the full width ones of Chinese and Japanese.
+_SENTENCE = re.compile("[.!?\u2026](?=\\s|$)|[\u3002\uff01\uff1f]")
+
+
+def _simple_line(line: str, before: Sequence[str]) -> list[str]:
+    line = _BLANKS.sub(" ", line.rstrip())
+    if "```" not in line:  # which would be a fence without its emphasis
+        line = _EMPHASIS.sub(r"\1", line)
+    if _RULE.fullmatch(line) or (not line and before and not before[-1]):
+        return []
+    return [line]
+
+
+def _essence(text: str) -> str:
+    """The first sentence, or the beginning of one that is long."""
+    line = " ".join(simplified(text).split())
+    end = _SENTENCE.search(line)
+    return shorten(line[: end.end()] if end else line, _ESSENTIAL_CHARS)
+
+
+def _said(text: str) -> str:
+    """What a chunk says, without the line that names its source, in any case and spacing."""
+    first, _, rest = text.partition("\n")
+    return " ".join((rest if first.startswith("Source:") and rest else text).casefold().split())
+
+
+_COMPRESSED: tuple[Category, ...] = ("entities", "knowledge", "focus")
+_ORDER: tuple[Level, ...] = ("", *LEVELS)
+
+
+def make_fitted_plan(request: Request, count: Callable[[str], int]) -> Plan:
+    """As `make_plan`; what has no room there is tried with less detail of everything in its category."""
+    plan = make_plan(request, count)
+    missed = {left.part.category for left in plan.left_out if left.reason == "no room"}
+    crowded = [category for category in _COMPRESSED if category in missed]
+    if not crowded:
+        return plan
+    wanted = {left.part.id for left in plan.left_out if left.reason == "no room"}
+    wanted |= {part.id for part in plan.chosen}
+    candidates = list(request.candidates)
+    level: Level = ""
+    gone: list[LeftOut] = []
+    for category in crowded:
+        granted = next(share.granted for share in plan.shares if share.category == category)
+        parts = _distinct(part for part in candidates if part.category == category and part.id in wanted)
+        less = _compressed(parts, granted - count(opening(category)), count)
+        if not less.parts or len(less.parts) < len(plan.of(category)):
+            continue  # the best ones whole, and one of them shorter, say more
+        ids = {part.id for part in parts}
+        doubles = [part for part in candidates if part.id in ids and not any(part is one for one in parts)]
+        gone += [*less.left_out, *(LeftOut(part, "duplicate") for part in doubles)]
+        candidates = [*(part for part in candidates if part.id not in ids), *less.parts]
+        level = max(level, less.level, key=_ORDER.index)
+    again = make_plan(replace(request, candidates=candidates), count)
+    return replace(again, compression=level, left_out=(*again.left_out, *gone))
+
+
+def _compressed(parts: Sequence[Part], room: int, count: Callable[[str], int]) -> Compressed:
+    def measure(part: Part) -> int:
+        return measured(replace(part, tokens=0), count).tokens
+
+    return compress(parts, room, measure) if room > 0 else Compressed((), "bare", 0)
+
+
+def _distinct(parts: Iterable[Part]) -> list[Part]:
+    """Each once, by its id."""
+    first: dict[str, Part] = {}
+    for part in parts:
+        first.setdefault(part.id, part)
+    return list(first.values())

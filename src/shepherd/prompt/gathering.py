@@ -1,0 +1,235 @@
+"""Candidates for one message: facts and memories, chunks, focus, entities. What fails costs its own block."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from shepherd.config import Config
+from shepherd.errors import ShepherdError
+from shepherd.knowledge import (
+    ChunkResult,
+    Focused,
+    Hub,
+    Knowledge,
+    background_block,
+    chunk_block,
+    focus_block,
+)
+from shepherd.prompt.plan import Part
+from shepherd.prompt.system_prompt import Snapshot, changed_since
+from shepherd.types import Injection
+
+if TYPE_CHECKING:
+    from shepherd.prompt.entity_tracking import Dialogue
+
+__all__ = ["Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
+
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+# Words beyond these do not change what is looked for.
+_QUERY_CHARS = 20_000
+# Chunks are looked for so many times as many as are wanted: boosts reorder, and some were shown before.
+_MORE_CHUNKS = 4
+_BETWEEN_RESULTS = " | "
+_CHANGED = "Background context has changed: "
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was found for a message. `notes` say what failed; `names` are those of the entities."""
+
+    parts: list[Part] = field(default_factory=list)
+    injection: Injection = field(default_factory=Injection)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    timings_us: dict[str, float] = field(default_factory=dict)
+    about: dict[str, object] = field(default_factory=dict)
+    entities: int = 0
+
+    def attempt(self, what: str, action: Callable[[], _T]) -> _T | None:
+        """The result of a helper that the answer does not depend on; a failure becomes a note."""
+        began = time.perf_counter()
+        try:
+            return action()
+        except ShepherdError as error:
+            self.notes.append((f"{what} failed: {error}", error.hint))
+        except Exception as error:
+            _log.exception("%s", what)
+            self.notes.append((f"{what} failed: {type(error).__name__}", "shepherd -v shows where"))
+        finally:
+            self.timings_us[what] = (time.perf_counter() - began) * 1e6
+        return None
+
+
+class Gatherer:
+    """Looks for parts in one user's knowledge and in what the `dialogue` is about. For one conversation."""
+
+    def __init__(
+        self,
+        config: Config,
+        knowledge: Knowledge | None,
+        dialogue: Dialogue | None = None,
+    ) -> None:
+        self.config = config
+        self._knowledge = knowledge
+        self._dialogue = dialogue
+        self._told: dict[int, Hub] = {}
+
+    def gather(
+        self,
+        text: str,
+        injection: Injection | None,
+        snapshot: Snapshot,
+        *,
+        shown: Collection[str] = (),
+        hears: bool = True,
+        heard: Sequence[Part] | None = None,
+    ) -> Gathered:
+        """Candidates for a message beside the `injection` that memory has for it.
+
+        Passages of the ids `shown` do not count for the limit: the model has them in front of it. With
+        `hears` the message becomes part of the dialogue; `heard` is what it was about where it is that.
+        """
+        gathered = Gathered(injection=injection or Injection())
+        if injection:
+            gathered.parts.append(memory_part(injection))
+        query = text[:_QUERY_CHARS]
+        knowledge = self._knowledge
+        # Most users have no nodes: that is one look instead of three.
+        changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
+        found = heard or ()
+        if self._dialogue is not None and heard is None:
+            dialogue, facts = self._dialogue, gathered.injection.facts
+            found = (
+                gathered.attempt(
+                    "entities", lambda: dialogue.parts(query, facts, changed=changed, hears=hears)
+                )
+                or ()
+            )
+        gathered.parts += found
+        gathered.entities = len(found)
+        if knowledge is not None and changed is not None and self.config.knowledge_injection:
+            names = [
+                str(part.about.get("title", "")) for part in gathered.parts if part.category == "entities"
+            ]
+            self._gather_chunks(gathered, knowledge, query, names, shown)
+            if focused := gathered.attempt("focus", knowledge.focused):
+                gathered.parts.append(focus_part(focused))
+            self._gather_changes(gathered, knowledge, snapshot)
+        return gathered
+
+    def told(self, parts: Sequence[Part]) -> None:
+        """These parts were shown: what changed in the background need not be told again."""
+        for part in parts:
+            self.know_told(hubs_of(part))
+
+    def know_told(self, hubs: Iterable[Hub]) -> None:
+        """These nodes of the background were told of since the snapshot."""
+        self._told.update({hub.id: hub for hub in hubs})
+
+    def forget_told(self) -> None:
+        """A new snapshot was taken, which says it all."""
+        self._told.clear()
+
+    def _gather_chunks(
+        self,
+        gathered: Gathered,
+        knowledge: Knowledge,
+        query: str,
+        names: Sequence[str],
+        shown: Collection[str],
+    ) -> None:
+        config = self.config
+        left = config.knowledge_max_chunks
+        if not left:
+            return
+        found = gathered.attempt(
+            "knowledge",
+            lambda: knowledge.retrieve(
+                query,
+                left * _MORE_CHUNKS,
+                min_relevance=config.knowledge_relevance_threshold,
+                entities=[name for name in names if name],
+                recency_weight=config.knowledge_recency_weight,
+                entity_weight=config.knowledge_entity_weight,
+            ),
+        )
+        gathered.about |= {
+            "query_used": query,
+            "chunks_retrieved": len(found or ()),
+            "reranking_used": bool(found) and knowledge.is_reranking,
+        }
+        for part in map(chunk_part, found or ()):
+            left -= part.id not in shown
+            if left < 0:
+                break
+            gathered.parts.append(part)
+
+    def _gather_changes(self, gathered: Gathered, knowledge: Knowledge, snapshot: Snapshot) -> None:
+        """Hubs that came or changed since the snapshot, in one line."""
+        if not snapshot.background:
+            return
+        hubs = gathered.attempt("background", lambda: knowledge.hubs(self.config.auto_context_limit)) or []
+        if new := changed_since(snapshot, hubs, tuple(self._told.values())):
+            markers = background_block(new).rpartition("\n\n")[2].replace("\n", "; ")
+            about = {"title": "background", "hubs": tuple(new)}
+            gathered.parts.append(Part("focus", "changed", _CHANGED + markers, score=1.0, about=about))
+
+
+def hubs_of(part: Part) -> tuple[Hub, ...]:
+    """The nodes of the background that a part tells of as changed."""
+    hubs = part.about.get("hubs") if part.id == "changed" else None
+    return hubs if isinstance(hubs, tuple) else ()
+
+
+def memory_part(injection: Injection) -> Part:
+    """The lines of facts and memories; with fewer memories where there is no room for all.
+
+    The shorter forms are cut out of the whole: ` | ` stands between results and nowhere else.
+    """
+    whole = _lines_of(injection)
+    pieces = whole.split(_BETWEEN_RESULTS)
+    shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
+    if injection.facts and injection.results:
+        shorter.append(whole.partition("\n")[0])
+    return Part("memory", "memory", whole, shorter=tuple(shorter))
+
+
+def shown_injection(injection: Injection, part: Part | None) -> Injection:
+    """The injection as far as it is shown: all of it, fewer memories, or nothing."""
+    if part is None:
+        return replace(injection, tail="", facts=(), results=())
+    if part.text == _lines_of(injection):
+        return injection
+    whole = memory_part(injection)
+    n = len(injection.results) - 1 - whole.shorter.index(part.text)
+    return replace(injection, results=injection.results[:n])
+
+
+def _lines_of(injection: Injection) -> str:
+    return injection.tail.removeprefix("\n\n")
+
+
+def chunk_part(chunk: ChunkResult) -> Part:
+    """A passage of a document."""
+    about = {
+        "chunk_id": chunk.id,
+        "node_id": chunk.node_id,
+        "title": chunk.title,
+        "relevance": chunk.relevance,
+        "source": chunk.link,
+        "date": chunk.date,
+    }
+    return Part("knowledge", f"chunk:{chunk.id}", chunk_block(chunk), score=chunk.score, about=about)
+
+
+def focus_part(focused: Sequence[Focused]) -> Part:
+    """The nodes that are open; the primary one alone where there is no room for all."""
+    about = {"title": focused[0].node.title, "nodes": ", ".join(str(f.node.id) for f in focused)}
+    shorter = (focus_block(focused[:1]),) if len(focused) > 1 else ()
+    return Part("focus", "focus", focus_block(focused), shorter=shorter, about=about)

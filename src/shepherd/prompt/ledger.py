@@ -1,0 +1,235 @@
+"""What was done to the messages of clients that keep no state: the same is done again, byte for byte.
+
+Such a client sends its conversation bare, again with every request. The model, though, saw a tail at the end
+of each user message, and its KV cache holds those bytes. The ledger notes the exact tail under a hash of the
+conversation up to that message, and gives it back; and it notes where the oldest turns have left the window,
+so that they leave at the same place again instead of one turn later with every request. Which stored
+conversation a message went to, and when, is noted too; under a conversation's first message, what else of its
+system part is to stay as it was.
+
+A conversation that was edited, cut or branched has other hashes from there on: what is the same gets its
+tails back, the rest is new. The notes are bounded and may be lost without harm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from shepherd.errors import ShepherdError
+from shepherd.prompt.summary import NO_SUMMARY, Summary
+from shepherd.types import Injection, Message
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory
+
+__all__ = ["Ledger", "Restored", "Said", "conversation_hashes"]
+
+
+_log = logging.getLogger(__name__)
+
+# User messages that are looked up, from the end: more do not fit any window.
+_LOOKED_UP = 2048
+_DIGEST_BYTES = 16
+# Notes that are kept as they were read, some 1 KB each: a conversation has its own with every request.
+_READ = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What of the knowledge was told with a message: id, title and edges of nodes in the background.
+
+    With the first message of a conversation that was in the system part, and `blocks` says whether the system
+    part explains what else a tail may hold.
+    """
+
+    hubs: tuple[tuple[int, str, int], ...] = ()
+    blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A bare conversation as the model saw it: all messages, with the tails they had.
+
+    Those before index `n_left` had left the window, but for system messages. `known`: hashes of earlier
+    messages that have notes.
+    `summary` replaces the messages that had left.
+    `session`: where its earlier messages are stored, "" for a conversation that is new. `said` has one for
+    each earlier message of the user that has a note, in order.
+    """
+
+    messages: list[Message]
+    n_left: int
+    known: frozenset[str]
+    session: str = ""
+    said: dict[int, Said] = field(default_factory=dict)
+    summary: Summary = NO_SUMMARY
+
+
+class Ledger:
+    """The notes of one user. Thread-safe; a memory that fails costs the notes, not the request."""
+
+    def __init__(self, memory: Memory, user_id: str) -> None:
+        self._notes = memory.ledger
+        self._user_id = user_id
+
+    def restore(self, messages: Sequence[Message], hashes: Sequence[str] = ()) -> Restored:
+        """`messages` with the tails that were appended to them; the newest one as it is.
+
+        The messages given are not changed. `hashes` are theirs, where the caller has them. Cost: one hash
+        over all texts, and one look into the database.
+        """
+        hashes = hashes or conversation_hashes(messages)
+        # What the newest one has was made in vain: it is answered anew.
+        earlier = zip(hashes[:-1], messages[:-1], strict=True)
+        asked = [key for key, message in earlier if message.role == "user"]
+        notes = self._find(asked[-_LOOKED_UP:])
+        restored, n_left, session, summary = list(messages), 0, "", NO_SUMMARY
+        said: dict[int, Said] = {}
+        for i, message in enumerate(messages[:-1]):
+            if text := notes.get(hashes[i]):
+                note = _note(text)
+                restored[i] = _with_tail(message, note)
+                if note.is_first:
+                    n_left, summary = i, note.summary
+                session = note.session or session
+                said[i] = note.said
+        return Restored(restored, n_left, frozenset(notes), session, said, summary)
+
+    def record(
+        self,
+        messages: Sequence[Message],
+        restored: Restored,
+        *,
+        n_left: int = 0,
+        stripped: Collection[int] = (),
+        session: str = "",
+        said: Said | None = None,
+        summary: Summary = NO_SUMMARY,
+    ) -> None:
+        """Note what the model is about to see of this conversation, which `restored` gave.
+
+        The newest message's tail, time and `session`, and what was `said` with it; that what is before index
+        `n_left`, the user message of a turn, has left the window since, 0 when nothing has; that `summary`
+        replaces all that has left; that the messages at the indices `stripped` lost their tails.
+        """
+        hashes = conversation_hashes(messages)
+        firsts = {n_left} if n_left else set()
+        written, removed = {}, []
+        for i in {len(messages) - 1, *firsts, *stripped}:
+            message = messages[i]
+            if message.role != "user":
+                continue
+            tail = "" if i in stripped else _tail(message)
+            is_first = i in firsts or i == restored.n_left > 0
+            told = (said if i == len(messages) - 1 else restored.said.get(i)) or Said()
+            parts = message.injected.parts if tail and message.injected is not None else ()
+            left = summary.kept if is_first else NO_SUMMARY
+            if note := _Note(tail, is_first, session, message.created_at, parts, told, left).written():
+                written[hashes[i]] = note
+            elif i == len(messages) - 1 or hashes[i] in restored.known:
+                removed.append(hashes[i])
+        if written or removed:
+            self._put(written, removed, restored.known)
+
+    def _find(self, hashes: Sequence[str]) -> dict[str, str]:
+        if not hashes:
+            return {}
+        try:
+            return self._notes.find(hashes, self._user_id)
+        except ShepherdError as error:
+            _log.info("ledger: %s", error)
+            return {}
+
+    def _put(self, notes: dict[str, str], removed: Sequence[str], used: Collection[str]) -> None:
+        try:
+            self._notes.put(notes, self._user_id, removed=removed, used=used)
+        except ShepherdError as error:
+            _log.info("ledger: %s", error)
+
+
+def conversation_hashes(messages: Sequence[Message]) -> list[str]:
+    """For each message, a hash of the conversation up to and with it: roles, texts, calls, never tails."""
+    chain = hashlib.blake2b(digest_size=_DIGEST_BYTES, person=b"shepherd-ledger")
+    hashes = []
+    for message in messages:
+        fields = [message.role, message.raw, message.tool_call_id]
+        for call in message.tool_calls:
+            fields += [call.id, call.name, call.arguments]
+        # Lengths before the texts: no two conversations give the same bytes.
+        pieces: list[bytes] = []
+        for text in (str(len(fields)), *fields):
+            data = text.encode("utf-8", "surrogatepass")
+            pieces += (len(data).to_bytes(8, "little"), data)
+        chain.update(b"".join(pieces))
+        hashes.append(chain.hexdigest())
+    return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What is stored of one message; `at` is in unix seconds, 0 while unknown."""
+
+    tail: str
+    is_first: bool
+    session: str
+    at: int
+    parts: tuple[str, ...] = ()
+    said: Said = Said()
+    summary: Summary = NO_SUMMARY
+
+    def written(self) -> str:
+        """ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
+        parts: dict[str, object] = {
+            "tail": self.tail,
+            "first": self.is_first,
+            "in": self.session,
+            "parts": self.parts,
+            "hubs": self.said.hubs,
+            "blocks": self.said.blocks,
+            "summary": self.summary.pieces,
+            "summed": self.summary.n_turns,
+        }
+        said = {key: part for key, part in parts.items() if part}
+        if said and self.at:
+            said["at"] = self.at
+        return json.dumps(said, separators=(",", ":")) if said else ""
+
+    @classmethod
+    def read(cls, text: str) -> _Note:
+        parts = json.loads(text)
+        return cls(
+            str(parts.get("tail", "")),
+            bool(parts.get("first", False)),
+            str(parts.get("in", "")),
+            int(parts.get("at", 0)),
+            tuple(map(str, parts.get("parts", ()))),
+            Said(
+                tuple((int(id), str(title), int(n)) for id, title, n in parts.get("hubs", ())),
+                bool(parts.get("blocks", False)),
+            ),
+            Summary(tuple(map(str, parts.get("summary", ()))), int(parts.get("summed", 0))),
+        )
+
+
+@lru_cache(maxsize=_READ)
+def _note(text: str) -> _Note:
+    return _Note.read(text)
+
+
+def _tail(message: Message) -> str:
+    return message.sent[len(message.raw) :] if message.sent.startswith(message.raw) else ""
+
+
+def _with_tail(message: Message, note: _Note) -> Message:
+    restored = message.copy()
+    restored.sent = message.raw + note.tail
+    if note.parts:
+        restored.injected = Injection(note.tail, parts=note.parts)
+    restored.created_at = message.created_at or note.at
+    return restored

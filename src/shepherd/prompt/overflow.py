@@ -1,0 +1,144 @@
+"""An answer begins, also where the window is too small for all that it could be shown: what gives way then.
+
+Before a turn's first answer old tails go, then old turns, then the tail of the message itself. Once tools
+have acted, the turn must not be lost for want of room: what they found is cut, the oldest first, and at last
+the model has no tools any more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shepherd.errors import ContextOverflowError
+from shepherd.prompt.draft import Draft, Note
+from shepherd.prompt.token_budget import Room
+from shepherd.prompt.turn_planner import NO_ROOM_FOR_MEMORY
+
+if TYPE_CHECKING:
+    from shepherd.providers import Reply
+
+__all__ = ["prepare_prompt", "start_answer"]
+
+
+_CUT: Note = ("the window has no room for all that the tools found: the oldest of it was cut", "")
+_NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn", "/clear starts afresh")
+_CUT_HINT = "the window had no room for the rest"
+# Of a result that was cut, at least: what it was about.
+_LEAST_CHARS = 40
+# Tokens are not spread evenly over a text, and the frame of a cut one takes some.
+_LESS = 0.8
+
+
+def prepare_prompt(
+    draft: Draft, room: Room, *, plan: Callable[[], None], compact: Callable[[], None] = lambda: None
+) -> None:
+    """Make the prompt of a new turn: strip old tails, plan, compact, evict, and plan again if needed.
+
+    `plan` writes the tail of the message, `compact` may replace old turns by a summary.
+    """
+    room.strip_by_habit(draft)
+    plan()
+    compact()
+    room.make(draft)
+    if draft.is_outdated:
+        plan()
+        room.make(draft)
+
+
+def start_answer(
+    draft: Draft, room: Room, *, begin: Callable[[bool], Reply], plan_again: Callable[[], None]
+) -> Reply:
+    """Start the next answer of a turn, shrinking the prompt while it overflows the window.
+
+    `begin` starts the engine and is told whether the model has its tools. `plan_again` repeats the plan when
+    the history became shorter. Raises ContextOverflowError when nothing is left to remove.
+    """
+
+    def strip(_: int) -> None:
+        room.strip_all(draft)
+
+    def evict(prompt_tokens: int) -> None:
+        room.make(draft, prompt_tokens)
+
+    def cut(prompt_tokens: int) -> None:
+        _cut(draft, room, prompt_tokens)
+
+    def begin_as_planned() -> Reply:
+        if draft.is_outdated:
+            plan_again()
+        return begin(True)
+
+    if draft.steps:
+        cut(0)
+        evict(0)
+        try:
+            return _begun(draft, lambda: begin(True), (strip, evict, cut, evict))
+        except ContextOverflowError:
+            draft.notes.append(_NO_TOOLS)
+            return begin(False)
+    try:
+        return _begun(draft, begin_as_planned, (strip, evict, evict))
+    except ContextOverflowError:
+        if not draft.injection:
+            raise
+        draft.drop_tail()
+        draft.notes.append(NO_ROOM_FOR_MEMORY)
+        return begin(True)
+
+
+def _begun(draft: Draft, begin: Callable[[], Reply], ways: Sequence[Callable[[int], None]]) -> Reply:
+    """Call `begin`, and each time the prompt overflows, the next of `ways` with its length in tokens.
+
+    A prompt that no way has changed is not tried again.
+    """
+    left = list(ways)
+    while True:
+        try:
+            return begin()
+        except ContextOverflowError as error:
+            before = _size(draft)
+            while left and _size(draft) == before:
+                left.pop(0)(error.prompt_tokens)
+            if _size(draft) == before:
+                raise
+
+
+def _size(draft: Draft) -> tuple[int, int, int]:
+    """Measure that changes with everything that is removed from the prompt."""
+    return *draft.n_removed, sum(len(step.sent) for step in draft.steps)
+
+
+def _cut(draft: Draft, room: Room, prompt_tokens: int) -> None:
+    """Shorten results of tools, the oldest first, until this turn alone leaves room for an answer.
+
+    `prompt_tokens`: what the engine found for the whole prompt, where our counts were less.
+    """
+    excess = room.excess_tokens(draft, prompt_tokens)
+    was_cut = any(_is_cut(step.sent) for step in draft.steps)
+    for i, step in enumerate(draft.steps):
+        if excess <= 0:
+            break
+        if step.role != "tool":
+            continue
+        tokens = room.tokens_of(step)
+        n_chars = int(len(step.sent) * max(tokens - excess, 0) / tokens * _LESS)
+        shorter = _shortened(step.sent, max(n_chars, _LEAST_CHARS))
+        if len(shorter) < len(step.sent):
+            draft.steps[i] = replace(step, raw=shorter, sent=shorter, tokens=0)
+            excess -= tokens - room.tokens_of(draft.steps[i])
+            if not was_cut:
+                was_cut = True
+                draft.notes.append(_CUT)
+
+
+def _shortened(text: str, n_chars: int) -> str:
+    """The beginning of a result, as JSON that says so."""
+    whole = json.loads(text)["cut"] if _is_cut(text) else text
+    return json.dumps({"cut": whole[:n_chars], "hint": _CUT_HINT}, ensure_ascii=False)
+
+
+def _is_cut(text: str) -> bool:
+    return text.startswith('{"cut": ') and text.endswith(f'"hint": "{_CUT_HINT}"}}')

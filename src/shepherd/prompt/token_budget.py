@@ -1,0 +1,183 @@
+"""Token budget of a prompt: counts of texts, and what the window of a model leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from shepherd.lru_cache import FIFODict
+from shepherd.prompt.draft import Draft
+from shepherd.prompt.eviction import Retention, evict, output_reserve, tails_to_strip
+from shepherd.prompt.exchanges import Exchange
+from shepherd.prompt.plan import Part
+from shepherd.types import Message, Tool
+
+if TYPE_CHECKING:
+    from shepherd.providers import ChatModel
+
+__all__ = ["Room", "TokenCounts", "most_tokens", "written"]
+
+
+_MOST_TEXTS = 4096
+# What is longer is a message of a person, which does not come again.
+_LONGEST_CHARS = 1 << 14
+
+
+def most_tokens(text: str) -> int:
+    """At least as many tokens as a text has, by any tokenizer: none is empty, one may stand before it."""
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) + 1
+
+
+class TokenCounts:
+    """Counts by one model's tokenizer; call it with a text. For one thread at a time."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+        self._known: FIFODict[str, int] = FIFODict(_MOST_TEXTS)
+
+    def __call__(self, text: str) -> int:
+        """How many tokens `text` has."""
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        tokens = self._count(text)
+        if len(text) <= _LONGEST_CHARS:
+            self._known[text] = tokens
+        return tokens
+
+
+# About what a template writes around a message.
+_FRAME_TOKENS = 8
+# No tokenizer has longer tokens, but for a few runs of blanks.
+_MOST_CHARS_PER_TOKEN = 256
+# Share of the window that tails of so many bytes leave free whatever they are in tokens: not worth counting.
+_FEW_TAILS = 0.125
+
+
+class Room:
+    """Measures and makes room, for one model with these tools.
+
+    `count` knows texts that come again; by itself it is for one thread at a time.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        max_tokens: int,
+        retention: Retention,
+        tools: Sequence[Tool],
+        count: Callable[[str], int] | None = None,
+    ) -> None:
+        self._model = model
+        self.count = count or TokenCounts(model.count_tokens)
+        self.max_tokens = max_tokens
+        self.retention = retention
+        self._tools = written(tools) if tools else ""
+
+    @property
+    def window_tokens(self) -> int:
+        """Context window of the model; it may shrink after a server rejects a prompt."""
+        return self._model.window_tokens
+
+    def tokens_of(self, message: Message) -> int:
+        """Tokens of a message in a prompt, counted by the engine where it has seen it."""
+        return message.tokens or self._count(_told(message))
+
+    def turn_tokens(self, exchange: Exchange) -> int:
+        """Tokens of all messages of an exchange."""
+        return sum(self.tokens_of(m) for m in (exchange.user, *exchange.steps, exchange.answer))
+
+    def most_tokens_of(self, message: Message) -> int:
+        """At least as many, without counting."""
+        return message.tokens or most_tokens(_told(message)) + _FRAME_TOKENS
+
+    def fixed_parts(self, draft: Draft, *, at_most: bool = False) -> tuple[list[Part], int]:
+        """The system part and the user's text, which are shown whatever they cost; what the answer keeps.
+
+        `at_most`: the user's text, which is new, is not counted, and may have fewer tokens than it says.
+        """
+        system = self._count(draft.snapshot.system.text) + (self.count(self._tools) if self._tools else 0)
+        query = most_tokens(draft.message.raw) + _FRAME_TOKENS if at_most else self._count(draft.message.raw)
+        parts = [
+            Part("system", "system", draft.snapshot.system.text, system),
+            Part("query", "query", draft.message.raw, query),
+        ]
+        return parts, output_reserve(self.window_tokens, self.max_tokens, system + query)
+
+    def strip_by_habit(self, draft: Draft) -> None:
+        """Strip the tails of earlier messages that the retention policy does not keep."""
+        carriers = [message for message in draft.history if message.sent != message.raw]
+        n_bytes = sum(most_tokens(message.sent) - most_tokens(message.raw) for message in carriers)
+        if self.retention == "auto" and n_bytes <= _FEW_TAILS * self.window_tokens:
+            return
+        for message in carriers:
+            message.tokens = message.tokens or self._count(_told(message))
+        draft.strip(tails_to_strip(draft.history, self.retention, self.window_tokens))
+
+    def strip_all(self, draft: Draft) -> None:
+        """Take off all tails of earlier messages, unless they are to be kept at any price."""
+        if self.retention != "keep":
+            draft.strip(tails_to_strip(draft.history, "strip", self.window_tokens))
+
+    def make(self, draft: Draft, prompt_tokens: int = 0) -> None:
+        """Evict the oldest turns when the window is full; old tails first, since the prefix moves anyway.
+
+        `prompt_tokens` is the engine's own count of the prompt, where ours was lower.
+        """
+        if self.retention != "keep" and self._leaving(draft, prompt_tokens):
+            self.strip_all(draft)
+        prompt = draft.prompt
+        draft.evict([prompt[i] for i in self._leaving(draft, prompt_tokens)])
+
+    def excess_tokens(self, draft: Draft, prompt_tokens: int = 0) -> int:
+        """How many tokens this turn has too many, were it alone in the window with room for an answer.
+
+        `prompt_tokens`: what the engine found for the whole prompt, where our counts were less.
+        """
+        system, *others = self._counts(draft.prompt, prompt_tokens)
+        message, *steps = others[len(draft.history) :]
+        reserve = output_reserve(self.window_tokens, self.max_tokens, system + message)
+        return system + message + sum(steps) + reserve - self.window_tokens
+
+    def _leaving(self, draft: Draft, prompt_tokens: int) -> list[int]:
+        messages = draft.prompt
+
+        def leaving(counts: list[int]) -> list[int]:
+            return evict(messages, counts, window_tokens=self.window_tokens, max_tokens=self.max_tokens)
+
+        # No token is empty: most turns need no counting.
+        at_most = [self.most_tokens_of(message) for message in messages]
+        at_most[0] += len(self._tools)
+        if not prompt_tokens and not leaving(at_most):
+            return []
+        return leaving(self._counts(messages, prompt_tokens))
+
+    def _counts(self, messages: Sequence[Message], prompt_tokens: int) -> list[int]:
+        """Tokens of each message of a prompt, those of the tools with the first; see `excess_tokens`."""
+        counts = [self.tokens_of(message) for message in messages]
+        counts[0] += self.count(self._tools) if self._tools else 0
+        total = sum(counts)
+        if 0 < total < prompt_tokens:
+            counts = [-(-count * prompt_tokens // total) for count in counts]
+        return counts
+
+    def _count(self, text: str) -> int:
+        """Tokens of a message; for one that cannot fit, at least the window's, without reading it all."""
+        if len(text) >= self.window_tokens * _MOST_CHARS_PER_TOKEN:
+            return self.window_tokens
+        return self.count(text) + _FRAME_TOKENS
+
+
+def written(tools: Sequence[Tool]) -> str:
+    """About what a template writes of tools."""
+    return json.dumps([[tool.name, tool.description, dict(tool.parameters)] for tool in tools])
+
+
+def _told(message: Message) -> str:
+    """All that a message says to the model, about as it is written there."""
+    if not (message.tool_calls or message.thought):
+        return message.sent
+    calls = "".join(f"{call.name}{call.arguments}" for call in message.tool_calls)
+    return f"{message.sent}{calls}{message.thought}"

@@ -1,0 +1,312 @@
+"""Planner of each message: gathers what may matter, makes the plan, and writes the tail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from shepherd.config import Config
+from shepherd.knowledge import Hub, Knowledge
+from shepherd.memory import Memory
+from shepherd.prompt.allocation import (
+    Request,
+    Sharing,
+    make_roomy_plan,
+    parse_order,
+    parse_percentages,
+    without_one,
+)
+from shepherd.prompt.compression import make_fitted_plan
+from shepherd.prompt.draft import Draft, Note
+from shepherd.prompt.exchanges import Exchange
+from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
+from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
+from shepherd.prompt.summary import NO_SUMMARY, Summary
+from shepherd.prompt.system_prompt import Snapshot, take_snapshot
+from shepherd.prompt.tail import render_tail
+from shepherd.prompt.token_budget import Room
+from shepherd.types import ANONYMOUS_USERS, Injection, Message
+
+if TYPE_CHECKING:
+    from shepherd.prompt.entity_tracking import Dialogue
+
+__all__ = ["NO_ROOM_FOR_MEMORY", "Planner", "recalled", "sharing_of"]
+
+
+_NOTHING = Injection()
+
+
+def recalled(
+    text: str, memory: Memory | None, user_id: str, *, session_id: str = "", session_since: int = 0
+) -> Injection:
+    """What memory has for a text; nothing without a memory, or for nobody in particular.
+
+    What the running session, `session_id`, told since `session_since` (unix seconds) is not recalled: its
+    history holds it already. Raises StoreError when the memory fails.
+    """
+    if memory is None or user_id in ANONYMOUS_USERS:
+        return _NOTHING
+    return memory.recall(text, user_id, except_session=session_id, except_since=session_since)
+
+
+NO_ROOM_FOR_MEMORY: Note = ("the window has no room for memory in this turn", "/clear starts afresh")
+# Tokens of parts one by one and of all together differ by a few; the whole is counted where that matters.
+_SLACK = 0.05
+_TAIL: tuple[Category, ...] = ("memory", "entities", "knowledge", "focus")
+_LEAST_SLACK = 16
+
+
+class Planner:
+    """Plans for one conversation of one user.
+
+    `dialogue` hears each message and knows whom it speaks of.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        memory: Memory | None,
+        knowledge: Knowledge | None,
+        user_id: str,
+        dialogue: Dialogue | None = None,
+    ) -> None:
+        self._config = config
+        self._memory = memory
+        self._user_id = user_id
+        self._knowledge = knowledge
+        self._has_dialogue = dialogue is not None
+        self._gatherer = Gatherer(config, knowledge, dialogue)
+        # A chat's history gives way to memory, whose lines have limits of their own.
+        self._sharing = replace(sharing_of(config), first=("memory",))
+
+    def plan(
+        self, draft: Draft, room: Room, *, session: str, has_evicted: bool, measures: bool = True
+    ) -> None:
+        """Decide what the model is shown with the draft's message, and write the tail behind it.
+
+        Memories of the running `session` are not recalled while the history holds their turns; `has_evicted`
+        says whether earlier turns left the window. Failures become notes. A turn that is private, or one
+        without memory, gets a plan without a tail. Without `measures`, where all fits by its bytes, the plan
+        has no figures until `settle`: a tokenizer takes as long as recall does. A draft that has a plan gets
+        another one.
+        """
+        began = time.perf_counter()
+        if draft.injection:
+            draft.drop_tail()
+        draft.planned()
+        shown = _shown_ids(draft.history)
+        since = 0
+        if has_evicted or draft.leaving:
+            # Turns that left the window are no longer in front of the model, and may be recalled.
+            oldest = next((message for message in draft.history if message.role == "user"), None)
+            since = oldest.created_at if oldest is not None else int(time.time()) + 1
+        gathered = self._gather(draft, shown, session, since)
+        request_of = self._requests(draft, room, gathered, shown)
+        gathered_at = time.perf_counter()
+
+        def measured() -> Plan:
+            request = request_of(False)
+            return _trimmed(make_fitted_plan(request, room.count), request, room)
+
+        plan = None if measures else make_roomy_plan(request_of(True))
+        draft.measured = None if plan is None else measured
+        plan = plan or measured()
+        done = time.perf_counter()
+        timings = {"gather": (gathered_at - began) * 1e6, "allocate": (done - gathered_at) * 1e6}
+        draft.plan = replace(
+            plan,
+            warnings=tuple(text for text, _ in gathered.notes),
+            timings_us=gathered.timings_us | timings,
+            about=gathered.about,
+        )
+        draft.notes = [note for note in draft.notes if note != NO_ROOM_FOR_MEMORY]
+        draft.notes += [note for note in gathered.notes if note not in draft.notes]
+        _write_tail(draft, gathered.injection, draft.plan)
+
+    def one_shot(
+        self,
+        question: str,
+        exchanges: Sequence[Exchange],
+        *,
+        summary: Summary = NO_SUMMARY,
+        max_tokens: int,
+        count: Callable[[str], int],
+        times: bool = False,
+        private: bool = False,
+    ) -> OneShot:
+        """One prompt of at most `max_tokens` for a question, with all that is known; see build_one_shot.
+
+        The last turns are in it as they were said, what was summed up as that. Changes nothing.
+        """
+        allowed = not private and self._config.injection_enabled
+        snapshot = take_snapshot(
+            self._config,
+            memory=allowed,
+            knowledge=self._knowledge,
+            window_tokens=max_tokens,
+            count=count,
+            one_shot=True,
+        )
+        # What the history says is in the prompt, and memory may say it too: the summary is short.
+        gathered = self._gathered(question, snapshot, (), "", 0, hears=False) if allowed else Gathered()
+        sharing = sharing_of(self._config)
+        return build_one_shot(
+            question,
+            snapshot.system.text,
+            [*gathered.parts, *history_parts(summary, exchanges, times=times)],
+            max_tokens=max_tokens,
+            count=count,
+            sharing=sharing,
+            entities=gathered.entities,
+            warnings=[text for text, _ in gathered.notes],
+        )
+
+    def shown(self, draft: Draft) -> None:
+        """The draft became part of the conversation."""
+        self._gatherer.told(draft.plan.chosen)
+
+    def settle(self, draft: Draft, room: Room) -> None:
+        """Make the plan say what is shown after all: turns may have left, the tail may have been dropped.
+
+        What was not measured is now.
+        """
+        if draft.measured is not None:
+            draft.plan, draft.measured = _with_figures(draft.plan, draft.measured()), None
+        plan, history = draft.plan, sum(map(room.tokens_of, draft.history))
+        used = plan.budget | {"history": history}
+        if not draft.injection:
+            used |= dict.fromkeys(_TAIL, 0)
+            gone = tuple(LeftOut(part, "no room") for part in plan.of(*_TAIL))
+            chosen = tuple(part for part in plan.chosen if part.category not in _TAIL)
+            plan = replace(plan, chosen=chosen, left_out=(*plan.left_out, *gone))
+        shares = tuple(replace(share, used=used[share.category]) for share in plan.shares)
+        draft.plan = replace(plan, shares=shares)
+
+    def use(self, config: Config) -> None:
+        """Other settings from the next message on."""
+        sharing = replace(sharing_of(config), first=self._sharing.first)
+        self._config, self._sharing = config, sharing
+        self._gatherer.config = config
+
+    def know_told(self, hubs: Iterable[Hub]) -> None:
+        """These nodes were told of since the snapshot."""
+        self._gatherer.know_told(hubs)
+
+    def forget_told(self) -> None:
+        """A new snapshot says what was told meanwhile."""
+        self._gatherer.forget_told()
+
+    def _requests(
+        self, draft: Draft, room: Room, gathered: Gathered, shown: Collection[str]
+    ) -> Callable[[bool], Request]:
+        """What makes the request of a plan: told True, of tokens that are at most those."""
+        history = draft.history
+
+        def request(at_most: bool) -> Request:
+            fixed, reserve = room.fixed_parts(draft, at_most=at_most)
+            tokens_of = room.most_tokens_of if at_most else room.tokens_of
+            return Request(
+                window_tokens=room.window_tokens,
+                reserve_tokens=reserve,
+                fixed=fixed,
+                candidates=gathered.parts,
+                sharing=self._sharing,
+                history_tokens=sum(map(tokens_of, history)),
+                shown=shown,
+                turns=sum(message.role == "user" for message in history),
+                entities=gathered.entities,
+            )
+
+        return request
+
+    def _gather(self, draft: Draft, shown: Collection[str], session: str, since: int) -> Gathered:
+        if draft.private or not self._config.injection_enabled:
+            return Gathered()
+        heard = draft.entities if draft.is_heard else None
+        draft.is_heard = self._has_dialogue
+        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, heard=heard)
+        draft.entities = [part for part in gathered.parts if part.category == "entities"]
+        return gathered
+
+    def _gathered(
+        self,
+        text: str,
+        snapshot: Snapshot,
+        shown: Collection[str],
+        session: str,
+        since: int,
+        *,
+        hears: bool = True,
+        heard: Sequence[Part] | None = None,
+    ) -> Gathered:
+        first = Gathered()
+        injection = first.attempt(
+            "recall",
+            lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
+        )
+        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown, hears=hears, heard=heard)
+        gathered.notes[:0] = first.notes
+        gathered.timings_us |= first.timings_us
+        return gathered
+
+
+def sharing_of(config: Config) -> Sharing:
+    """How the settings want the window to be shared. UsageError for shares and orders that are none."""
+    return _sharing(config.context_strategy, config.context_shares, config.context_order)
+
+
+@lru_cache(maxsize=16)  # a server plans for one conversation after the other
+def _sharing(strategy: Strategy, shares: str, order: str) -> Sharing:
+    weights = parse_percentages(shares) if strategy == "fixed" else None
+    return Sharing(strategy, weights, parse_order(order))
+
+
+def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
+    """Ids of the passages that stand in tails which the model still sees; what else is there may change."""
+    return frozenset(
+        part
+        for message in history
+        if message.injected is not None and message.sent != message.raw
+        for part in message.injected.parts
+        if part.startswith("chunk:")
+    )
+
+
+def _trimmed(plan: Plan, request: Request, room: Room) -> Plan:
+    """The plan, without what is too much when the tail is counted as a whole."""
+    while any(part.category in _TAIL for part in plan.chosen):
+        used = sum(share.used for share in plan.shares if share.category in _TAIL)
+        if used * (1 + _SLACK) + _LEAST_SLACK <= request.room:
+            break
+        if room.count(render_tail(plan.chosen)) <= request.room:
+            break
+        plan = without_one(plan) or plan
+    return plan
+
+
+def _with_figures(plan: Plan, measured: Plan) -> Plan:
+    """The plan that was made by bytes, with the tokens that it turned out to have."""
+    chosen = measured.chosen
+    if [part.id for part in chosen] != [part.id for part in plan.chosen]:
+        chosen = plan.chosen  # what was shown was shown, whatever was counted since
+    return replace(
+        measured, chosen=chosen, warnings=plan.warnings, timings_us=plan.timings_us, about=plan.about
+    )
+
+
+def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:
+    tail = render_tail(plan.chosen)
+    memory = next(iter(plan.of("memory")), None)
+    kept = shown_injection(injection, memory)
+    others: tuple[Category, ...] = ("entities", "knowledge", "focus")
+    parts = tuple(part.id for part in plan.of(*others))
+    draft.injection = kept if tail == kept.tail and not parts else replace(kept, tail=tail, parts=parts)
+    if injection and memory is None:
+        draft.notes.append(NO_ROOM_FOR_MEMORY)
+    if tail:
+        draft.message.sent = draft.message.raw + tail
+        draft.message.injected = draft.injection

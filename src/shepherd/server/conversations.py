@@ -1,0 +1,483 @@
+"""A turn as the client of a server sees it.
+
+The client sees no calls of the memory's tools, nor their results: it could not send them back as they were.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from array import array
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from shepherd.config import Config
+from shepherd.extraction import ExtractionWorker
+from shepherd.inference import Engine
+from shepherd.lru_cache import CachedFunction, LRUCache
+from shepherd.memory import Memory
+from shepherd.prompt import (
+    Draft,
+    Restored,
+    Room,
+    Snapshot,
+    Summarizer,
+    Summary,
+    conversation_hashes,
+)
+from shepherd.providers import ChatModel, Reply
+from shepherd.server.chat import ChatRequest, grammar_of
+from shepherd.server.errors import Denied
+from shepherd.server.models import Models
+from shepherd.server.state import InjectionTime, Stopwatch
+from shepherd.server.stateless import ClientHistory, Plans, RequestPlanner, RequestStore
+from shepherd.tools import Toolbox, memory_tools
+from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
+
+__all__ = ["Conversations", "ServedTurn"]
+
+
+_log = logging.getLogger(__name__)
+
+# Between the texts of a reply that calls a tool and of the next one.
+_BREAK = "\n\n"
+
+
+class ServedTurn:
+    """Iterate `reply`, ask `go_on()` for the next one until there is none, then `end()`.
+
+    `shown` turns a reply's pieces into the client's. `cancel` may be called from any thread, the rest from
+    one at a time.
+    """
+
+    def __init__(
+        self,
+        owner: Conversations,
+        request: ChatRequest,
+        turn: Turn,
+        history: ClientHistory,
+        *,
+        planner: RequestPlanner | None = None,
+        injection_time: InjectionTime | None = None,
+        own_names: frozenset[str] = frozenset(),
+    ) -> None:
+        self.request = request
+        self.turn = turn
+        self.history = history
+        self.planner = planner
+        self.injection_time = injection_time
+        self._owner = owner
+        self._own_names = own_names
+        # Texts of the replies before this one.
+        self._said: list[str] = []
+        self._needs_break = False
+        # What the client has of this reply, up to the call that it is cut behind.
+        self._shown: list[str] = []
+        self._stats: TurnStats | None = None
+        self._has_failed = False
+        # A client may disconnect, which ends the turn, while the next reply is begun.
+        self._lock = threading.Lock()
+
+    @property
+    def reply(self) -> Reply:
+        """The present reply."""
+        return self.turn.reply
+
+    @property
+    def draft(self) -> Draft:
+        """The prompt, and what was decided about it."""
+        return self.turn.draft
+
+    @property
+    def injection(self) -> Injection:
+        """What memory added to the newest message."""
+        return self.draft.injection
+
+    @property
+    def stats(self) -> TurnStats:
+        """Cost of all replies together, once the turn has ended."""
+        assert self._stats is not None
+        return self._stats
+
+    @property
+    def looks_at_pieces(self) -> bool:
+        """Whether `shown` and `go_on` have anything to do."""
+        return bool(self._own_names) or not self.request.parallel_calls
+
+    @property
+    def answer(self) -> Message:
+        """The answer as the client has it. Only an answer that was sampled like that keeps its ids."""
+        reply = self.reply
+        text, calls = _joined([*self._said, self.last_text]), self._clients_calls()
+        is_as_sampled = text == reply.text and calls == reply.tool_calls
+        ids = tuple(reply.token_ids) if is_as_sampled else ()
+        return Message("assistant", text, token_ids=ids, tool_calls=calls, thought=reply.thought)
+
+    @property
+    def last_text(self) -> str:
+        """Text of the last reply, as far as the client has it."""
+        return "".join(self._shown) if self.turn.is_cut else self.reply.text
+
+    def shown(self, piece: Piece) -> Piece | None:
+        """Return the client's form of a piece, if any. Ends a reply behind the only call that it wants."""
+        if self.turn.is_cut:
+            return None
+        if isinstance(piece, ToolCall):
+            if piece.name in self._own_names:
+                return None
+            if not self.request.parallel_calls:
+                self.turn.is_cut = True
+                self.reply.cancel()
+            return piece
+        if isinstance(piece, str) and not self.request.parallel_calls:
+            self._shown.append(piece)
+        if isinstance(piece, str) and piece and self._needs_break:
+            self._needs_break = False
+            return _BREAK + piece
+        return piece
+
+    def go_on(self) -> Reply | None:
+        """Run the tools of ours that the reply, which has been read, calls, and begin the next one; or None.
+
+        Calls of the client's tools end the answer. Raises what beginning an answer raises.
+        """
+        with self._lock:
+            with self.reply:
+                pass
+            said = self.last_text
+            if not self.turn.continues():
+                return None
+            for _ in self.turn.run_tools():
+                pass
+            if self.turn.other_calls:
+                return None
+            try:
+                reply = self.turn.next_reply()
+            except BaseException:
+                self._has_failed = True
+                raise
+            finally:
+                self.log_notes()
+            self._said.append(said)
+            self._shown = []
+            self._needs_break = bool(_joined(self._said).strip())
+        return reply
+
+    def cancel(self) -> None:
+        """End it soon; what was said stays said."""
+        self.turn.cancel()
+
+    def end(self, *, failed: bool = False) -> TurnStats:
+        """Cancel what still runs, store what was said, and give the model back; return the cost of the turn.
+
+        Nothing of a turn that `failed` is stored. May be called twice. Has to be called before the client
+        learns of the end: its next request may follow at once.
+        """
+        with self._lock:
+            if self._stats is None:
+                with self.reply:
+                    pass
+                cost = self.turn.stats
+                self._stats = replace(
+                    cost,
+                    finish_reason=self._reason(),
+                    stopped_by=-1 if self.turn.is_cut else cost.stopped_by,
+                    recall_ms=self.injection.recall_us / 1000,
+                    evicted_turns=self.history.evicted_turns(self.draft),
+                )
+                self.log_notes()
+                self._owner.ended(self, failed=failed or self._has_failed)
+        return self._stats
+
+    def log_notes(self) -> None:
+        """Log what failed and did not end the turn: a stateless client has no place for it."""
+        for note, _ in self.draft.take_notes():
+            _log.warning("%s", note)
+
+    def _reason(self) -> FinishReason:
+        if self.turn.is_cut:
+            return "tool_calls"
+        reason = self.reply.stats.finish_reason
+        if not self.turn.own_calls or self.turn.other_calls:
+            return reason
+        # It wanted to go on.
+        return "cancelled" if self.turn.is_cancelled else "length"
+
+    def _clients_calls(self) -> tuple[ToolCall, ...]:
+        calls = self.turn.other_calls
+        return calls if self.request.parallel_calls else calls[:1]
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Join the texts of several replies as the client got them."""
+    whole = ""
+    for text in texts:
+        whole += (_BREAK if text and whole.strip() else "") + text
+    return whole
+
+
+# Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
+_KEPT_ANSWERS, _KEPT_ANSWERS_BYTES = 4096, 16 << 20
+_KEPT_COUNTS = 65_536
+# Read into tokens by an event loop itself: two milliseconds where no message was seen before.
+_AT_ONCE_CHARS = 16_384
+# Texts whose length in tokens is kept.
+_COUNTED, _COUNTED_BYTES = 8192, 16 << 20
+# Of an entry, beside its text: hash, key, objects.
+_ENTRY_BYTES = 512
+
+
+class Conversations:
+    """Answers conversations of many users with the models of a server.
+
+    Without `memory`, as with a provider whose memory is off, nothing is recalled or kept. With a `worker`
+    what users say is queued for it.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        *,
+        memory: Memory | None,
+        config: Config,
+        writes_memory: bool = True,
+        worker: ExtractionWorker | None = None,
+        summarizer: Summarizer | None = None,
+    ) -> None:
+        self.models = models
+        self.config = config
+        self._memory = memory
+        self._writes = writes_memory
+        self._store = None if memory is None else RequestStore(memory, config, worker)
+        self._plans = Plans(memory, config, tells_private=models.provider.is_local, summarizer=summarizer)
+        # The same messages come with every request of a conversation.
+        self._counted = CachedFunction(
+            self._count, max_entries=_COUNTED, max_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
+        )
+        # Tokens of messages, by user and hash of the conversation up to them.
+        self._tokens: LRUCache[tuple[str, str], int] = LRUCache(_KEPT_COUNTS)
+        self._answers: LRUCache[tuple[str, str], tuple[array[int], str]] = LRUCache(
+            _KEPT_ANSWERS, max_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
+        )
+
+    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
+        """Start an answer. `asked_at`: when it was asked for (perf_counter), if a thread had to come first.
+
+        Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
+        UsageError for what the model cannot do, Denied for what this user or this server cannot have.
+        """
+        waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
+        toolbox = self._toolbox(request)
+        own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
+        if toolbox is not None:
+            request = replace(request, tools=(*request.tools, *toolbox.tools))
+        model = self.models.take({*self.config.sampling, *request.sampling}, uses_memory=request.uses_memory)
+        try:
+            watch = Stopwatch(waited_s)
+            hashes = conversation_hashes(request.messages)
+            restored = self._restored(request, hashes)
+            count = self._counted if isinstance(model, Engine) else model.count_tokens
+            history = ClientHistory.begin(restored)
+
+            def take_snapshot(summary: Summary) -> Snapshot:
+                return self._plans.snapshot(
+                    request, restored, history.instructions, model, count, summary=summary
+                )
+
+            draft = history.draft(take_snapshot(restored.summary))
+            room = Room(
+                model,
+                max_tokens=request.max_tokens or self.config.max_tokens,
+                retention=self.config.injection_retention,
+                tools=request.tools,
+                count=count,
+            )
+            planner = injection_time = None
+            if self._memory is not None and request.remembers:
+                planner = self._plans.begin(request, draft, room, history, hashes, take_snapshot)
+            turn = Turn(
+                model,
+                draft,
+                room,
+                self._options(request, model),
+                plan=planner.plan if planner is not None else draft.planned,
+                toolbox=toolbox,
+                own_names=own_names,
+            )
+            turn.prepare(compact=planner.compact if planner is not None else lambda: None)
+            if planner is not None:
+                injection_time = watch.read()
+                self._plans.took(request.user_id, draft, injection_time.cpu_s)
+            turn.start()
+        except BaseException:
+            self.models.give_back(model)
+            raise
+        served = ServedTurn(
+            self,
+            request,
+            turn,
+            history,
+            planner=planner,
+            injection_time=injection_time,
+            own_names=own_names,
+        )
+        served.log_notes()
+        return served
+
+    def begins_at_once(self, request: ChatRequest) -> bool:
+        """Whether `begin` takes a millisecond or so and waits for nobody, so that an event loop may do it."""
+        engine = self.models.engine
+        if (
+            engine is None
+            or engine.is_making_prompt
+            or request.tools
+            or request.memory_tools
+            or request.schema
+        ):
+            return False
+        if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
+            return False
+        if self._memory is None or not request.remembers:
+            return True
+        return self._memory.recalls_at_once and self._plans.is_quick(request.user_id)
+
+    def keeps(self, request: ChatRequest) -> bool:
+        """Whether something will be written of it."""
+        return self._store is not None and self._writes and request.remembers
+
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+        """Tokens of a prompt as it stands, without what memory would add; about as many, if it is remote."""
+        engine = self.models.engine
+        if engine is not None:
+            return engine.count_prompt_tokens(messages, tools)
+        model = self.models.take()
+        try:
+            return sum(model.count_tokens(message.sent) for message in messages)
+        finally:
+            self.models.give_back(model)
+
+    def ended(self, turn: ServedTurn, *, failed: bool) -> None:
+        """Store a turn that has ended; for ServedTurn.end alone."""
+        self.models.give_back(turn.turn.model)
+        request, answer = turn.request, turn.answer
+        reason = turn.stats.finish_reason
+        if failed or (reason == "cancelled" and not answer.raw):
+            return
+        hashes = conversation_hashes([*turn.history.messages, answer])
+        key = hashes[-1]
+        self._note_tokens(turn, hashes)
+        if answer.token_ids:
+            self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
+        if turn.planner is not None:
+            self._plans.ended(turn.planner, request.user_id, answer, key)
+        if self._store is not None and self.keeps(request):
+            self._store.write(
+                request.user_id,
+                turn.draft,
+                turn.history,
+                answer,
+                planner=turn.planner,
+                last_text=turn.last_text,
+                is_whole=reason != "cancelled",
+                model_name=self.models.name,
+            )
+
+    def _note_tokens(self, turn: ServedTurn, hashes: Sequence[str]) -> None:
+        """Keep the engine's counts of the messages for the next request, which then needs no tokenizer."""
+        key_of = {id(message): key for message, key in zip(turn.history.messages, hashes, strict=False)}
+        counts = turn.reply.prompt_tokens_per_message
+        for message, tokens in zip(turn.draft.prompt, counts, strict=False):
+            if tokens != message.tokens and id(message) in key_of:
+                self._tokens.put((turn.request.user_id, key_of[id(message)]), tokens)
+            message.tokens = tokens
+        if turn.answer.token_ids:
+            self._tokens.put((turn.request.user_id, hashes[-1]), len(turn.answer.token_ids))
+
+    def _count(self, text: str) -> int:
+        assert self.models.engine is not None
+        return self.models.engine.count_tokens(text)
+
+    def _restored(self, request: ChatRequest, hashes: Sequence[str]) -> Restored:
+        """The conversation with the tails that it had, and our answers as they were sampled."""
+        restored = Restored(list(request.messages), 0, frozenset())
+        if self._store is not None and request.remembers:
+            restored = self._store.restore(request.messages, request.user_id, hashes)
+        for i, message in enumerate(restored.messages[:-1]):
+            message.tokens = self._tokens.get((request.user_id, hashes[i])) or 0
+            if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
+                answer = restored.messages[i] = message.copy()
+                answer.token_ids, answer.thought = tuple(kept[0]), kept[1]
+        return restored
+
+    def _toolbox(self, request: ChatRequest) -> Toolbox | None:
+        """The tools of memory for this user, where they are asked for. Denied where they cannot be had."""
+        if not request.memory_tools:
+            return None
+        if self._memory is None:
+            raise Denied(400, "no_memory", "memory_tools: there is no memory here", param="memory_tools")
+        if not request.uses_memory:
+            raise Denied(400, "invalid_request", "memory_tools: not without memory", param="memory_tools")
+        if not request.remembers:
+            raise Denied(400, "no_user", "memory_tools: say whose memory it is about", param="user")
+        tools = memory_tools(
+            self._memory,
+            request.user_id,
+            refusal=lambda: "",
+            writes=self._writes,
+            keeps_secrets=self.config.memory_extraction_secrets,
+        )
+        taken = {tool.name for tool in request.tools}
+        if any(entry.tool.name in taken for entry in tools):
+            raise Denied(
+                400, "invalid_request", "memory_tools: one of the tools has the name of ours", param="tools"
+            )
+        return Toolbox(tools)
+
+    def _options(self, request: ChatRequest, model: ChatModel) -> GenerationOptions:
+        """Return the options of the replies; Denied for what this kind of model cannot do."""
+        extra: dict[str, Any] = {"stop": request.stop}
+        if isinstance(model, Engine):
+            extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
+        else:
+            self._refuse_for_remote(request)
+            extra["schema"] = request.schema
+        return GenerationOptions(
+            sampling_of(self.config, model.info.sampling, request.sampling),
+            request.tools,
+            request.tool_choice,
+            tool_rounds=self.config.tool_rounds,
+            total_tokens=request.max_tokens,
+            extra=extra,
+        )
+
+    def _refuse_for_remote(self, request: ChatRequest) -> None:
+        is_forced = bool(request.tools) and request.tool_choice not in ("auto", "none")
+        provider = self.models.provider
+        schema = request.schema
+        asked = {
+            "stop": ("stop", bool(request.stop)),
+            "json": (request.schema_field, schema is not None and schema.is_any_object),
+            "schema": (request.schema_field, schema is not None and not schema.is_any_object),
+            "must_call": ("tool_choice", is_forced),
+            "logprobs": ("logprobs", request.logprobs is not None),
+        }
+        for option, (field, is_asked) in asked.items():
+            if is_asked and option not in provider.row.options:
+                raise Denied(
+                    400,
+                    "unsupported_parameter",
+                    f"{field}: provider {provider.name} ({provider.kind}) cannot be asked for that "
+                    "(leave it out, or serve a model on this machine)",
+                    param=field,
+                )
+
+
+def _bytes_of_answer(key: tuple[str, str], kept: tuple[array[int], str]) -> int:
+    return _ENTRY_BYTES + len(kept[0]) * kept[0].itemsize + 4 * len(kept[1])
+
+
+def _bytes_of_count(key: tuple[Hashable, ...], count: int) -> int:
+    return _ENTRY_BYTES + 4 * len(str(key[0]))

@@ -1,0 +1,173 @@
+"""From settings to the parts of a server: who answers, the memory, the worker that learns, the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from shepherd.config import Config
+from shepherd.errors import UsageError
+from shepherd.extraction import ExtractionWorker
+from shepherd.factory import (
+    extracts,
+    keys_without_memory,
+    memory_of_a_server,
+    model_path,
+    open_embedder,
+    open_engine,
+    persistent_kv_cache,
+    summarizer_of,
+    sums_up,
+    supports_entity_blocks,
+    worked,
+)
+from shepherd.inference import Engine
+from shepherd.inference.hub import Report
+from shepherd.inference.models import BUILT_IN, is_built_in, resolve
+from shepherd.paths import from_home
+from shepherd.prompt import Summarizer
+from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
+from shepherd.server.conversations import Conversations
+from shepherd.server.embedding_api import Embeddings
+from shepherd.server.middleware import require_keys_for
+from shepherd.server.models import Models
+from shepherd.server.state import ServerState
+
+__all__ = ["opened_server"]
+
+
+@contextmanager
+def opened_server(
+    config: Config,
+    *,
+    model: str = "",
+    memory: bool = True,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None] = lambda text: None,
+    report: Report = lambda event: None,
+) -> Iterator[ServerState]:
+    """The parts of a server with these settings, closed at the end; `model` overrides the provider's.
+
+    Mistakes are found in the order of their cost. The database stays open, for keys and for the memory
+    resource, also where the provider's own rules keep memory out of the conversations; without `memory` for
+    keys alone. One that cannot be opened is a StoreError: nobody would know who may ask.
+    """
+    with ExitStack() as stack:
+        provider = ProviderTable().get(config.provider)
+        provider = replace(provider, model=model) if model else provider
+        config = replace(config, model=provider.model or config.model) if provider.is_local else config
+        config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
+        path = model_path(config, report) if provider.is_local else None
+        embeddings = _embeddings(config)
+        opened, is_writable = memory_of_a_server(config, warn) if memory else (None, False)
+        if opened is not None:
+            stack.callback(opened.close)
+        keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
+        needs_key = require_keys_for(config.server_host, keys)
+        if config.context_entities == "auto":
+            config = replace(config, context_entities=supports_entity_blocks(path))
+        models = _models(config, provider, path, stack, warn, loading)
+        if opened is not None:
+            opened.wake_vectors()
+        in_use = opened if provider.uses_memory else None
+        worker: ExtractionWorker | None = None
+        if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
+            worker = stack.enter_context(worked(in_use, config, path, models.engine, for_everyone=True))
+        summarizer = _summarizer(config, models, provider, path, stack) if in_use is not None else None
+        conversations = Conversations(
+            models,
+            memory=in_use,
+            config=config,
+            writes_memory=is_writable,
+            worker=worker,
+            summarizer=summarizer,
+        )
+        if embeddings is not None:
+            stack.callback(embeddings.close)
+        yield ServerState(
+            config, opened, is_writable, conversations, worker, embeddings, needs_key, keys=keys
+        )
+
+
+def _models(
+    config: Config,
+    provider: ProviderSettings,
+    path: Path | None,
+    stack: ExitStack,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None],
+) -> Models:
+    if path is None:
+
+        def open_one(sends: frozenset[str], uses_memory: bool) -> RemoteModel:
+            return open_remote(provider, sends=sends, asks_memory=lambda: uses_memory)
+
+        open_one(frozenset(), False).close()  # a missing key or client is found now, not at the first request
+        models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
+    else:
+        engine = _engine(config, path, stack, warn, loading)
+        models = Models(provider, name=_name(path), engine=engine)
+    stack.callback(models.close)
+    return models
+
+
+def _summarizer(
+    config: Config, models: Models, provider: ProviderSettings, path: Path | None, stack: ExitStack
+) -> Summarizer | None:
+    """Open a summarizer for the turns that leave the windows, where the settings ask for one."""
+    if not sums_up(config, path) or provider.kind == "shepherd":
+        return None
+    engine = models.engine
+    if engine is not None:
+        opened = summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine, queues=True)
+    else:
+        model = models.take()
+        models.give_back(model)
+        opened = summarizer_of(config, lambda _: open_remote(provider, sends=set()), model, queues=True)
+    return stack.enter_context(opened)
+
+
+def _engine(
+    config: Config,
+    path: Path,
+    stack: ExitStack,
+    warn: Callable[[str, str], None],
+    loading: Callable[[str], None],
+) -> Engine:
+    slots = config.server_slots
+    windows = min(config.server_windows or slots, slots)
+    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows)
+    stack.callback(engine.close)
+    if engine.n_cells < windows * engine.window_tokens:
+        warn(
+            f"the context holds {engine.n_cells} tokens, not {windows} windows of {engine.window_tokens}:"
+            " long conversations that are answered at once may be read again",
+            "a smaller n_ctx or fewer server_slots fit;"
+            f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
+        )
+    if config.session_cache:
+        stack.enter_context(
+            persistent_kv_cache(engine, from_home(config.session_cache, "session_cache"), warn)
+        )
+    return engine
+
+
+def _embeddings(config: Config) -> Embeddings | None:
+    wanted = config.server_embeddings.strip()
+    if not wanted and "://" not in config.memory_vectors:
+        wanted = config.memory_vectors.strip()
+    if wanted in ("", "off"):
+        return None
+    path = resolve(wanted)
+    if not path.exists():
+        raise UsageError(
+            f"{path}: there is no such file", hint="server_embeddings names a GGUF made for embeddings"
+        )
+    return Embeddings(_name(path), lambda: open_embedder(config, path))
+
+
+def _name(path: Path) -> str:
+    """What clients call the model of this file."""
+    return BUILT_IN if is_built_in(path) else path.stem

@@ -1,0 +1,122 @@
+"""HTTP parts that the APIs share: JSON bodies, and server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from json.encoder import encode_basestring_ascii
+from typing import Any, TypeVar
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Receive, Send
+
+from shepherd.server.request_record import Scope
+from shepherd.server.streaming import ended_with_its_client
+
+__all__ = ["EventStream", "JsonRoute", "LastEvents", "dumps", "event", "quoted"]
+
+
+_Body = TypeVar("_Body", bound=BaseModel)
+
+
+class JsonRoute(Route):
+    """`POST path`, for `handler(request, body)`. RequestValidationError for what is no such body."""
+
+    def __init__(
+        self, path: str, model: type[_Body], handler: Callable[[Request, _Body], Awaitable[Response]]
+    ) -> None:
+        async def endpoint(request: Request) -> Response:
+            return await handler(request, _read(model, request, await request.body()))
+
+        super().__init__(path, endpoint, methods=["POST"])
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As any route; the scope says which one it was, as FastAPI's do."""
+        match, child = super().matches(scope)
+        if match is not Match.NONE:
+            child["route"] = self
+        return match, child
+
+
+def _read(model: type[_Body], request: Request, data: bytes) -> _Body:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
+        raise _invalid("the content type is not application/json")
+    if not data:
+        raise _invalid("Field required")
+    try:
+        # Python's own: half a surrogate pair is read, and refused by who knows where it stands.
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _invalid("JSON decode error") from None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+
+
+def _invalid(message: str) -> RequestValidationError:
+    problem: dict[str, Any] = {"loc": ("body",), "msg": message, "type": "json_invalid"}
+    return RequestValidationError([problem])
+
+
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"))
+
+
+def dumps(value: Any) -> str:
+    """JSON in as few bytes as there need be; half a surrogate pair stays an escape."""
+    return _encoder.encode(value)
+
+
+def quoted(text: str) -> str:
+    """A text as JSON, without a look at what else it could be."""
+    return encode_basestring_ascii(text)
+
+
+def event(value: Any, name: str = "") -> bytes:
+    """One event as it is sent."""
+    data = value if isinstance(value, str) else dumps(value)
+    return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
+
+
+class LastEvents(bytes):
+    """Events that nothing follows: they go out with the end of the response."""
+
+
+class EventStream(Response):
+    """Sends `events` as they come. `cancel` is called when the client goes away; the generator goes on to its
+    end then, and nothing of it is sent. It may name its last ones.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None], cancel: Callable[[], None]) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._events = events
+        self._cancel = cancel
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        is_begun = False
+        async with ended_with_its_client(receive, self._cancel), aclosing(self._events) as events:
+            async for chunk in events:
+                if not is_begun:
+                    await send(start)
+                    is_begun = True
+                is_last = isinstance(chunk, LastEvents)
+                await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
+                if is_last:
+                    return
+        if not is_begun:
+            await send(start)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,448 @@
+"""Middleware before the routes of an app: host and origin, keys, sizes, and numbers of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from shepherd.errors import StoreError, UsageError
+from shepherd.memory.api_keys import PREFIX
+from shepherd.server import health, metrics, page
+from shepherd.server.errors import Denied, Problem, problem_of
+from shepherd.server.logs import Observer
+from shepherd.server.request_record import App, Receive, Scope, Send, header, record_of, refuse
+from shepherd.server.scopes import CHAT, MEMORY, METRICS
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from shepherd.memory import ApiKey, ApiKeys
+    from shepherd.server.state import Gated
+
+__all__ = [
+    "BodyMiddleware",
+    "HostMiddleware",
+    "JsonByDefault",
+    "KeyMiddleware",
+    "Permit",
+    "RateLimitMiddleware",
+    "credential_of",
+    "host_of",
+    "install",
+    "is_loopback",
+    "names_in",
+    "require_keys_for",
+    "scope_of",
+]
+
+
+# [address]:port, or a name or address without brackets.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
+_WAIT = (("Retry-After", "1"),)
+# They are open for long, or must answer when nothing else does.
+_UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
+# What curl says of all that it sends.
+_NO_TYPES = frozenset({"application/x-www-form-urlencoded"})
+
+
+class HostMiddleware:
+    """Refuses names that are not this server's, and pages that are not its own or named in the settings."""
+
+    def __init__(self, app: App, *, hosts: frozenset[str], origins: frozenset[str]) -> None:
+        self._app = app
+        own = socket.gethostname().lower()
+        self._hosts = hosts | {"localhost", own, own.partition(".")[0]}
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or refuse it."""
+        problem = self._problem(scope) if scope["type"] in ("http", "websocket") else None
+        if problem is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await refuse(scope, send, problem)
+
+    def _problem(self, scope: Scope) -> Problem | None:
+        hosts = header(scope, b"host")
+        if len(hosts) != 1 or not self._is_ours(host_of(hosts[0])):
+            return Problem(
+                421,
+                "host_not_allowed",
+                "the request asks for a name that is not this server's (the setting server_hosts adds names)",
+            )
+        origins = header(scope, b"origin")
+        if not all(self._may_call(origin, hosts[0]) for origin in origins):
+            return Problem(
+                403, "origin_not_allowed", "this page may not call the server (the setting server_origins)"
+            )
+        if not origins and _is_foreign_page(scope):
+            return Problem(403, "origin_not_allowed", "the request comes from another site's page")
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        if host in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+
+    def _may_call(self, origin: str, host: str) -> bool:
+        if origin.lower() in self._origins:
+            return True
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+class JsonByDefault:
+    """Takes a body for JSON whose sender has not said what it is, as OpenAI's servers do: `curl -d` alone.
+
+    Behind HostMiddleware: a browser sends such a body for any page, without asking first.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request; its headers say JSON from here on."""
+        if scope["type"] == "http" and scope["method"] in ("POST", "PUT", "PATCH"):
+            said = {value.partition(";")[0].strip().lower() for value in header(scope, b"content-type")}
+            if said <= _NO_TYPES:
+                others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+                scope["headers"] = [*others, (b"content-type", b"application/json")]
+        await self._app(scope, receive, send)
+
+
+class BodyMiddleware:
+    """Reads the whole body before the handler begins: not more than so much, not slower than so long."""
+
+    def __init__(self, app: App, *, most_bytes: int, timeout_s: float) -> None:
+        self._app, self._most, self._timeout_s = app, most_bytes, timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request with its body, or refuse it."""
+        if scope["type"] != "http" or not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        declared = header(scope, b"content-length")
+        if declared and int(declared[0]) > self._most:  # the server has checked that it is a number
+            await refuse(scope, send, self._too_large(), close=True)
+            return
+        try:
+            body = await self._read_in_time(receive)
+        except TimeoutError:
+            problem = Problem(408, "request_timeout", f"no whole request within {self._timeout_s:g} s")
+            await refuse(scope, send, problem, close=True)
+            return
+        if body is None:
+            return
+        if len(body) > self._most:
+            await refuse(scope, send, self._too_large(), close=True)
+            return
+        await self._app(scope, _replayed(bytes(body), receive), send)
+
+    async def _read_in_time(self, receive: Receive) -> bytearray | None:
+        # anyio's fail_after takes 0.1 ms, and nearly all bodies are there already.
+        task = asyncio.current_task()
+        assert task is not None
+        is_late = False
+
+        def expire() -> None:
+            nonlocal is_late
+            is_late = True
+            task.cancel()
+
+        timer = asyncio.get_running_loop().call_later(self._timeout_s, expire)
+        try:
+            return await self._read(receive)
+        except asyncio.CancelledError:
+            if not is_late:
+                raise
+            if sys.version_info >= (3, 11):
+                task.uncancel()
+            raise TimeoutError from None
+        finally:
+            timer.cancel()
+
+    async def _read(self, receive: Receive) -> bytearray | None:
+        """The body, or the beginning of one that is too large; None when the client went away."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self._most or not message.get("more_body", False):
+                return body
+
+    def _too_large(self) -> Problem:
+        return Problem(
+            413,
+            "request_too_large",
+            f"the request has more than {self._most >> 20} MB (the setting server_max_body_mb)",
+        )
+
+
+class RateLimitMiddleware:
+    """Lets so many requests in at once, and so many of one key; who comes then is told when to try again."""
+
+    def __init__(self, app: App, *, most: int, most_per_key: int) -> None:
+        self._app, self._most, self._most_per_key = app, most, most_per_key
+        self._of_key: Counter[str] = Counter()
+        self._n = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in _UNCOUNTED:
+            await self._app(scope, receive, send)
+            return
+        key = record_of(scope).key
+        problem = self._problem("" if key is None else key.id)
+        if problem is not None:
+            await refuse(scope, send, problem)
+            return
+        self._n += 1
+        if key is not None:
+            self._of_key[key.id] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._n -= 1
+            if key is not None:
+                self._of_key[key.id] -= 1
+                self._of_key += Counter()  # keys that have none are not kept
+
+    def _problem(self, key_id: str) -> Problem | None:
+        if key_id and self._of_key[key_id] >= self._most_per_key:
+            message = f"this API key has {self._most_per_key} requests under way"
+            return Problem(429, "too_many_requests", message, headers=_WAIT)
+        if self._n >= self._most:
+            return Problem(
+                503, "overloaded", f"the server has {self._most} requests under way", headers=_WAIT
+            )
+        return None
+
+
+def host_of(value: str) -> str:
+    """The name or address in a Host header, without its port and brackets; "" for what is none."""
+    match = _HOST.fullmatch(value.strip().lower())
+    return "" if match is None else match[1] or match[2]
+
+
+def names_in(setting: str) -> frozenset[str]:
+    """The names of a setting that lists them with commas."""
+    return frozenset(name.strip().rstrip("/").lower() for name in setting.split(",") if name.strip())
+
+
+def _has_body(scope: Scope) -> bool:
+    return bool(header(scope, b"transfer-encoding")) or header(scope, b"content-length") not in ([], ["0"])
+
+
+def _is_foreign_page(scope: Scope) -> bool:
+    """Whether a browser says that another site's page asks, and not a person who followed a link."""
+    site, mode = header(scope, b"sec-fetch-site"), header(scope, b"sec-fetch-mode")
+    return bool(site) and site[0] in ("cross-site", "same-site") and mode != ["navigate"]
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """`receive` that gives the body at once, and then what really comes: the client's going away."""
+    waiting = [body]
+
+    async def next_message() -> dict[str, object]:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return dict(await receive())
+
+    return next_message
+
+
+# Nothing there depends on who asks; the page has a field for the key.
+_OPEN_PATHS = frozenset({"/health", *page.PATHS})
+_MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/knowledge")
+_BEARER = "bearer "
+# Looks at the table of keys at once. Threads of their own: those of handlers may all be busy with answers.
+_LOOKS = 8
+_PERMIT_S = 1.0
+
+
+class KeyMiddleware:
+    """Lets in who has a good key of the right scope; everybody, while there are no keys and none is needed.
+
+    Each request looks at the table: a revoked key ends with the next one, in every process.
+    """
+
+    def __init__(self, app: App, state: Gated) -> None:
+        self._app, self._state = app, state
+        self._looks = anyio.CapacityLimiter(_LOOKS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        try:
+            credential = credential_of(scope)
+            key = await self._admitted(self._state.keys, credential)
+            if key is not None:
+                _require_scope(key, scope["path"])
+        except (Denied, StoreError) as error:
+            await refuse(scope, send, _said(error))
+            return
+        record_of(scope).key = key
+        await self._app(scope, receive, send)
+
+    async def _admitted(self, keys: ApiKeys | None, credential: str) -> ApiKey | None:
+        if keys is None or keys.are_in_file:  # 30 us, where a thread takes 100 and more
+            return _admit(keys, credential, self._state.needs_key)
+        return await anyio.to_thread.run_sync(
+            _admit, keys, credential, self._state.needs_key, limiter=self._looks
+        )
+
+
+class Permit:
+    """Whether somebody who was let in may still be here; for answers that have no end."""
+
+    def __init__(self, state: Gated, key: ApiKey | None) -> None:
+        self._state, self._key = state, key
+        self._checked_at = time.monotonic()
+
+    async def holds(self) -> bool | None:
+        """False within a second after the key was revoked, or the first one was made for one who has none.
+
+        None while nobody knows: the table cannot be read.
+        """
+        keys = self._state.keys
+        if keys is None or time.monotonic() - self._checked_at < _PERMIT_S:
+            return True
+        asked_at = time.monotonic()
+        found = self._look(keys) if keys.are_in_file else await anyio.to_thread.run_sync(self._look, keys)
+        if found is not None:
+            self._checked_at = asked_at
+        return found
+
+    def _look(self, keys: ApiKeys) -> bool | None:
+        try:
+            return not keys.are_any() if self._key is None else keys.is_good(self._key.id)
+        except StoreError:
+            return None
+
+
+def credential_of(scope: Scope) -> str:
+    """What the request shows as its key: OpenAI's `Authorization: Bearer`, Anthropic's `x-api-key`; or ""."""
+    shown = {value.strip() for value in header(scope, b"x-api-key")}
+    for value in header(scope, b"authorization"):
+        if value[: len(_BEARER)].lower() == _BEARER:
+            shown.add(value[len(_BEARER) :].strip())
+    shown.discard("")
+    if len(shown) > 1:
+        raise _unauthorized("the request shows two different API keys")
+    return shown.pop() if shown else ""
+
+
+def scope_of(path: str) -> str:
+    """What a key must be good for to ask for this path."""
+    if path == "/metrics":
+        return METRICS
+    is_memory = any(path == prefix or path.startswith(prefix + "/") for prefix in _MEMORY_PATHS)
+    return MEMORY if is_memory else CHAT
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server bound to this name or address is reached from this machine alone."""
+    import ipaddress
+
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def require_keys_for(host: str, keys: ApiKeys | None) -> bool:
+    """Whether a server bound there asks for keys, and UsageError where it would be open to others without."""
+    has_keys = keys is not None and keys.are_any()
+    if not is_loopback(host) and not has_keys:
+        raise UsageError(
+            "without an API key the server listens on 127.0.0.1 alone: everybody on the network could read"
+            " the memory",
+            hint="shepherd apikey create makes a key; or leave out --host",
+        )
+    return has_keys
+
+
+def _admit(keys: ApiKeys | None, credential: str, needs_key: bool) -> ApiKey | None:
+    """The good key that this is; None where none is needed. Raises Denied."""
+    key = keys.find(credential) if keys is not None and credential else None
+    if key is not None and not key.revoked_at:
+        return key
+    if key is not None:
+        raise _unauthorized("this API key was revoked")
+    if credential.startswith(PREFIX):  # of another server, or mistyped: its owner is not who would be served
+        raise _unauthorized("this API key is not known here")
+    if needs_key or (keys is not None and keys.are_any()):
+        raise _unauthorized(
+            "this API key is not known here"
+            if credential
+            else "an API key is needed: Authorization: Bearer …"
+        )
+    return None
+
+
+def _require_scope(key: ApiKey, path: str) -> None:
+    wanted = scope_of(path)
+    if wanted not in key.scopes:
+        raise Denied(403, "insufficient_scope", f"this API key has no scope {wanted!r}")
+
+
+def _unauthorized(message: str) -> Denied:
+    return Denied(401, "invalid_api_key", message, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _said(error: Denied | StoreError) -> Problem:
+    return problem_of(error)
+
+
+def install(app: FastAPI, state: Gated) -> None:
+    """Put all of them before the app, and /health and /metrics into it."""
+    config = state.config
+    counted = app.state.metrics = metrics.Metrics(state)
+    state.observers.append(counted.served)
+    app.include_router(health.router)
+    app.include_router(metrics.router)
+    origins = names_in(config.server_origins)
+    # The last one added is the outermost.
+    app.add_middleware(JsonByDefault)
+    app.add_middleware(
+        BodyMiddleware, most_bytes=config.server_max_body_mb << 20, timeout_s=config.server_body_timeout
+    )
+    app.add_middleware(
+        RateLimitMiddleware, most=config.server_max_requests, most_per_key=config.server_max_requests_per_key
+    )
+    app.add_middleware(KeyMiddleware, state=state)
+    if origins:
+        from starlette.middleware.cors import CORSMiddleware
+
+        app.add_middleware(
+            CORSMiddleware, allow_origins=sorted(origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(
+        HostMiddleware, hosts=frozenset(map(host_of, names_in(config.server_hosts))), origins=origins
+    )
+    app.add_middleware(Observer, metrics=counted)

@@ -1,0 +1,495 @@
+"""Turns of clients that keep no state on the server: the history, the plan of a request, its storage."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shepherd.assistant import is_statement
+from shepherd.config import Config
+from shepherd.errors import ShepherdError
+from shepherd.extraction import ExtractionWorker
+from shepherd.knowledge import Hub, Knowledge
+from shepherd.lru_cache import LRUCache
+from shepherd.memory import Memory, Turn
+from shepherd.prompt import (
+    Before,
+    Compaction,
+    Draft,
+    Exchange,
+    Ledger,
+    PendingSummary,
+    Planner,
+    Restored,
+    Room,
+    Said,
+    Snapshot,
+    Summarizer,
+    Summary,
+    conversation_hashes,
+    hubs_of,
+    is_worth_a_memory,
+    look_around,
+    take_snapshot,
+    turns,
+)
+from shepherd.prompt.entity_tracking import Dialogue, KnownNames, Listened
+from shepherd.providers import ChatModel
+from shepherd.server.chat import ChatRequest
+from shepherd.trace import Traces, TurnTrace
+from shepherd.trace.planned import trace_of
+from shepherd.turn.store import append_turn
+from shepherd.types import Message
+
+__all__ = ["ClientHistory", "Plans", "RequestPlanner", "RequestStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientHistory:
+    """The messages of one request, as the ledger restored them; the newest is a copy with the present time.
+
+    The `n_instructions` system messages at the beginning are the client's own instructions, which the system
+    part of the prompt contains.
+    """
+
+    messages: list[Message]
+    restored: Restored
+    n_instructions: int
+
+    @classmethod
+    def begin(cls, restored: Restored) -> ClientHistory:
+        """Return the history of the request whose messages `restored` has."""
+        messages = list(restored.messages)
+        messages[-1] = messages[-1].copy()
+        messages[-1].created_at = int(time.time())
+        n_instructions = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+        return cls(messages, restored, n_instructions)
+
+    @property
+    def newest(self) -> Message:
+        """The message to answer."""
+        return self.messages[-1]
+
+    @property
+    def instructions(self) -> str:
+        """The client's own instructions, "" for none."""
+        return "\n\n".join(message.raw for message in self.messages[: self.n_instructions])
+
+    def draft(self, snapshot: Snapshot) -> Draft:
+        """Start a draft behind `snapshot`. Messages that left the window in earlier requests stay out."""
+        n_left = self.restored.n_left
+        kept = [
+            message
+            for i, message in enumerate(self.messages[:-1])
+            if i >= self.n_instructions and (i >= n_left or message.role == "system")
+        ]
+        return Draft(self.newest, snapshot, kept, private=self.newest.role != "user")
+
+    def exchanges(self, draft: Draft, hashes: Sequence[str]) -> list[Exchange]:
+        """Group the draft's history into exchanges; `hashes` are those of the messages."""
+        key_of = {id(message): key for message, key in zip(self.messages, hashes, strict=True)}
+        messages = [*draft.history, draft.message]
+        exchanges = []
+        for indices in turns(messages)[:-1]:
+            first, *steps, last = (Message("user", ""), *(messages[i] for i in indices))
+            if steps:
+                first, *steps = steps
+            exchanges.append(Exchange(first, last, steps=steps, key=key_of[id(last)]))
+        return exchanges
+
+    def first_kept(self, draft: Draft) -> int:
+        """Index of the oldest message, system messages aside, that the model sees."""
+        kept = self._kept(draft)
+        return next(i for i, m in enumerate(self.messages) if id(m) in kept and m.role != "system")
+
+    def evicted(self, draft: Draft) -> list[tuple[int, Message]]:
+        """Messages that the model does not see, with their indices; the client's instructions are not among
+        them.
+        """
+        kept = self._kept(draft)
+        numbered = list(enumerate(self.messages))[self.n_instructions :]
+        return [(i, message) for i, message in numbered if id(message) not in kept]
+
+    def evicted_turns(self, draft: Draft) -> int:
+        """Number of user messages that the model does not see."""
+        return sum(message.role == "user" for _, message in self.evicted(draft))
+
+    def stripped(self, draft: Draft) -> set[int]:
+        """Indices of the messages that lost their tails for this request."""
+        stripped = {id(message) for message in draft.stripped}
+        return {i for i, message in enumerate(self.messages) if id(message) in stripped}
+
+    def _kept(self, draft: Draft) -> set[int]:
+        return {id(message) for message in (*draft.history, draft.message)}
+
+
+_log = logging.getLogger(__name__)
+
+Count = Callable[[str], int]
+
+# Conversations whose entities are known from the turn before, and users whose names are.
+_LISTENED = 1024
+_USERS = 4096
+# Summaries being made, of all conversations.
+_PENDING = 256
+# What an event loop may be held up for; a thread costs its callers more where many ask at once.
+_MOMENT_S = 0.002
+# System parts that are kept as they were rendered.
+_SNAPSHOTS, _SNAPSHOTS_BYTES = 256, 4 << 20
+# Of an entry, beside its texts.
+_SNAPSHOT_BYTES = 1024
+# The client's own instructions, the nodes in it, whether tails are explained, the window, the summary.
+_System = tuple[str, Before, bool, int, Summary]
+# Messages that are heard again where that is lost: what was named longer ago is in focus no more.
+_HEARD_AGAIN = 24
+
+
+@dataclass(slots=True)
+class RequestPlanner:
+    """Plans the prompt of one request: its tail, and the turns that a summary replaces.
+
+    `exchanges` are those of the draft's history, `take_snapshot` makes the system part with another summary.
+    """
+
+    draft: Draft
+    room: Room
+    planner: Planner
+    restored: Restored
+    compaction: Compaction
+    exchanges: list[Exchange]
+    take_snapshot: Callable[[Summary], Snapshot]
+    dialogue: Dialogue | None = None
+
+    def plan(self) -> None:
+        """Decide what is added to the draft's message, and add it. May be called again after an eviction."""
+        session, has_evicted = self.restored.session, self.restored.n_left > 0
+        self.planner.plan(self.draft, self.room, session=session, has_evicted=has_evicted, measures=False)
+
+    def compact(self) -> None:
+        """Replace the turns that are due by a summary."""
+        self.compaction.compact(self.draft, self.exchanges, self.room, self.take_snapshot)
+
+    @property
+    def said(self) -> Said:
+        """The nodes that the ledger's note of this request is to hold."""
+        snapshot = self.draft.snapshot
+        if self.restored.said:
+            hubs = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
+            return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
+        return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks)
+
+    def trace(self, *, model: str) -> TurnTrace:
+        """Return the record of the turn, once it is over: what the model was shown, and why."""
+        self.planner.settle(self.draft, self.room)
+        summary = self.draft.snapshot.summary.kept.text
+        return trace_of(
+            self.draft,
+            model=model,
+            summary=summary,
+            summary_tokens=self.room.count(summary) if summary else 0,
+        )
+
+
+class Plans:
+    """Makes the plans of a server's requests. Thread-safe.
+
+    With `tells_private` the model is told what is private of an entity. The `summarizer`, if there is one,
+    sums up the turns that leave the window.
+    """
+
+    def __init__(
+        self,
+        memory: Memory | None,
+        config: Config,
+        *,
+        tells_private: bool,
+        summarizer: Summarizer | None = None,
+    ) -> None:
+        self._summarizer = summarizer
+        # Summaries being made, by user and hash of the conversation that they are of.
+        self._pending: LRUCache[tuple[str, str], PendingSummary] = LRUCache(_PENDING)
+        self._memory = memory
+        self._config = config
+        self._tells_private = tells_private
+        self._names: LRUCache[str, KnownNames] = LRUCache(_USERS)
+        self._listened: LRUCache[tuple[str, str], Listened] = LRUCache(_LISTENED)
+        # Seconds that a processor computed for each user's last plan. Not those on the clock: beside 64
+        # others a quick one looks slow, would go to a thread, and wait for that.
+        self._cost_s: LRUCache[str, float] = LRUCache(_USERS)
+        # Few are different: most clients say the same of themselves, or nothing, with every request.
+        self._snapshots: LRUCache[_System, Snapshot] = LRUCache(
+            _SNAPSHOTS, max_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
+        )
+
+    def is_quick(self, user_id: str) -> bool:
+        """Whether a plan for this user is made in a moment, documents and all, as the last one was."""
+        cost_s = self._cost_s.get(user_id)
+        return cost_s is not None and cost_s < _MOMENT_S
+
+    def took(self, user_id: str, draft: Draft, cpu_s: float) -> None:
+        """Note the processor time of a plan of this user's."""
+        if not draft.private:  # nothing was looked for
+            self._cost_s.put(user_id, cpu_s)
+
+    def snapshot(
+        self,
+        request: ChatRequest,
+        restored: Restored,
+        instructions: str,
+        model: ChatModel,
+        count: Count,
+        *,
+        summary: Summary,
+    ) -> Snapshot:
+        """Return the system part, with the same nodes as when the conversation began.
+
+        `instructions` are the client's own, "" for those of the settings.
+        """
+        explains, before = self._explains(request), self._before(request, restored)
+        key = instructions, before, explains, model.window_tokens, summary
+        known = self._snapshots.get(key)
+        if known is None:
+            known = take_snapshot(
+                self._config,
+                memory=explains,
+                knowledge=None,
+                window_tokens=model.window_tokens,
+                count=count,
+                instructions=instructions,
+                before=before,
+                summary=summary,
+            )
+            self._snapshots.put(key, known)
+        return known
+
+    def _before(self, request: ChatRequest, restored: Restored) -> Before:
+        """What of the knowledge the system part has: what it had, or that of now where there was none."""
+        if restored.said:
+            first = restored.said[min(restored.said)]
+            return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
+        explains = self._explains(request)
+        knowledge = self._knowledge(request) if explains else None
+        try:
+            return look_around(self._config, knowledge, memory=explains)
+        except ShepherdError as error:
+            _log.warning("background failed: %s", error)
+            return look_around(self._config, None, memory=explains)
+
+    def begin(
+        self,
+        request: ChatRequest,
+        draft: Draft,
+        room: Room,
+        history: ClientHistory,
+        hashes: Sequence[str],
+        take_snapshot: Callable[[Summary], Snapshot],
+    ) -> RequestPlanner:
+        """Return the planner of a request; `hashes` are those of its messages."""
+        user, restored = request.user_id, history.restored
+        knowledge = self._knowledge(request)
+        dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
+        planner = Planner(self._config, self._memory, knowledge, user, dialogue)
+        told = [said for _, said in sorted(restored.said.items())]
+        planner.know_told(Hub(*hub) for said in told[1:] for hub in said.hubs)
+        exchanges = history.exchanges(draft, hashes)
+        compaction = Compaction(
+            verbatim=self._config.history_verbatim_turns,
+            summary=restored.summary,
+            summarizer=self._summarizer,
+            pending=self._pending_of(user, exchanges),
+        )
+        return RequestPlanner(draft, room, planner, restored, compaction, exchanges, take_snapshot, dialogue)
+
+    def ended(self, planned: RequestPlanner, user_id: str, answer: Message, key: str) -> None:
+        """Take in an answer, under whose hash the conversation continues."""
+        draft, compaction = planned.draft, planned.compaction
+        gone = {exchange.key for exchange in draft.evicted(planned.exchanges)}
+        left = [exchange for exchange in planned.exchanges if exchange.key not in gone]
+        left.append(Exchange(draft.message, answer, steps=draft.steps, key=key))
+        compaction.prepare(draft, left, planned.room)
+        if compaction.pending is not None:
+            self._pending.put((user_id, compaction.pending.exchanges[-1].key), compaction.pending)
+        dialogue = planned.dialogue
+        if dialogue is not None:
+            planned.dialogue = None
+            dialogue.answered(answer.raw)
+            self._listened.put((user_id, key), dialogue.listened)
+
+    def _pending_of(self, user: str, exchanges: Sequence[Exchange]) -> PendingSummary | None:
+        """Return the summary being made of the first of these exchanges, if there is one."""
+        if self._summarizer is None:
+            return None
+        return next(filter(None, (self._pending.get((user, exchange.key)) for exchange in exchanges)), None)
+
+    def _explains(self, request: ChatRequest) -> bool:
+        return self._memory is not None and request.remembers and self._config.injection_enabled
+
+    def _knowledge(self, request: ChatRequest) -> Knowledge | None:
+        if self._memory is None or not request.remembers:
+            return None
+        return Knowledge(self._memory.transactions, request.user_id)
+
+    def _dialogue(
+        self, user: str, messages: Sequence[Message], hashes: Sequence[str], knowledge: Knowledge | None
+    ) -> Dialogue | None:
+        """Who the conversation was about before its newest message, heard again where that is not known."""
+        if self._config.context_entities is not True:
+            return None
+        names = self._names.get(user)
+        if names is None:
+            names = KnownNames(knowledge)
+            self._names.put(user, names)
+        dialogue = Dialogue(None, None, user, allow_private=self._tells_private, names=names)
+        first = max(0, len(messages) - 1 - _HEARD_AGAIN)
+        for i in range(len(messages) - 2, first - 1, -1):
+            known = self._listened.get((user, hashes[i])) if messages[i].role == "assistant" else None
+            if known is not None:
+                dialogue.go_on(known)
+                first = i + 1
+                break
+        for message in messages[first:-1]:
+            if message.role == "user":
+                dialogue.heard(message.raw)
+            elif message.role == "assistant":
+                dialogue.answered(message.raw)
+        return dialogue
+
+
+def _bytes_of_snapshot(key: _System, snapshot: Snapshot) -> int:
+    return _SNAPSHOT_BYTES + 4 * (len(key[0]) + 2 * len(snapshot.system.text))
+
+
+# A message that comes again so soon in the same conversation is the same one, tried again.
+_RETRY_S = 600.0
+_RETRIES_KNOWN = 4096
+
+
+class RequestStore:
+    """Stores the turns of stateless clients. Thread-safe, as the memory is."""
+
+    def __init__(self, memory: Memory, config: Config, worker: ExtractionWorker | None) -> None:
+        self._memory = memory
+        self._config = config
+        self._worker = worker
+        self._stored: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
+
+    def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
+        """The conversation, whose hashes these are, as the model saw it last time."""
+        return Ledger(self._memory, user_id).restore(messages, hashes)
+
+    def write(
+        self,
+        user_id: str,
+        draft: Draft,
+        history: ClientHistory,
+        answer: Message,
+        *,
+        planner: RequestPlanner | None,
+        last_text: str,
+        is_whole: bool,
+        model_name: str,
+    ) -> None:
+        """Store one turn. Only a whole answer becomes a memory.
+
+        `answer` is the answer as the client got it, `last_text` the text of its last reply: the replies
+        before it are among the draft's steps.
+        """
+        key = user_id, conversation_hashes(history.messages)[-1]
+        stored_at, session = self._stored.get(key) or (0.0, "")
+        is_retry = time.monotonic() - stored_at < _RETRY_S and bool(session)
+        session = history.restored.session or (session if is_retry else "")
+
+        def write(session: str) -> None:
+            # The first failure ends it: a locked database would be waited for with every write.
+            session = session or self._memory.start_session(user_id, model_name)
+            self._note(user_id, draft, history, planner, session)
+            is_new = history.newest.role == "user" and not is_retry
+            reply = answer
+            if draft.steps:
+                reply = answer.copy()
+                reply.raw = reply.sent = last_text
+            append_turn(
+                self._memory,
+                session,
+                user_id,
+                history.newest if is_new else None,
+                (*draft.steps, reply) if reply.raw else draft.steps,
+                learner=self._worker,
+            )
+            if is_new:
+                self._stored.put(key, (time.monotonic(), session))
+            if self._worker is not None:
+                self._worker.told(session, user_id)
+            if self._config.archive_turns:
+                self._archive(user_id, draft, history, reply, session, is_whole)
+            self._trace(user_id, draft, planner, session, model_name)
+
+        try:
+            write(session)
+        except ShepherdError as error:
+            _log.warning("storing the turn failed: %s", error)
+
+    def _note(
+        self,
+        user_id: str,
+        draft: Draft,
+        history: ClientHistory,
+        planner: RequestPlanner | None,
+        session: str,
+    ) -> None:
+        first = history.first_kept(draft)
+        was_first = max(history.restored.n_left, history.n_instructions)
+        Ledger(self._memory, user_id).record(
+            history.messages,
+            history.restored,
+            n_left=first if first > was_first else 0,
+            stripped=history.stripped(draft),
+            session=session,
+            said=None if planner is None else planner.said,
+            summary=draft.snapshot.summary,
+        )
+
+    def _trace(
+        self,
+        user_id: str,
+        draft: Draft,
+        planner: RequestPlanner | None,
+        session: str,
+        model_name: str,
+    ) -> None:
+        """Store the trace of a turn that a message of the user began."""
+        if planner is None or draft.private or not self._config.trace_turns:
+            return
+        record = planner.trace(model=model_name)
+        traces = Traces(self._memory.transactions, user_id)
+        traces.write(session, record, with_prompt=self._config.trace_prompts)
+
+    def _archive(
+        self,
+        user_id: str,
+        draft: Draft,
+        history: ClientHistory,
+        answer: Message,
+        session: str,
+        is_whole: bool,
+    ) -> None:
+        """Archive what the user told, and the turns that left the window with this request."""
+        said = next((m.raw for m in reversed(history.messages) if m.role == "user"), "")
+        if is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
+            self._remember(user_id, said, answer.raw, history.newest.created_at, session)
+        asked: Message | None = None
+        for i, message in history.evicted(draft):
+            if i < history.restored.n_left:
+                continue
+            if message.role == "user":
+                asked = message
+            elif message.role == "assistant" and message.raw and asked is not None:
+                if is_worth_a_memory(asked, message.raw):
+                    told_at = asked.created_at or int(time.time())
+                    self._remember(user_id, asked.raw, message.raw, told_at, session)
+                asked = None
+
+    def _remember(self, user_id: str, question: str, answer: str, told_at: int, session: str) -> None:
+        self._memory.archive_turn(Turn(question, answer.strip(), told_at, session), user_id)

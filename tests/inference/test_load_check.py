@@ -1,0 +1,189 @@
+"""A model file from outside is loaded first where it may crash."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from shepherd import subprocess_sandbox
+from shepherd.errors import ModelFormatError, ModelLoadError
+from shepherd.inference import load_check, read_header
+from tests.inference.malformed import with_number
+
+LONG = 120.0
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "shepherd" / "trials"
+
+
+@pytest.fixture
+def model(plain_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(plain_model, tmp_path / "model.gguf"))
+
+
+def processes_started(path: Path, **options: object) -> int:
+    """How often a trial of `path` told that it starts one."""
+    told: list[str] = []
+    load_check.require(path, limit_s=LONG, loading=told.append, **options)  # type: ignore[arg-type]
+    return len([text for text in told if text])
+
+
+@pytest.mark.parametrize("name", ["plain", "spm", "sliding", "recurrent", "hybrid"])
+def test_good_file_is_tried_once(model_file, tmp_path: Path, name: str) -> None:
+    path = model_file(name)
+
+    assert processes_started(path) == 1
+    assert processes_started(path) == 0
+
+
+def test_known_file_is_tried_again_when_it_has_changed(model: Path) -> None:
+    assert processes_started(model) == 1
+    status = model.stat()
+
+    os.utime(model, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+
+    assert not load_check.is_known(model)
+    os.utime(model, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert load_check.is_known(model)
+    model.write_bytes(model.read_bytes() + b"\0")
+    assert not load_check.is_known(model)
+
+
+def test_same_name_with_another_head_is_not_known(model: Path) -> None:
+    load_check.vouch(model)
+    status = model.stat()
+
+    with_number(model, "llama.block_count", 1, model)
+    os.utime(model, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert not load_check.is_known(model)
+
+
+def test_trusted_file_needs_no_process(model: Path) -> None:
+    assert processes_started(model, is_trusted=True) == 0
+
+
+def test_file_that_went_well_needs_no_process(model: Path) -> None:
+    load_check.vouch(model)
+
+    assert processes_started(model) == 0
+
+
+def test_all_parts_of_a_split_model_are_looked_at(tmp_path: Path) -> None:
+    parts = [tmp_path / f"m-0000{i}-of-00002.gguf" for i in (1, 2)]
+    for part in parts:
+        part.write_bytes(b"GGUF")
+    load_check.vouch(parts[0])
+    assert load_check.is_known(parts[0])
+
+    parts[1].write_bytes(b"GGUF other")
+
+    assert not load_check.is_known(parts[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "says"),
+    [
+        ("plain", "llama.block_count", 0, "SIGABRT: GGML_ASSERT"),  # at loading
+        ("plain", "llama.attention.layer_norm_rms_epsilon", math.nan, "SIGABRT: GGML_ASSERT"),  # at decoding
+        ("hybrid", "qwen35.ssm.inner_size", 65, "SIGABRT: GGML_ASSERT"),  # at making the context
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_file_that_crashes_llama_cpp_costs_an_error(
+    model_file, tmp_path: Path, name: str, key: str, value: float, says: str
+) -> None:
+    path = with_number(model_file(name), key, value, tmp_path / "bad.gguf")
+    read_header(path)  # nothing is wrong with it
+
+    with pytest.raises(ModelLoadError, match=f"crashes llama.cpp.*{says}") as caught:
+        load_check.require(path, limit_s=LONG)
+
+    assert str(path) in str(caught.value)
+    assert "fetch or convert it again" in caught.value.hint
+    assert not load_check.is_known(path)
+
+
+def test_file_that_hangs_llama_cpp_costs_an_error(model_file, tmp_path: Path) -> None:
+    path = with_number(model_file("hybrid"), "qwen35.rope.dimension_count", 0, tmp_path / "bad.gguf")
+
+    with pytest.raises(ModelLoadError, match="had not ended after 5 s") as caught:
+        load_check.require(path, limit_s=5)
+
+    assert "model_trial" in caught.value.hint
+
+
+def test_refusal_comes_in_the_words_of_llama_cpp(model: Path, tmp_path: Path) -> None:
+    path = with_number(model, "llama.embedding_length", 65, tmp_path / "bad.gguf")
+
+    with pytest.raises(ModelLoadError, match=r"cannot be loaded: .*wrong shape") as caught:
+        load_check.require(path, limit_s=LONG)
+
+    assert "llama-cpp-python" in caught.value.hint
+
+
+def test_damaged_header_starts_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "bad.gguf"
+    path.write_bytes(b"GGUF" + bytes(60))
+    told: list[str] = []
+
+    with pytest.raises(ModelFormatError):
+        load_check.require(path, loading=told.append)
+
+    assert told == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_process_killed_for_memory_is_recognised() -> None:
+    ending = subprocess_sandbox.run("timeit", ["-n1", "import os; os.kill(os.getpid(), 9)"], limit_s=LONG)
+
+    assert ending.kind == "killed"
+    error = load_check._failure("m.gguf", ending, 5_000_000_000)
+    assert "memory ran out, its weights take 5.0 GB" in str(error)
+    assert "smaller quantisation" in error.hint
+
+
+def test_folder_of_the_user_is_not_searched_for_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Path
+) -> None:
+    (tmp_path / "shepherd").mkdir()
+    (tmp_path / "shepherd" / "__init__.py").write_text("raise SystemExit('the wrong one')")
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+
+    load_check.require("model.gguf", limit_s=LONG)
+
+    assert load_check.is_known(model)
+
+
+def test_cache_that_cannot_be_written_only_costs_a_trial(
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.parent.parent.write_text("a file where the folder would be")
+
+    assert processes_started(model) == 1
+    assert processes_started(model) == 1
+
+
+def test_oldest_records_go(model: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    old = time.time() - 1_000_000
+    for i in range(600):
+        (cache / f"{i:040}").touch()
+        os.utime(cache / f"{i:040}", (old + i, old + i))
+
+    load_check.vouch(model)
+
+    left = sorted(record.name for record in cache.iterdir())
+    assert len(left) == 512
+    assert f"{0:040}" not in left
+    assert load_check.is_known(model)

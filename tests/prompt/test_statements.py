@@ -1,0 +1,123 @@
+"""What of a conversation is worth a memory, and what would only be found in its place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.prompt import is_statement, is_worth_a_memory
+from shepherd.types import Message
+
+TAIL = "\n\n[facts: dog_name=Rex]"
+
+
+def asked(text: str, tail: str = "") -> Message:
+    return Message("user", text, sent=text + tail)
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [("My dog is called Rex", True), ("What is my dog called?", False), ("Thanks, good night!", False)],
+)
+def test_statement_tells_something_and_is_no_question(text, tells):
+    assert is_statement(text) is tells
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I moved to Berlin last week. What should I see there?",
+        "i moved to berlin last week. what should i see there?",
+        "I moved to Berlin last week\nWhat should I see there?",
+        "I moved to Berlin last week\n\nwhat should i see there?",
+        "(By the way, I moved to Berlin.) What should I see there?",
+        "What should I see in Berlin? I moved there last week.",
+        "Hi! I moved to Berlin. What should I see? Thanks!",
+        "Ich bin nach Köln umgezogen. Was soll ich mir ansehen?",
+        "Me mudé a Madrid. ¿Qué puedo ver allí?",
+        "我搬到北京了。有什么好看的\uff1f",
+        "我搬到北京了\uff01有什么好看的\uff1f",
+        "東京に引っ越しました。何を見ればいいですか\uff1f",
+        "Dr. Weber is my dentist",
+    ],
+)
+def test_what_is_told_beside_a_question_is_a_statement(text):
+    assert is_statement(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi! What is my name?",
+        "Well... what is my name?",
+        "What's the capital of France? Thanks!",
+        "What is my name? Please tell me.",
+        "What is my name?! 😊",
+        '"What is my name?"',
+        "Do you know Dr. Weber?",
+        "Do you know St. Louis, or J. Smith?",
+        "Is it 5 p.m. in Berlin?",
+        "Is v2.31 at example.com?",
+        "What is the name\nof my dog?",
+        "1. What is my name?\n2. Where do I live?",
+        "你好\uff01我叫什么名字\uff1f",
+        "我叫什么名字\uff1f谢谢\uff01",
+        "Hallo! Wie heiße ich? Danke.",
+    ],
+)
+def test_question_with_a_greeting_or_thanks_is_no_statement(text):
+    assert not is_statement(text)
+
+
+@given(st.text(max_size=40), st.sampled_from(["?", "\uff1f", "\u061f"]))
+def test_one_sentence_with_a_question_mark_is_never_a_statement(text, mark):
+    sentence = re.sub(r"[.!?;…\u061f\u3002\uff01\uff1f]|\s", " ", text)
+
+    assert not is_statement(f"{sentence}{mark}")
+
+
+@given(
+    st.lists(st.sampled_from(["Hi!", "Thanks!", "Why?", "What is my name?", "你好\uff01", "OK."]), max_size=6)
+)
+def test_a_statement_is_one_whatever_is_asked_around_it(others):
+    for index in range(len(others) + 1):
+        assert is_statement(" ".join([*others[:index], "I moved to Berlin.", *others[index:]]))
+    assert not is_statement(" ".join(others))
+
+
+def test_a_greeting_before_a_question_does_not_make_it_worth_a_memory():
+    assert not is_worth_a_memory(asked("Hi! What is the name of the dog?", TAIL), "The dog's name is Rex.")
+
+
+def test_answer_out_of_the_tail_is_not_remembered():
+    assert not is_worth_a_memory(asked("What is the name of the dog?", TAIL), "The dog's name is Rex.")
+
+
+def test_answer_that_brings_something_is_remembered():
+    assert is_worth_a_memory(asked("Which hotel did Ann choose?", TAIL), "Ann chose the Ibis.")
+
+
+@pytest.mark.parametrize(
+    "answer", ["I have nothing stored about that.", "I don't know.", "There is no information about it."]
+)
+def test_answer_that_there_is_none_is_not_remembered(answer):
+    assert not is_worth_a_memory(asked("Which hotel did Ann choose?"), answer)
+
+
+def test_what_a_model_says_of_the_user_is_not_remembered():
+    assert not is_worth_a_memory(asked("What is my job?"), "You work as a rizol.")
+
+
+def test_long_answer_is_remembered_whatever_was_asked():
+    assert is_worth_a_memory(asked("How do I cook rice?"), "Take one part of rice and two of water. " * 6)
+
+
+def test_question_behind_a_statement_is_remembered():
+    assert is_worth_a_memory(asked("I bought a boat. Where can I moor it?"), "I don't know.")
+
+
+def test_statement_is_remembered():
+    assert is_worth_a_memory(asked("My dog is called Rex", TAIL), "Nice, I'll remember that.")

@@ -1,0 +1,62 @@
+"""Servers that several files share, each a process with a model of its own; users keep the tests apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import models
+from tests.inference.manners import HERMES
+from tests.server.processes import ServerProcess
+
+THOUGHT = "Paris it is"
+# Markers in two pieces: none of them is a token that the vocabulary has already.
+CALLING_SCRIPT = (
+    "<thi", "nk>", THOUGHT, "</", "think>", "<tool_", 'call>{"name": "get_', 'weather", "arguments": ',
+    '{"city": "Paris"}}', "</tool_call>",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory) -> Iterator[Callable[..., ServerProcess]]:
+    """Starts servers, each with a home of its own, and ends them all."""
+    running: list[ServerProcess] = []
+
+    def start(*arguments: object, **variables: str) -> ServerProcess:
+        home = tmp_path_factory.mktemp("server")
+        running.append(ServerProcess(home, *map(str, arguments), **variables))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def embedding_model(tmp_path_factory) -> Path:
+    """A tiny encoder."""
+    path = tmp_path_factory.mktemp("embedding") / "tiny-bert.gguf"
+    models.bert(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def mini(serve, embedding_model) -> ServerProcess:
+    """The model that comes with Shepherd, and a tiny one for embeddings."""
+    return serve("--embeddings", embedding_model)
+
+
+@pytest.fixture(scope="session")
+def endless(serve, endless_model) -> ServerProcess:
+    """A model that goes on until it is stopped, and says ASCII."""
+    return serve("-m", endless_model, "--ctx", "4096")
+
+
+@pytest.fixture(scope="session")
+def calling(serve, tmp_path_factory) -> ServerProcess:
+    """A model that thinks, and then wants to know the weather in Paris, whatever is said."""
+    path = tmp_path_factory.mktemp("calling") / "calling.gguf"
+    models.scripted(path, script=CALLING_SCRIPT, template=HERMES)
+    return serve("-m", path)

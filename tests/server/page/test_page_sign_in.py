@@ -1,0 +1,183 @@
+"""Who may see the page's contents: whoever the server's identity rules let in, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from shepherd.config import Config, default_user_id
+from shepherd.memory import Memory
+from shepherd.server.app import create_app
+from shepherd.server.session_server import SessionState
+from tests.server.running import Running
+
+
+@pytest.fixture
+def own_memory(tmp_path) -> Iterator[Memory]:
+    with Memory(tmp_path / "memory.db") as memory:
+        yield memory
+
+
+@pytest.fixture
+def keys(own_memory) -> dict[str, str]:
+    for user in ("anna", "anna/dog", "bob"):
+        own_memory.set_fact("whose", f"this is {user}'s", user)
+    return {owner: own_memory.keys.create(owner, ["memory"])[0] for owner in ("anna", "bob")}
+
+
+@pytest.fixture
+def closed(own_memory, keys) -> Iterator[Running]:
+    with Running(create_app(SessionState(Config(), own_memory, True, needs_key=True))) as running:
+        yield running
+
+
+@pytest.fixture
+def open_to_all(own_memory) -> Iterator[Running]:
+    with Running(create_app(SessionState(Config(), own_memory, True))) as running:
+        yield running
+
+
+def test_without_a_key_there_is_a_field_for_it_and_nothing_else(closed, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+
+    expect(page.get_by_label("Your API key")).to_be_focused()
+    expect(page.locator("#nav a")).to_have_count(0)
+    assert "this is" not in page.content()
+
+
+def test_a_key_opens_its_owners_memory_and_is_in_no_address_and_no_cookie(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Your API key").press_sequentially(keys["anna"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+    page.reload()
+    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+
+    assert not any(keys["anna"] in url for url in asked)
+    assert page.context.cookies() == []
+    assert keys["anna"] not in page.content()
+    other = page.context.new_page()
+    other.goto(f"{closed.url}/#/facts")
+    expect(other.get_by_label("Your API key")).to_be_visible()
+
+
+def test_a_wrong_key_is_said_to_be_wrong(closed, visit):
+    page = visit(closed.url).page
+    page.goto(closed.url)
+
+    page.get_by_label("Your API key").fill("shepherd_" + "0" * 64)
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("The server does not know this key.")
+
+
+def test_a_revoked_key_is_asked_for_again(closed, keys, own_memory, visit):
+    page = visit(closed.url).page
+    page.goto(closed.url)
+    page.get_by_label("Your API key").fill(keys["bob"])
+    page.keyboard.press("Enter")
+    expect(page.locator("#nav a").first).to_be_visible()
+
+    for record in own_memory.keys.list():
+        own_memory.keys.revoke(record.id)
+    page.get_by_role("link", name="Facts").click()
+
+    expect(page.locator("h1")).to_have_text("Sign in again")
+    assert page.evaluate("sessionStorage.getItem('shepherd.key')") is None
+
+
+def test_signing_out_takes_the_key_away(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+
+    page.get_by_role("button", name="Sign out").press("Enter")
+
+    expect(page.get_by_label("Your API key")).to_be_focused()
+    assert page.evaluate("sessionStorage.length") == 0
+    assert "this is" not in page.content()
+
+
+def test_a_users_of_an_owner_are_chosen_and_another_owner_is_not_reached(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+
+    for user, facts in (
+        ("dog", ["this is anna/dog's"]),
+        ("bob", []),
+        ("../bob", []),
+        ("", ["this is anna's"]),
+    ):
+        page.get_by_role("button", name="Memory of anna").press("Enter")
+        page.get_by_label("User").fill(user)
+        page.keyboard.press("Enter")
+        expect(page.locator(".view-facts h1")).to_be_visible()
+        page.wait_for_selector("main:not([aria-busy])")
+        assert page.locator(".fact .value").all_inner_texts() == facts
+
+
+def test_without_keys_the_memory_of_the_terminal_is_shown(open_to_all, own_memory, visit):
+    own_memory.set_fact("whose", "the terminal's", default_user_id())
+    page = visit(open_to_all.url).page
+
+    page.goto(f"{open_to_all.url}/#/facts")
+
+    expect(page.locator(".fact .value")).to_have_text("the terminal's")
+    expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
+
+
+def test_a_key_that_may_only_chat_is_told_which_one_may_look(closed, own_memory, visit):
+    key, _ = own_memory.keys.create("anna", ["chat"])
+    page = visit(closed.url).page
+    page.goto(closed.url)
+
+    page.get_by_label("Your API key").fill(key)
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("alert")).to_contain_text("shepherd apikey create")
+
+
+def test_who_signs_in_where_there_were_no_keys_sees_his_own_memory(open_to_all, own_memory, visit):
+    page = visit(open_to_all.url).page
+    page.goto(f"{open_to_all.url}/#/facts")
+    expect(page.get_by_role("button", name="Memory of")).to_contain_text(default_user_id())
+
+    own_memory.set_fact("whose", "this is anna's", "anna")
+    key, _ = own_memory.keys.create("anna", ["memory"])
+    page.get_by_role("link", name="Why").click()
+    page.get_by_label("Your API key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Memory of")).to_have_text("Memory of anna")
+    page.get_by_role("link", name="Facts").click()
+
+    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+
+
+def test_a_name_that_nobody_can_have_is_asked_for_once(open_to_all, visit):
+    page = visit(open_to_all.url, "x" * 300).page
+    page.goto(open_to_all.url)
+    expect(page.get_by_role("alert")).to_contain_text("256 characters")
+
+    page.get_by_role("button", name="Try again").click()
+
+    expect(page.get_by_role("button", name="Memory of")).to_contain_text(default_user_id())
+
+
+def test_a_key_with_letters_that_no_key_has_is_said_to_be_wrong(closed, visit):
+    page = visit(closed.url).page
+    page.goto(closed.url)
+
+    page.get_by_label("Your API key").fill("shepherd_" + "0" * 20 + "\u2026")
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("The server does not know this key. Copy all of it")

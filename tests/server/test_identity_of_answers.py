@@ -1,0 +1,177 @@
+"""The chat endpoints and identity: whoever asks, an answer has only its own user's memory in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from shepherd.config import Config
+from shepherd.inference import Engine, EngineSettings
+from shepherd.memory import Memory
+from shepherd.providers import ProviderTable
+from shepherd.server.app import create_app
+from shepherd.server.conversations import Conversations
+from shepherd.server.models import Models
+from shepherd.server.session_server import SessionState
+from shepherd.server.state import Served, ServerState
+from tests.server.running import Running
+from tests.server.test_identity import ODD_NAMES, REFUSED, everything_of
+
+QUESTION = "What is my secret?"
+CHATS = {
+    "/v1/chat/completions": {"model": "default", "messages": [{"role": "user", "content": QUESTION}]},
+    "/v1/messages": {
+        "model": "default",
+        "max_tokens": 8,
+        "messages": [{"role": "user", "content": QUESTION}],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory) -> Iterator[Memory]:
+    with Memory(tmp_path_factory.mktemp("answers") / "memory.db") as memory:
+        for user in ("bob", "admin", *(f"bob/{name}" for name in ODD_NAMES)):
+            memory.set_fact("secret", "the sheep sleep", user)
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def keys(memory) -> dict[str, str]:
+    made = {owner: memory.keys.create(owner, ["chat", "memory", "metrics"])[0] for owner in ("anna", "bob")}
+    made["revoked"], record = memory.keys.create("bob", ["chat"])
+    memory.keys.revoke(record.id)
+    return {**made, "none": "", "wrong": "shepherd_" + "0" * 64, "foreign": "sk-" + "0" * 20}
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[Served]:
+    """Those that the server has made."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def server(memory, keys, answers, scripted_model) -> Iterator[Running]:
+    config = Config(user_id="admin", temperature=0.0)
+    with Engine(scripted_model, settings=EngineSettings(n_threads=1, slots=2)) as engine:
+        models = Models(ProviderTable().get(""), name="scripted", engine=engine)
+        conversations = Conversations(models, memory=memory, config=config)
+        state = ServerState(config, memory, True, conversations)
+        state.observers.append(answers.append)
+        with Running(create_app(state)) as running:
+            yield running
+
+
+def test_every_endpoint_but_health_is_closed_without_a_good_key(server, keys, memory, answers):
+    paths = create_app(SessionState(Config(), None, False)).openapi()["paths"]
+    before, n_answers = everything_of(memory, "bob"), len(answers)
+
+    for who in ("none", "wrong", "foreign", "revoked"):
+        with server.client(keys[who]) as client:
+            for path, methods in paths.items():
+                for method in methods:
+                    body = None if method in ("get", "delete") else {**CHATS.get(path, {}), "user": "bob"}
+                    answer = client.request(method, re.sub(r"{[^}]*}", "1", path), json=body)
+                    assert answer.status_code == (200 if path == "/health" else 401), (who, method, path)
+
+    assert len(paths) >= 18
+    assert (everything_of(memory, "bob"), len(answers)) == (before, n_answers)
+
+
+@pytest.mark.parametrize("path", CHATS)
+@pytest.mark.parametrize(
+    "user", [None, "", "unknown", *ODD_NAMES, *REFUSED], ids=lambda user: ascii(user)[:20]
+)
+def test_an_answer_has_nothing_of_another_owner_in_it_and_leaves_nothing_there(
+    user, path, server, keys, memory, answers
+):
+    theirs = ["bob", "admin", *(f"bob/{name}" for name in ODD_NAMES)]
+    before = {name: everything_of(memory, name) for name in theirs}
+    answers.clear()
+
+    with server.client(keys["anna"]) as client:
+        answer = client.post(path, json={**CHATS[path], **({} if user is None else {"user": user})})
+
+    assert answer.status_code == (400 if user in REFUSED else 200), answer.text
+    assert [served.injected for served in answers] == ([] if user in REFUSED else [False])
+    assert {name: everything_of(memory, name) for name in theirs} == before
+
+
+@pytest.mark.parametrize("user", [None, "", *ODD_NAMES], ids=lambda user: ascii(user)[:20])
+def test_an_answer_has_the_memory_of_the_owners_own_user_in_it(user, server, keys, answers):
+    answers.clear()
+
+    with server.client(keys["bob"]) as client:
+        for path, body in CHATS.items():
+            answer = client.post(path, json={**body, **({} if user is None else {"user": user})})
+            assert answer.status_code == 200, answer.text
+
+    assert [served.injected for served in answers] == [True, True]
+
+
+def test_nobody_has_nothing_in_it(server, keys, answers):
+    answers.clear()
+
+    with server.client(keys["bob"]) as client:
+        client.post("/v1/chat/completions", json={**CHATS["/v1/chat/completions"], "user": "unknown"})
+
+    assert [served.injected for served in answers] == [False]
+
+
+def figures_of(client):
+    text = client.get("/metrics").text
+    return {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    }
+
+
+@pytest.mark.parametrize("path", CHATS)
+def test_the_injection_is_timed_once_for_each_answer_with_memory_and_for_no_other(path, server, keys):
+    timed = ("shepherd_injection_seconds", "shepherd_injection_cpu_seconds", "shepherd_recall_seconds")
+
+    with server.client(keys["bob"]) as client:
+        before = figures_of(client)
+        for fields in ({}, {"user": "anna"}, {"memory": False}, {"user": "unknown"}):
+            client.post(path, json={**CHATS[path], **fields})
+        after = figures_of(client)
+
+    assert [after[f"{name}_count"] - before[f"{name}_count"] for name in timed] == [2, 2, 2]
+    spent = [after[f"{name}_sum"] - before[f"{name}_sum"] for name in timed]
+    assert spent[0] > spent[2] > 0
+    assert spent[1] > 0
+
+
+def test_the_log_says_what_memory_took_of_a_request_that_has_it(server, keys, caplog):
+    with (
+        caplog.at_level("INFO", logger="shepherd.server.request_record"),
+        server.client(keys["bob"]) as client,
+    ):
+        for fields in ({}, {"memory": False}):
+            client.post("/v1/messages", json={**CHATS["/v1/messages"], **fields})
+        client.get("/health")  # the lines of the others are written before that is served
+
+    logged = [record.fields for record in caplog.records if record.fields["route"] == "/v1/messages"]
+    assert [0 < fields.get("injection_cpu_ms", 0) <= fields.get("injection_ms", 0) for fields in logged] == [
+        True,
+        False,
+    ]
+    assert "injection_ms" not in logged[1]
+
+
+def test_the_figures_have_tokens_and_slots(server, keys):
+    with server.client(keys["bob"]) as client:
+        client.get("/v1/facts/secret")
+        client.post("/v1/chat/completions", json=CHATS["/v1/chat/completions"])
+        text = client.get("/metrics").text
+
+    figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(figures['shepherd_tokens_total{kind="generated"}']) > 0
+    assert float(figures['shepherd_tokens_total{kind="decoded"}']) > 0
+    assert float(figures["shepherd_slots"]) == 2
+    assert float(figures['shepherd_answers_under_way{state="waiting"}']) == 0
+    assert 'shepherd_requests_total{method="GET",route="/v1/facts/{key:path}",status="200"}' in figures
+    assert "secret" not in text
+    assert "sheep" not in text

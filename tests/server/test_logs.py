@@ -1,0 +1,52 @@
+"""Lines of a log are JSON, and hold nothing that anybody said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from shepherd.errors import StoreError
+from shepherd.server.logs import JsonLines
+
+
+def line_of(error: Exception) -> dict:
+    try:
+        raise error
+    except Exception:
+        record = logging.LogRecord("shepherd", logging.ERROR, "x.py", 1, "it failed", None, sys.exc_info())
+    return json.loads(JsonLines().format(record))
+
+
+def test_an_error_is_logged_as_its_class_and_place():
+    line = line_of(KeyError("what the user said"))
+
+    assert (line["level"], line["message"], line["error"]["type"]) == ("error", "it failed", "KeyError")
+    assert "test_logs.py" in line["error"]["where"][-1]
+    assert "said" not in json.dumps(line)
+
+
+def test_an_error_of_our_own_has_its_message_which_is_free_of_texts():
+    assert line_of(StoreError("memory.db is locked"))["error"]["message"] == "memory.db is locked"
+
+
+def test_a_server_logs_requests_with_tokens_and_without_texts(serve, scripted_model):
+    with serve("-m", scripted_model) as server:
+        server.ask("tell me of the sheep", "anna")
+        with server.http() as client:
+            client.get("/v1/facts/sheep?user=anna")
+            client.get("/v1/sheep")
+            client.post("/v1/chat/completions", content=b"sheep")
+
+    lines = [json.loads(line) for line in server.log.splitlines()]
+    requests = {
+        (line["method"], line["route"], line["status"]): line
+        for line in lines
+        if line["message"] == "request"
+    }
+    chat = requests["POST", "/v1/chat/completions", 200]
+    assert chat["tokens"]["generated"] > 0
+    assert {("GET", "/v1/facts/{key:path}", 404), ("GET", "other", 404)} <= requests.keys()
+    assert ("POST", "/v1/chat/completions", 400) in requests
+    for word in ("sheep", "anna", "Café"):
+        assert word not in server.log

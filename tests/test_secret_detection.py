@@ -1,0 +1,221 @@
+"""Secrets are found where they are, ordinary speech is left alone."""
+
+from __future__ import annotations
+
+import random
+import string
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.secret_detection import find_secrets
+
+# Put together here, so that no scanner takes this file for a leak.
+HEX32 = "0123456789abcdef" * 2
+ALNUM40 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"
+PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA7\nabc+/=\n-----END RSA PRIVATE " + "KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+
+
+# Seconds of a processor, not of the clock, so that a busy machine changes nothing. Reading a hostile
+# text four times over takes about one; a quadratic rule takes more than a hundred.
+MOST_CPU_S = 20
+READ_SECRETS = """
+import resource, sys
+from shepherd.secret_detection import find_secrets
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+find_secrets(sys.stdin.read() * 4)
+"""
+
+
+def values(text: str) -> list[tuple[str, str]]:
+    return [(secret.kind, text[secret.start : secret.end]) for secret in find_secrets(text)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-" + ALNUM40,
+        "sk-proj-" + ALNUM40 + "_" + ALNUM40,
+        "sk-ant-api03-" + ALNUM40 + "-" + ALNUM40,
+        "sk-or-v1-" + HEX32 * 2,
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "ghp_" + ALNUM40[:36],
+        "github_pat_" + ALNUM40 + "_" + ALNUM40,
+        "glpat-" + ALNUM40[:20],
+        "xoxb-" + "123456789012-1234567890123-AbCdEfGhIjKl",
+        "AIza" + ALNUM40[:35],
+        "sk_live_" + ALNUM40[:24],
+        "hf_" + ALNUM40[:34],
+        "npm_" + ALNUM40[:36],
+        "pypi-" + ALNUM40 * 2,
+        "SG." + ALNUM40[:22] + "." + ALNUM40 + "abc",
+        "SK" + HEX32,
+        "123456789:AA" + ALNUM40[:33],
+        "dop_v1_" + HEX32 * 2,
+        "shepherd_" + HEX32 * 2,
+    ],
+)
+@pytest.mark.parametrize("frame", ["{}", "My key is {}, keep it.", "KEY={}\n", '{{"key": "{}"}}', "({})"])
+def test_keys_of_known_makers_are_found(key: str, frame: str) -> None:
+    assert values(frame.format(key)) == [("api-key", key)]
+
+
+def test_private_key_is_one_secret_from_begin_to_end() -> None:
+    assert values(f"Here:\n{PEM}\nthanks") == [("private-key", PEM)]
+    cut = PEM[:60]
+    assert values(f"Here:\n{cut}") == [("private-key", cut)]
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Authorization: Bearer abcDEF123456ghiJKL789", "abcDEF123456ghiJKL789"),
+        ("curl -H 'authorization: bearer 0a1b2c3d4e5f60718293'", "0a1b2c3d4e5f60718293"),
+        ("Authorization: Basic c3RldmU6aHVudGVyMg==", "c3RldmU6aHVudGVyMg=="),
+        (f"the cookie was {JWT};", JWT),
+    ],
+)
+def test_tokens_are_found(text: str, secret: str) -> None:
+    assert values(text) == [("token", secret)]
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfi", "wJalrXUtnFEMI/K7MDENG/bPxRfi"),
+        ('"client_secret": "4f8a1c9e7b2d6035f1ae"', "4f8a1c9e7b2d6035f1ae"),
+        ("My API key is 9f86d081884c7d659a2f", "9f86d081884c7d659a2f"),
+        ("STRIPE_WEBHOOK_SECRET=abc123def456ghi789", "abc123def456ghi789"),
+    ],
+)  # fmt: skip
+def test_keys_that_are_called_so_are_found(text: str, secret: str) -> None:
+    assert values(text) == [("api-key", secret)]
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("My password is hunter2", "hunter2"),
+        ("my password is hunter2.", "hunter2"),
+        ("The password is swordfish", "swordfish"),
+        ("the password is swordfish, but tell nobody", "swordfish"),
+        ("password: Tr0ub4dor&3", "Tr0ub4dor&3"),
+        ("Password: letmein\nUser: steve", "letmein"),
+        ("PASSWORD=s3cr3t!", "s3cr3t!"),
+        ("the wifi password is 'correct horse battery staple'", "correct horse battery staple"),
+        ('{"user": "steve", "password": "qwertz"}', "qwertz"),
+        ("My passcode was 4711-0815", "4711-0815"),
+        ("The password for the router is Fritz7390.", "Fritz7390"),
+        ("password (work): Sommer2024!", "Sommer2024!"),
+        ("Mein Passwort ist Geheim123", "Geheim123"),
+        ("la contraseña es Madrid99", "Madrid99"),
+        ("le mot de passe est Soleil!9", "Soleil!9"),
+        ("密码是abc123", "abc123"),
+        ("my pin is 4711", "4711"),
+        ("CVV: 123", "123"),
+        ("postgresql://steve:hunter2@db.example.com/app", "hunter2"),
+    ],
+)
+def test_passwords_are_found_where_speech_names_them(text: str, secret: str) -> None:
+    assert values(text) == [("password", secret)]
+
+
+@pytest.mark.parametrize("number", [
+    "4012 8888 8888 1881", "4012888888881881", "5555-5555-5555-4444", "5105105105105100",
+    "2223003122003222", "3782 822463 10005", "371449635398431", "30569309025904", "6011 1111 1111 1117",
+    "3530111333300000", "6200000000000005",
+])  # fmt: skip
+def test_card_numbers_are_found(number: str) -> None:
+    assert values(f"It is {number}, until 12/27.") == [("card-number", number)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "My favourite colour is blue.",
+        "The password is wrong.",
+        "my password is too long to remember",
+        "The password is required",
+        "password: required",
+        "password: string",
+        "Passwords are hashed with bcrypt.",
+        "the password is kept in a safe place",
+        "The password is Steve's birthday",
+        "What is the password policy?",
+        "I forgot my password. Is there a way to reset it?",
+        "password: ********",
+        "password=<your password>",
+        "password = os.environ['DB_PASSWORD']",
+        "password = getpass.getpass()",
+        "DB_PASSWORD=${DB_PASSWORD}",
+        "password: your_password",
+        "pwd: /home/steve/src",
+        "postgresql://steve:password@localhost/app",
+        "http://localhost:8080/a@b",
+        "the bearer of bad news is the messenger",
+        "Bearer authentication-is-described-below",
+        "The primary key is 550e8400-e29b-41d4-a716-446655440000",
+        "commit 94d24ebf1c2bf260cdd715b85d915fdee765a1095a1234567",
+        "Tokens per second: 42",
+        "the token is appended to the message",
+        "sk-learn-is-a-library-for-machine-learning",
+        "The secret is to cook the onions slowly and never ever stir them too much",
+        "4111 1111 1111 1112",
+        "order 4012888888881882",
+        "timestamp 1700000000000, id 1234567890123456",
+        "3.14159265358979323846",
+        "+49 151 2345 6789 0123",
+        "ISBN 978-3-16-148410-0",
+        "the pin is on the table",
+        "monkey: 12345678901234567a",
+    ],
+)
+def test_ordinary_text_has_no_secrets(text: str) -> None:
+    assert values(text) == []
+
+
+def test_secrets_of_a_sentence_are_found_without_the_words_around() -> None:
+    found = values("My password is hunter2, and my card 4012888888881881.")
+
+    assert found == [("password", "hunter2"), ("card-number", "4012888888881881")]
+
+
+@given(st.text())
+def test_spans_lie_in_the_text_in_order_and_apart(text: str) -> None:
+    end = 0
+    for secret in find_secrets(f"password: {text} token={text} {text}"):
+        assert end <= secret.start < secret.end
+        end = secret.end
+
+
+@given(
+    st.integers(min_value=0), st.lists(st.sampled_from(["is", "password", "my", "the", "key", "for", ":"]))
+)
+def test_key_is_found_whole_whatever_words_are_around(seed: int, words: list[str]) -> None:
+    rng = random.Random(seed)
+    key = "sk-proj-aA1" + "".join(rng.choices(string.ascii_letters + string.digits, k=48))
+    text = " ".join([*words, key, *words])
+
+    assert any(key in secret for _, secret in values(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["eyJ-" * 50_000, "password for " * 20_000, "4111 " * 40_000, "-----BEGIN PRIVATE KEY-----" * 5_000,
+     "a_" * 100_000, "://" * 60_000, "seed phrase is " + "abc " * 50_000, "key-" * 50_000],
+    ids=lambda text: text[:8],
+)  # fmt: skip
+def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
+    # The system ends a process that uses more than its processor time.
+    done = subprocess.run(
+        [sys.executable, "-c", READ_SECRETS, str(MOST_CPU_S)], input=text, encoding="utf-8", check=False
+    )
+
+    assert done.returncode == 0
