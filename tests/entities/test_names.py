@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.entities import EntityRegistry, Known
+from shepherd.entities.names import key_of
 
 TITLES = ("C++", ".NET", "C#", "Node.js", "McDonald's", "St. Gallen", "AT&T", "Vue", "J.K. Rowling", "R")
 
@@ -60,3 +61,23 @@ def test_every_title_is_found_wherever_it_stands(title, sentence):
 )
 def test_a_full_stop_inside_a_name_does_not_cut_it(text, names):
     assert found(text, ()) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("the Rolling Stones", ("rolling", "stones")),
+        ("The Acme Corp", ("acme", "corp")),
+        ("the Hague", ("hague",)),
+        ("The", ("the",)),
+        ("Anna's", ("anna",)),
+        ("Into the Wild", ("into", "the", "wild")),
+    ],
+)
+def test_a_leading_article_is_no_part_of_a_name_and_every_other_word_is(name, key):
+    assert key_of(name) == key
+
+
+def test_a_name_of_several_words_is_found_with_and_without_its_article():
+    for text in ("I saw the Rolling Stones.", "Rolling Stones forever"):
+        assert found(text, ("the Rolling Stones",)) == ["the Rolling Stones"]

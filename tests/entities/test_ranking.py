@@ -105,6 +105,18 @@ def test_private_attributes_are_withheld_where_they_are_not_allowed(registry):
     assert [name for name, _ in shown[0].attributes] == ["title", "location", "zodiac"]
 
 
+def test_only_the_first_six_relations_are_shown(registry):
+    [anna, *_] = rank_entities(registry, registry.resolve("Where is Anna?"))
+    for number in range(8):
+        registry.relate(anna.entity.id, f"relation {number} of", USER)
+    [anna, *_] = rank_entities(registry, registry.resolve("Where is Anna?"))
+
+    shown = entity_text(registry, anna)
+
+    assert len(anna.entity.relations) > 6
+    assert [label for label, _ in shown.relations] == [one.label for one in anna.entity.relations[:6]]
+
+
 def test_resolved_ones_rank_by_confidence_and_the_rest_by_salience():
     registry = told("I met Priya in Berlin.", "ok", "Tom called.")
     priya, tom, berlin = (registry.find(name) for name in ("Priya", "Tom", "Berlin"))

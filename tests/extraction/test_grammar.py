@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from shepherd.extraction import parse_answer
-from shepherd.extraction.grammar import bounded_grammar
+from shepherd.extraction.request import bounded_grammar
 from shepherd.inference import Engine
 from shepherd.inference.grammar import check_grammar
 from shepherd.types import Message, Sampling

@@ -12,7 +12,7 @@ from shepherd.errors import ModelLoadError
 from shepherd.extraction import LocalExtractor, parse_answer
 from shepherd.extraction.answer import UnusableAnswerError
 from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
-from shepherd.extraction.grammar import ANSWER_GRAMMAR
+from shepherd.extraction.request import ANSWER_GRAMMAR
 from shepherd.inference import Engine
 from shepherd.types import Message, Sampling
 from tests.inference.engines import exact_settings, run_to_end

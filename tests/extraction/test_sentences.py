@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.extraction.sentences import sentences
+from shepherd.extraction.request import sentences
 
 
 @pytest.mark.parametrize(

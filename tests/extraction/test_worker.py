@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shepherd.extraction.ownership import is_gone, new_owner
-from shepherd.extraction.worker import LONGEST_PAUSE_S
+from shepherd.extraction.worker import LONGEST_PAUSE_S, is_gone, new_owner
 from shepherd.memory import Memory
 from tests.extraction.server import learned, running, said
 

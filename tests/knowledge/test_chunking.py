@@ -35,6 +35,15 @@ def test_neighbours_share_15_to_20_percent(n_words, size):
         assert size * 10 // 100 <= end - start <= size * 20 // 100
 
 
+def test_a_word_is_cut_where_neighbours_would_share_less_than_15_percent():
+    text = " ".join(["x" * 12] * 100)
+
+    pieces = spans(text, 100)
+
+    # No word begins 15 to 20 characters before the end of a piece; one that begins 12 before it is too short.
+    assert {end - start for (_, end), (start, _) in pairwise(pieces)} == {20}
+
+
 def test_a_short_text_is_one_piece():
     assert spans("  one sentence.\n") == [(2, 15)]
     assert spans(" \n\t ") == []

@@ -247,6 +247,16 @@ def test_scores_of_both_are_weighed():
     ]
 
 
+def test_a_chunk_needs_a_word_of_its_own_or_a_cosine_above_the_mean():
+    # Chunks 2 to 5 have none of the words: their scores come from the other chunks of their node.
+    words = [(1, 8.0, 8.0, 0.9), *((number, 0.0, 4.0, 0.8) for number in (2, 3, 4, 5))]
+    cosines = {1: 0.1, 2: 0.2, 3: 0.5, 4: 0.6, 6: 0.3, 7: 0.7}
+
+    found = fused(words, cosines, 0.5, weight=0.25, limit=10, min_relevance=0.0)
+
+    assert sorted(hit[0] for hit in found) == [1, 4, 7]
+
+
 # ---- by real models, tiny ones
 
 

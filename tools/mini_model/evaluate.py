@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import runpy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -20,8 +19,7 @@ import smalltalk
 from generator import (
     EVALUATED_JOBS,
     EXTRACTION_PROMPT,
-    PROMPT,
-    ROOT,
+    REQUEST,
     SHEPHERD_BASE,
     SHEPHERD_TAIL,
     Message,
@@ -34,7 +32,6 @@ from runner import Runner
 __all__ = ["chats", "parity", "probes", "table"]
 
 HERE = Path(__file__).parent
-SENTENCES = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "sentences.py"))["sentences"]
 # Percent that the model has to reach, with known and with held-out wordings.
 BARS = {
     "facts": (97, 90), "context": (95, 88), "nothing": (95, 88), "answered": (97, 97), "extract": (92, 80),
@@ -143,8 +140,8 @@ def learned(runner: Runner, messages: Sequence[Message]) -> Any:
     all_learned: dict[str, Any] = {"facts": {}, "context": []}
     for line in request.split("\n"):
         said = line.casefold()
-        for sentence in SENTENCES(line.removeprefix("User: ")):
-            asked = PROMPT["extraction_request"]([sentence])
+        for sentence in REQUEST["sentences"](line.removeprefix("User: ")):
+            asked = REQUEST["extraction_request"]([sentence])
             parsed = parse(runner.reply([system, ("user", asked)], as_json=True))
             if parsed is None:
                 return None
@@ -167,7 +164,7 @@ def parse(reply: str) -> Any:
 def messages_of(probe: dict[str, Any]) -> list[Message]:
     """The conversation that a hand-written probe stands for."""
     if "lines" in probe:
-        return [("system", EXTRACTION_PROMPT), ("user", PROMPT["extraction_request"](probe["lines"]))]
+        return [("system", EXTRACTION_PROMPT), ("user", REQUEST["extraction_request"](probe["lines"]))]
     said = [*probe["say"]]
     said[-1] += tail(probe.get("facts", {}), probe.get("context", []))
     roles = ("user", "assistant")

@@ -42,8 +42,8 @@ __all__ = ["EVALUATED_JOBS", "JOBS", "TRAINING", "Message", "Split", "conversati
 
 Message = tuple[str, str]
 ROOT = Path(__file__).resolve().parents[2]
-PROMPT = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "prompt.py"))
-EXTRACTION_PROMPT: str = PROMPT["EXTRACTION_PROMPT"]
+REQUEST = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "request.py"))
+EXTRACTION_PROMPT: str = REQUEST["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.
 JOBS = {
@@ -325,7 +325,7 @@ def extraction_turn(random: Random, split: Split, job: str) -> list[Message]:
     facts = {item.key: item.value for item in known if item.key}
     context = [{"q": extraction_question(item), "a": item.value} for item in known if not item.key]
     answer = json.dumps({"facts": facts, "context": context}, ensure_ascii=False)
-    request = PROMPT["extraction_request"](lines)
+    request = REQUEST["extraction_request"](lines)
     return [("user", request), ("assistant", answer)]
 
 

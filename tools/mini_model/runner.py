@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Sequence
 from pathlib import Path
 
 import llama_cpp
 import numpy as np
-from generator import ROOT, Message
+from generator import REQUEST, Message
 from llama_cpp import Llama, LlamaGrammar
 
 __all__ = ["Runner"]
 
 # As Shepherd asks: under its own grammar, with as many tokens as it gives.
 MOST_TOKENS = 512
-BOUNDED = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "grammar.py"))["bounded_grammar"]
-GRAMMAR: str = BOUNDED(MOST_TOKENS)
+GRAMMAR: str = REQUEST["bounded_grammar"](MOST_TOKENS)
 EXACT = llama_cpp.GGML_TYPE_F32
 
 

@@ -25,9 +25,9 @@ __all__ = [
     "POSSESSIVES",
     "PRONOUNS",
     "ROLES",
-    "ROLE_GROUPS",
-    "WORKING",
+    "family_of",
     "gender_of_name",
+    "go_together",
     "is_plain_word",
 ]
 
@@ -60,7 +60,7 @@ ROLES: dict[str, Gender] = {
 
 # Which roles one person may have to another: those of one group. Who has none (a friend, a colleague, a
 # partner) may be of any.
-WORKING = "working"
+_WORKING = "working"
 _COMPANIONS = _words("partner friend flatmate roommate neighbour neighbor colleague coworker co-worker")
 _FAMILY = (
     "mother mom mum father dad parent stepmother stepfather",
@@ -76,8 +76,8 @@ _FAMILY = (
     "sister-in-law brother-in-law",
     "daughter-in-law son-in-law",
 )
-ROLE_GROUPS: dict[str, str] = {
-    **dict.fromkeys(ROLES.keys() - _COMPANIONS, WORKING),
+_ROLE_GROUPS: dict[str, str] = {
+    **dict.fromkeys(ROLES.keys() - _COMPANIONS, _WORKING),
     **{role: group for group in _FAMILY for role in group.split()},
 }
 
@@ -254,6 +254,27 @@ ORDINARY_NAMES = _words(
     " excel notion slack teams signal spring docker shell target orange gap visa may turkey china nice"
     " reading"
 )
+
+
+def family_of(label: str) -> str:
+    """Return the group of relatives that a relation ("sister of") belongs to; empty if it is no relative."""
+    group = _ROLE_GROUPS.get(_role(label), "")
+    return "" if group == _WORKING else group
+
+
+def go_together(label: str, other: str) -> bool:
+    """Whether one person may be both to somebody."""
+    role, other_role = _role(label), _role(other)
+    group, other_group = _ROLE_GROUPS.get(role, ""), _ROLE_GROUPS.get(other_role, "")
+    if not group or not other_group:
+        return True
+    if group != other_group:
+        return False
+    return ROLES[role] == ROLES[other_role] or "" in (ROLES[role], ROLES[other_role])
+
+
+def _role(label: str) -> str:
+    return label.removesuffix(" of")
 
 
 def gender_of_name(name: str) -> Gender:

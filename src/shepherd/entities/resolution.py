@@ -20,13 +20,14 @@ from shepherd.entities.lexicon import (
     PERSONAL_VERBS,
     PLACES,
     ROLES,
+    family_of,
     gender_of_name,
+    go_together,
 )
 from shepherd.entities.mentions import Spot, find_spots
 from shepherd.entities.names import ALIAS, PART, Entry, is_short_for, key_of
 from shepherd.entities.pronouns import RIVALRY, Focus
 from shepherd.entities.records import USER, USER_NAME, Entity, EntityType, Gender, Known, Resolved, Speaker
-from shepherd.entities.roles import family_of, go_together, has_relation, may_also_be
 from shepherd.entities.state import Gazetteer, State
 
 __all__ = ["Reading"]
@@ -161,8 +162,8 @@ class Reading:
 
     def _in_role(self, entries: Sequence[Entry], label: str, owner: int) -> list[Entry]:
         """Those that are `label` to the owner; if none is, those that may be."""
-        fitting = [one for one in entries if may_also_be(self._state.entities[one.id], label, owner)]
-        sure = [one for one in fitting if has_relation(self._state.entities[one.id], label, owner)]
+        fitting = [one for one in entries if _may_also_be(self._state.entities[one.id], label, owner)]
+        sure = [one for one in fitting if _has_relation(self._state.entities[one.id], label, owner)]
         return sure or fitting
 
     def _may_be_called(
@@ -174,10 +175,10 @@ class Reading:
         is_person = entity.type == "person" or (entity.type == "unknown" and words[0] in GIVEN_NAMES)
         if not (is_person and len(called) == 1 and words[0] == called[0] and len(words) <= 3):
             return False
-        if owner is not None and not may_also_be(entity, label, owner):
+        if owner is not None and not _may_also_be(entity, label, owner):
             return False
         is_kin = any(family_of(one.label) for one in entity.relations)
-        return not is_kin or (owner is not None and has_relation(entity, label, owner))
+        return not is_kin or (owner is not None and _has_relation(entity, label, owner))
 
     def _of_known(
         self, spot: Spot, words: tuple[str, ...], label: str, owner: int | None
@@ -204,7 +205,7 @@ class Reading:
             there = [
                 entry
                 for entry in there
-                if entry.rank != PART or has_relation(self._state.entities[entry.id], known.relation, USER)
+                if entry.rank != PART or _has_relation(self._state.entities[entry.id], known.relation, USER)
             ]
         if known.relation:
             there = self._in_role(there, known.relation, USER)
@@ -393,3 +394,14 @@ def _is_known_as(known: Known, entry: Entry, words: tuple[str, ...], label: str)
         return True
     is_person = known.type == "person" and len(entry.words) == 1 and len(words) <= 3
     return is_person and (not family_of(known.relation) or known.relation == label)
+
+
+def _has_relation(entity: Entity, label: str, owner: int) -> bool:
+    """Whether an entity is `label` ("sister of") the owner."""
+    return any(one.label == label and one.target == owner for one in entity.relations)
+
+
+def _may_also_be(entity: Entity, label: str, owner: int) -> bool:
+    """Whether the relations of an entity to the owner leave room for `label`: a sister is not the boss."""
+    theirs = [one.label for one in entity.relations if one.target == owner]
+    return label in theirs or all(go_together(known, label) for known in theirs)

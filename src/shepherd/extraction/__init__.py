@@ -8,10 +8,9 @@ from __future__ import annotations
 from shepherd.extraction.answer import ANSWER_SCHEMA, Extracted, parse_answer
 from shepherd.extraction.calls import Extractor, UnavailableError
 from shepherd.extraction.endpoint import EndpointExtractor
-from shepherd.extraction.grammar import ANSWER_GRAMMAR
 from shepherd.extraction.local import LocalExtractor
-from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
-from shepherd.extraction.secrets import is_secret
+from shepherd.extraction.request import ANSWER_GRAMMAR, EXTRACTION_PROMPT, extraction_request
+from shepherd.extraction.selection import is_secret
 from shepherd.extraction.worker import ExtractionWorker, WorkerSettings
 
 __all__ = [

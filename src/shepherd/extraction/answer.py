@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ModelError
-from shepherd.extraction.grammar import LONGEST_KEY, LONGEST_VALUE
+from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 
 __all__ = ["ANSWER_SCHEMA", "Extracted", "UnusableAnswerError", "parse_answer"]
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from shepherd.errors import ModelError, UsageError
 from shepherd.extraction.answer import ANSWER_SCHEMA, UnusableAnswerError
 from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
-from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
+from shepherd.extraction.request import EXTRACTION_PROMPT, extraction_request
 
 if TYPE_CHECKING:
     import httpx

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 from shepherd.errors import ModelLoadError
 from shepherd.extraction.answer import UnusableAnswerError
 from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
-from shepherd.extraction.grammar import ANSWER_GRAMMAR, bounded_grammar
-from shepherd.extraction.prompt import EXTRACTION_PROMPT, extraction_request
-from shepherd.extraction.sentences import sentences
+from shepherd.extraction.request import (
+    ANSWER_GRAMMAR,
+    EXTRACTION_PROMPT,
+    bounded_grammar,
+    extraction_request,
+    sentences,
+)
 from shepherd.types import Message, Sampling
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What of an extraction is worth storing: no secrets, nothing invented, nothing that is known already."""
+"""Select the part of an extraction to store: no secrets, nothing invented, nothing that is known already."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from shepherd._native.text import STOP_WORDS, terms
 from shepherd.extraction.answer import Extracted
-from shepherd.extraction.secrets import is_secret
 from shepherd.memory import Memory
 
-__all__ = ["select"]
+__all__ = ["is_secret", "select"]
 
 # Memories that are looked at for one that says the same.
 _COMPARED = 8
@@ -30,6 +29,15 @@ _TELLING = {
     **{word: "not" for word in STOP_WORDS if word.endswith("nt") and word != "want"},
     **dict.fromkeys(("cannot", "never", "not"), "not"),
 }  # fmt: skip
+
+# A value alone does not show that it is a password; its key or question does. Words, not parts of words.
+_NAMES = re.compile(
+    r"\b(?:pass ?(?:word|phrase|code|wort)s?|passwd|pwd|kennwort|contrase\w+|mot de passe|pin|puk|otp|totp"
+    r"|(?:api|access|private|secret|signing|encryption|ssh|recovery|licen[cs]e|auth\w*)"
+    r" (?:key|token|code|phrase)s?"
+    r"|(?:client|shared|app) secret|secret|token|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
+    r"|social security number|(?:credit |debit )?card number)\b"
+)
 
 
 def select(
@@ -60,6 +68,15 @@ def select(
         else:
             kept.dropped += 1
     return kept
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a fact or memory, `name` its key or question, holds something that must not be stored."""
+    # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
+    from shepherd.secret_detection import find_secrets
+
+    words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
+    return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
 
 
 def _may_stay(name: str, value: str, said: str, *, copies: bool, secrets: bool) -> bool:

@@ -7,7 +7,10 @@ goes on with the same jobs, and what a job gave is stored once.
 from __future__ import annotations
 
 import logging
+import os
 import random
+import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -17,11 +20,10 @@ from typing import TypeVar
 from shepherd.errors import ShepherdError, StoreError
 from shepherd.extraction.answer import Extracted, UnusableAnswerError, parse_answer
 from shepherd.extraction.calls import Cancellation, CancelledError, Extractor, UnavailableError
-from shepherd.extraction.ownership import is_gone, new_owner
 from shepherd.extraction.selection import select
 from shepherd.memory import ExtractionJob, ExtractionStats, Memory, NewMemory, OpenJob
 
-__all__ = ["ExtractionWorker", "WorkerSettings"]
+__all__ = ["ExtractionWorker", "WorkerSettings", "is_gone", "new_owner"]
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -281,3 +283,29 @@ class ExtractionWorker:
 
     def _pause(self) -> None:
         self._paused_until = time.monotonic() + max(self._retry_interval_s(), 0.1)
+
+
+def new_owner() -> str:
+    """Return a name that no other worker has had: machine, process, and a random number."""
+    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+
+
+def is_gone(owner: str, living: set[str]) -> bool:
+    """Whether the process of that owner has ended; `living` are the owners in this process.
+
+    Nothing is known about another machine: its jobs come back when their lease ends.
+    """
+    machine, _, rest = owner.rpartition("/")[0].rpartition("/")
+    if machine != socket.gethostname() or not rest.isdecimal():
+        return False
+    if int(rest) == os.getpid():
+        return owner not in living
+    if os.name != "posix":  # elsewhere this signal would end the process
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -7,8 +7,7 @@ from shepherd.knowledge.blocks import Focused, background_block, chunk_block, fo
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import EDGE_TYPES, ChunkResult, Dimension, Edge, Hub, Node, Outcome
-from shepherd.knowledge.roles import ROLES, RoleRow, role_of
-from shepherd.knowledge.tools import KnowledgeTools
+from shepherd.knowledge.tools import ROLES, KnowledgeTools, RoleRow, role_of
 
 __all__ = [
     "EDGE_TYPES",

@@ -1,4 +1,4 @@
-"""What a model may do with knowledge: the schemas it is told, and the function behind each. No SQL.
+"""Tools of a model over knowledge: the schemas that it is told, the function behind each, and who gets which.
 
 Names and arguments are accepted in both spellings, `query_nodes` and `queryNodes`; schemas have the first.
 Results are plain data with the words that people wrote: whoever puts them into a prompt makes them harmless.
@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from shepherd.errors import UsageError
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.records import EDGE_TYPES, Edge, Node
-from shepherd.knowledge.roles import role_of
 from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool
 
-__all__ = ["KnowledgeTools", "camel_case", "snake_case"]
+__all__ = ["ROLES", "KnowledgeTools", "RoleRow", "camel_case", "role_of", "snake_case"]
 
 # Of a whole text, and of notes, so much comes at a time; the next part is asked for with an offset. The loop
 # of tools gives a model 8,000 characters of a result.
@@ -55,6 +54,34 @@ class _Tool(NamedTuple):
     properties: dict[str, _Schema]
     required: tuple[str, ...]
     run: Callable[[Knowledge, _Arguments], Any]
+
+
+class RoleRow(NamedTuple):
+    """Parts of the context and tools that a role gets. `tools`: their names, or None for all there are."""
+
+    has_background: bool
+    has_workflows: bool
+    tools: frozenset[str] | None
+
+
+_READING = frozenset({"query_nodes", "get_nodes_by_id", "search_content", "query_edges", "query_dimensions"})
+_WRITING = frozenset({"create_node", "update_node", "create_edge", "update_edge"})
+
+ROLES = {
+    # Talks with the user: everything.
+    "orchestrator": RoleRow(has_background=True, has_workflows=True, tools=None),
+    # Carries one task out: reads and writes.
+    "executor": RoleRow(has_background=False, has_workflows=False, tools=_READING | _WRITING),
+    # Thinks a task over: reads, and notes what it found.
+    "planner": RoleRow(has_background=False, has_workflows=False, tools=_READING | {"update_node"}),
+}
+
+
+def role_of(name: str) -> RoleRow:
+    """Return the row of a role; UsageError lists the roles there are."""
+    if name not in ROLES:
+        raise UsageError(f"there is no role {name!a}", hint="roles: " + ", ".join(ROLES))
+    return ROLES[name]
 
 
 class KnowledgeTools:

@@ -22,7 +22,7 @@ from typing import Any
 import shepherd
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.metta.values import Value, from_wire, to_wire
-from shepherd.trace.atoms import atom_of
+from shepherd.trace.transfer import atom_of
 
 __all__ = ["MOST_ATOMS", "Metta", "MettaError", "is_installed"]
 

@@ -3,8 +3,7 @@
 It knows paths, values and their text forms, and decides nothing about what is shown.
 """
 
-from shepherd.trace.diffing import Change, diff
-from shepherd.trace.paths import ROOT, Value, encode_segment, shown_path, turn_path
+from shepherd.trace.paths import ROOT, Change, Value, diff, encode_segment, shown_path, turn_path
 from shepherd.trace.predicates import PREDICATES, Predicate
 from shepherd.trace.records import (
     AssembledTrace,

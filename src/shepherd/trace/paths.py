@@ -1,4 +1,4 @@
-"""Paths of traces: /context/{session}/{turn}/…, segments that anything may stand in, patterns.
+"""Paths of traces: /context/{session}/{turn}/…, their segments, patterns, and differences between two turns.
 
 A segment is text whose `/`, `%`, `*` and control characters are percent-encoded, so that a path can be split,
 matched and written on one line. Numbers are zero-padded: the order of the bytes is the order of the turns.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from shepherd.errors import UsageError
@@ -17,10 +18,12 @@ from shepherd.escaping import storable
 __all__ = [
     "LAST_TURN",
     "ROOT",
+    "Change",
     "Value",
     "after",
     "checked_path",
     "decode_segment",
+    "diff",
     "encode_segment",
     "has_wildcard",
     "index_segment",
@@ -146,3 +149,34 @@ def _cut(text: str) -> str:
 def has_wildcard(segments: Sequence[str]) -> bool:
     """Whether a pattern leaves a segment open."""
     return "*" in segments
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs; None for the side that does not have it."""
+
+    path: str
+    before: Value | None
+    after: Value | None
+
+
+def diff(
+    before: Iterable[tuple[str, Value]],
+    after: Iterable[tuple[str, Value]],
+    *,
+    before_root: str = "",
+    after_root: str = "",
+) -> list[Change]:
+    """Return the changes from one set of paths to another, in their order; roots are taken off first."""
+    old = {path[len(before_root) :].lstrip("/"): value for path, value in before}
+    new = {path[len(after_root) :].lstrip("/"): value for path, value in after}
+    return [
+        Change(path, old.get(path), new.get(path))
+        for path in sorted(old.keys() | new.keys())
+        if not _same(old.get(path), new.get(path))
+    ]
+
+
+def _same(one: Value | None, other: Value | None) -> bool:
+    # True is not 1, and 1 is not 1.0: a change of the kind is one.
+    return type(one) is type(other) and one == other

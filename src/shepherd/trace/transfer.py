@@ -1,30 +1,63 @@
-"""Traces out of the database and into it, in either text form; what is written is read back byte for byte."""
+"""Export and import of traces as text, in two forms; an export is read back byte for byte.
+
+Lines have one path with its value each, and fill a PathMap:
+
+    /context/a1b2/000003/budget/total<TAB>4096
+    /context/a1b2/000003/model<TAB>"mini"
+
+The value is JSON, so that its kind and every character of it come back. Paths have no control characters:
+the first tab ends them, a line feed ends the line.
+
+MeTTa's atoms have an expression for each path, with its segments as the elements:
+
+    (context "a1b2" 000003 budget total 4096)
+    (context "a1b2" 000003 tail facts "a/b" "c d")
+
+so that a pattern finds what a `*` finds: `(match &self (context $s $t budget total $n) ($t $n))`. A session
+is always a string; other segments are symbols where MeTTa reads them as such (or as the number of a place),
+and strings elsewhere. The file begins with the signatures of the predicates. Reading it needs no MeTTa.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from itertools import islice
-from typing import Literal
+from typing import BinaryIO, Literal
 
-from shepherd.trace.atoms import atom_of, header, read_atoms
-from shepherd.trace.lines import line_of, read_lines
-from shepherd.trace.paths import ROOT
+from shepherd.errors import UsageError
+from shepherd.trace.paths import ROOT, Value, checked_path, decode_segment, encode_segment
+from shepherd.trace.predicates import PREDICATES
+from shepherd.trace.records import plain
 from shepherd.trace.traces import Traces
 
-__all__ = ["FORMATS", "Format", "export", "import_file"]
+__all__ = ["FORMATS", "Format", "atom_of", "export", "import_file"]
 
 Format = Literal["paths", "metta"]
 FORMATS: tuple[Format, ...] = ("paths", "metta")
 _AT_ONCE = 8192
 
+_SYMBOL = re.compile("[a-z][a-z0-9_]*", re.ASCII)
+_PLACE = re.compile(r"\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+# A string, or whatever stands until the next blank or the end of the expression.
+_ELEMENT = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s()"]+')
+_SEPARATED = re.compile(rf"(?:{_ELEMENT.pattern})(?: (?:{_ELEMENT.pattern}))*")
+_ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNESCAPED = {text[1]: char for char, text in _ESCAPED.items()}
+# MeTTa ends lines at none of the others, but people's tools do.
+_SPECIAL = re.compile('["\\\\\x00-\x1f\x7f\x85\u2028\u2029]')
+_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.))", re.DOTALL)
+
 
 def export(traces: Traces, path: str = ROOT, *, form: Format = "paths") -> Iterator[str]:
-    """Everything at and below a path, as lines in the order of the paths; as .metta with the header."""
-    write = line_of
+    """Yield everything at and below a path, in the order of the paths; as .metta with the header."""
+    write = _line_of
     if form == "metta":
         write = atom_of
-        yield header()
+        yield _header()
     for entry in traces.entries(path):
         yield write(*entry)
 
@@ -32,15 +65,146 @@ def export(traces: Traces, path: str = ROOT, *, form: Format = "paths") -> Itera
 def import_file(
     traces: Traces, file: BufferedReader, progress: Callable[[int], None] = lambda n: None
 ) -> int:
-    """Put what `export` wrote into the traces of a user; how many paths those are.
+    """Put the output of `export` into the traces of a user, and return the number of paths.
 
-    Which form it is shows in its first byte. A value that was there is replaced. UsageError names a line that
-    is wrong. Thousands of paths are one transaction: what stands before such a line may be in already, and
-    doing it again changes nothing.
+    The first byte tells the form. A value that was there is replaced. UsageError names a bad line; the lines
+    before it may be stored already, since a transaction has thousands of paths, and importing them again
+    changes nothing.
     """
-    entries = read_lines(file) if file.peek(1)[:1] == b"/" else read_atoms(file)
+    entries = _read_lines(file) if file.peek(1)[:1] == b"/" else _read_atoms(file)
     n = 0
     while page := list(islice(entries, _AT_ONCE)):
         n += traces.merge(page)
         progress(n)
     return n
+
+
+# ---- lines
+
+
+def _line_of(path: str, value: Value) -> str:
+    """Return the line of one path, with its end."""
+    return f"{path}\t{json.dumps(value, ensure_ascii=False)}\n"
+
+
+def _read_lines(file: BinaryIO) -> Iterator[tuple[str, Value]]:
+    """Yield the paths and values of lines. UsageError names a bad line; empty lines are skipped."""
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            path, tab, text = line.decode().rstrip("\n").partition("\t")
+            if not tab:
+                raise ValueError("there is no tab in it")
+            yield checked_path(path), _json_value(text)
+        except (ValueError, UsageError) as error:
+            # UnicodeDecodeError and JSONDecodeError repeat what stands there.
+            what = str(error) if type(error) in (ValueError, UsageError) else "not UTF-8, or not JSON"
+            raise UsageError(
+                f"line {number}: {what}", hint="a line is a path, a tab and a value in JSON"
+            ) from None
+
+
+def _json_value(text: str) -> Value:
+    value = json.loads(text)
+    if not isinstance(value, (str, int, float)) or plain(value) != value:
+        raise ValueError("the value has to be text, a number that 64 bits hold, true or false")
+    return plain(value)
+
+
+# ---- atoms
+
+
+def _header() -> str:
+    """Return the beginning of an export: the signatures of the predicates, in their groups."""
+    lines = ["; Traces of turns: (context SESSION TURN … VALUE), and what computes them."]
+    group = ""
+    for predicate in PREDICATES:
+        if predicate.group != group:
+            group = predicate.group
+            lines += ["", f"; {group}"]
+        lines.append(predicate.signature)
+    return "\n".join([*lines, "", "; turns", ""])
+
+
+def atom_of(path: str, value: Value) -> str:
+    """Return the atom of one path, with the end of its line."""
+    _, root, session, *rest = path.split("/")
+    elements = [root, _string(decode_segment(session)), *map(_element, rest), _literal(value)]
+    return f"({' '.join(elements)})\n"
+
+
+def _read_atoms(file: BinaryIO) -> Iterator[tuple[str, Value]]:
+    """Yield the paths and values of atoms as `atom_of` writes them, one a line.
+
+    Comments and signatures are skipped. UsageError names the line that is no atom of ours.
+    """
+    for number, line in enumerate(file, 1):
+        if line.strip() and not line.startswith((b";", b"(: ")):
+            yield _atom_entry(number, line)
+
+
+def _atom_entry(number: int, line: bytes) -> tuple[str, Value]:
+    try:
+        text = line.decode().rstrip("\n")
+        inside = text[1:-1]
+        if not (text.startswith("(") and text.endswith(")") and _SEPARATED.fullmatch(inside)):
+            raise ValueError("not an expression of symbols, numbers and strings")
+        *segments, last = _ELEMENT.findall(inside)
+        path = "".join(f"/{_segment(segment)}" for segment in segments)
+        return checked_path(path), _literal_value(last)
+    except (ValueError, UsageError) as error:
+        what = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise UsageError(
+            f"line {number}: {what}", hint="an atom is (context SESSION TURN … VALUE), alone on its line"
+        ) from None
+
+
+def _element(segment: str) -> str:
+    if _SYMBOL.fullmatch(segment) or _PLACE.fullmatch(segment):
+        return segment
+    return _string(decode_segment(segment))
+
+
+def _segment(element: str) -> str:
+    return encode_segment(_text(element) if element.startswith('"') else element)
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    return repr(value)  # True, 4096, 0.83: MeTTa writes them as Python does
+
+
+def _literal_value(element: str) -> Value:
+    if element.startswith('"'):
+        return _text(element)
+    if element in ("True", "False"):
+        return element == "True"
+    number = _NUMBER.fullmatch(element)
+    if number is None:
+        raise ValueError("the last element has to be a string, a number, True or False")
+    value = float(element) if number[1] or number[2] else int(element)
+    if plain(value) != value:
+        raise ValueError("the number does not fit 64 bits")
+    return value
+
+
+def _string(text: str) -> str:
+    return f'"{_SPECIAL.sub(lambda match: _escape(match[0]), text)}"'
+
+
+def _escape(char: str) -> str:
+    return _ESCAPED.get(char) or f"\\u{{{ord(char):x}}}"
+
+
+def _text(literal: str) -> str:
+    return _ESCAPE.sub(_unescaped, literal[1:-1])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return chr(int(match[1], 16))
+    if match[2] not in _UNESCAPED:
+        raise ValueError("an escape that is none")
+    return _UNESCAPED[match[2]]
