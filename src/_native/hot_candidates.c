@@ -147,7 +147,7 @@ static void count_scores(hot_search *s, int64_t i)
 void hot_rate_candidates(hot_search *s)
 {
     int64_t begin = s->n_rated;
-    if (s->n_postings > s->n_wanted) { /* otherwise all are candidates */
+    if (s->n_postings >= s->n_wanted) { /* else no threshold was set, and all are candidates */
         /* All divisions first: without branches between them they overlap. */
         for (int64_t i = begin; i < s->n_pool; i++)
             s->pool[i].score = score_about(s, &s->pool[i]);

@@ -175,6 +175,18 @@ def test_whoever_wants_all_gets_all() -> None:
         assert index.search(1, ["w0", "w1"], k, NOW) == found
 
 
+@pytest.mark.parametrize("n", [32, 33, 50, 1000])
+def test_as_many_as_there_are_postings_are_all_found(n: int) -> None:
+    rows = numbered([(["harbour", f"q{i}"], ["yes"], NOW - i) for i in range(n)])
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+
+    for k in (n - 1, n, n + 1):
+        expected = twin_rank.search(documents, ["harbour"], k, NOW)
+        assert len(expected) == min(k, n)
+        assert index.search(1, ["harbour"], k, NOW) == expected
+
+
 def test_only_the_sixteen_rarest_keywords_count() -> None:
     rows = numbered(zipf_memories(2, 300, 40))
     index = filled(rows)
