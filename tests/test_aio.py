@@ -27,7 +27,7 @@ def memory(tmp_path) -> Iterator[Memory]:
 def endless(endless_model, memory) -> Iterator[AsyncAssistant]:
     """Says printable nonsense until it is stopped."""
     with Engine(endless_model, settings=EngineSettings(n_ctx=8192, n_threads=1)) as engine:
-        yield AsyncAssistant(Assistant(engine=engine, memory=memory, config=Config(temperature=0.0)))
+        yield AsyncAssistant(Assistant(engine, memory, config=Config(temperature=0.0)))
 
 
 async def events_until(assistant: AsyncAssistant, wanted: int) -> list[Event]:
@@ -45,7 +45,7 @@ def test_turn_gives_the_events_of_the_assistant(scripted_model, memory):
         return [event async for event in assistant.ask("Hello")]
 
     with Engine(scripted_model, settings=EngineSettings(n_threads=1)) as engine:
-        assistant = AsyncAssistant(Assistant(engine=engine, memory=memory, config=Config(temperature=0.0)))
+        assistant = AsyncAssistant(Assistant(engine, memory, config=Config(temperature=0.0)))
         events = asyncio.run(ask(assistant))
 
     assert isinstance(events[-1], Finished)
