@@ -132,7 +132,7 @@ def _read_one_token(engine: object) -> None:
 def _peer(model: Path, memory: object, questions: list[str]) -> Turns:
     from llama_cpp import Llama
 
-    from shepherd.prompt import render_system
+    from shepherd.prompt.system_prompt import render_system
 
     turns = Turns()
     llama = Llama(str(model), n_ctx=N_CTX, n_threads=1, n_threads_batch=1, verbose=False)

@@ -25,8 +25,9 @@ from shepherd.inference.models import resolve
 from shepherd.inference.vocabulary import open_tokenizer
 from shepherd.knowledge import Knowledge, NewNode
 from shepherd.memory import Memory
-from shepherd.prompt import Draft, Planner, Room, TokenCounts, take_snapshot
+from shepherd.prompt import Draft, Planner, WindowBudget, take_snapshot
 from shepherd.prompt.entity_tracking import Dialogue
+from shepherd.prompt.window_budget import TokenCounts
 from shepherd.types import Message
 
 N_MEMORIES = count("SHEPHERD_BENCH_MEMORIES", 100_000, 2_000)
@@ -103,14 +104,14 @@ def test_planning_a_message(benchmark: Any, filled: Memory) -> None:
     planner = Planner(config, filled, knowledge, "steve", dialogue)
     with open_tokenizer(Path(resolve(""))) as vocabulary:
         counts = TokenCounts(lambda text: len(vocabulary.tokenize(text)))
-        room = Room(CountingModel(counts), max_tokens=1024, retention="auto", tools=())  # type: ignore[arg-type]
+        budget = WindowBudget(CountingModel(counts), max_tokens=1024, retention="auto", tools=())  # type: ignore[arg-type]
         snapshot = take_snapshot(config, memory=True, knowledge=knowledge, window_tokens=WINDOW, count=counts)
         history = [Message(role, say(40), tokens=80) for _ in range(20) for role in ("user", "assistant")]
         messages = [f"What did {names[n % 25]}a {names[0]}{n} say of {say(5)}?" for n in range(N_MESSAGES)]
 
         def plan(text: str) -> Draft:
             draft = Draft(Message("user", text), snapshot, history=history)
-            planner.plan(draft, room, session="", has_evicted=False)
+            planner.plan(draft, budget, session="", has_evicted=False)
             dialogue.take_back()
             return draft
 

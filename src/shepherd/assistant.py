@@ -21,26 +21,22 @@ from shepherd.errors import StoreError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.prompt import (
-    DEFAULT_TOKENS,
     Compaction,
     Draft,
     Exchange,
     OneShot,
     Plan,
     Planner,
-    Room,
     Snapshot,
     Summary,
-    SystemPrompt,
-    hide_memory,
-    is_statement,
-    message_of,
-    messages_of,
-    paired,
+    WindowBudget,
     take_snapshot,
-    with_recall,
-    written,
 )
+from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.exchanges import hide_memory, message_of, messages_of, paired, with_recall
+from shepherd.prompt.one_shot import DEFAULT_TOKENS
+from shepherd.prompt.system_prompt import SystemPrompt
+from shepherd.prompt.window_budget import written
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
@@ -131,7 +127,7 @@ class Assistant:
         settled = with_auto_resolved(config, self.engine)
         self._planner.use(settled)
         self._config, self._settled = config, settled
-        self._room.max_tokens, self._room.retention = config.max_tokens, config.injection_retention
+        self._budget.max_tokens, self._budget.retention = config.max_tokens, config.injection_retention
         self._store.archives = config.archive_turns
 
     @property
@@ -203,7 +199,7 @@ class Assistant:
             self._turn = Turn(
                 self.engine,
                 draft,
-                self._room,
+                self._budget,
                 options,
                 plan=lambda: self._plan(draft),
                 toolbox=self._toolbox,
@@ -236,7 +232,7 @@ class Assistant:
             self._exchanges,
             summary=self._compaction.summary,
             max_tokens=max_tokens,
-            count=self._room.count,
+            count=self._budget.count,
             times=times,
             private=self.private or self.is_forgetful,
         )
@@ -343,7 +339,7 @@ class Assistant:
                 with_prompt=self.config.trace_prompts,
             )
             self._recorder.let_go(draft, before, int(time.time()))
-            self._compaction.prepare(draft, self._exchanges, self._room)
+            self._compaction.prepare(draft, self._exchanges, self._budget)
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
         yield self.last
@@ -351,18 +347,18 @@ class Assistant:
     def _plan(self, draft: Draft) -> None:
         """Write the tail of the message."""
         session = self.session_id or ""
-        self._planner.plan(draft, self._room, session=session, has_evicted=self._has_evicted)
+        self._planner.plan(draft, self._budget, session=session, has_evicted=self._has_evicted)
 
     def _compact(self, draft: Draft) -> None:
         """Replace the turns that are due by a summary, with a new snapshot."""
         self._compaction.compact(
-            draft, self._exchanges, self._room, lambda summary: self._take_snapshot(summary, draft)
+            draft, self._exchanges, self._budget, lambda summary: self._take_snapshot(summary, draft)
         )
 
     def _answer(self, turn: Turn) -> Iterator[Event]:
         """Tell of the turn's replies, and of the tools between them."""
         reply, draft = turn.start(), turn.draft
-        self._planner.settle(draft, self._room)
+        self._planner.settle(draft, self._budget)
         while True:
             with reply:
                 if not draft.steps:
@@ -416,7 +412,7 @@ class Assistant:
         self._snapshot = self._take_snapshot(self._compaction.summary)
 
     def _open_toolbox(self) -> None:
-        """The tools of the conversation, and the room that their schemas leave."""
+        """The tools of the conversation, and the budget that their schemas leave."""
         has_memory = not self.is_forgetful and self.user_id not in ANONYMOUS_USERS
         self._toolbox = conversation_tools(
             self._config,
@@ -428,7 +424,7 @@ class Assistant:
             fits=self._may_have,
             others=self._other_tools,
         )
-        self._room: Room = Room(
+        self._budget: WindowBudget = WindowBudget(
             self.engine,
             max_tokens=self._config.max_tokens,
             retention=self._config.injection_retention,
@@ -453,7 +449,7 @@ class Assistant:
                 knowledge=knowledge,
                 summary=summary,
                 window_tokens=self.engine.window_tokens,
-                count=self._room.count,
+                count=self._budget.count,
             )
 
         try:

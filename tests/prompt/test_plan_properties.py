@@ -30,7 +30,7 @@ from shepherd.prompt.one_shot import build_one_shot
 from shepherd.prompt.plan import Part
 from shepherd.prompt.summary import Summary
 from shepherd.prompt.tail import render_one_shot, render_tail
-from shepherd.prompt.token_budget import most_tokens
+from shepherd.prompt.window_budget import most_tokens
 
 many = settings(max_examples=1200, suppress_health_check=[HealthCheck.too_slow])
 

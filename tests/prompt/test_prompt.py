@@ -7,8 +7,13 @@ import dataclasses
 import pytest
 
 from shepherd.errors import InternalError
-from shepherd.prompt import SystemPrompt, assemble, render_system
-from shepherd.prompt.system_prompt import BASE_INSTRUCTIONS, TAIL_EXPLANATION
+from shepherd.prompt.system_prompt import (
+    BASE_INSTRUCTIONS,
+    TAIL_EXPLANATION,
+    SystemPrompt,
+    assemble,
+    render_system,
+)
 from shepherd.types import Message
 
 

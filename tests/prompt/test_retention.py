@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.prompt import strip_tails, tail_tokens, tails_to_strip
-from shepherd.prompt.eviction import CROWDED_SHARE
+from shepherd.prompt.eviction import CROWDED_SHARE, strip_tails, tail_tokens, tails_to_strip
 from shepherd.types import Injection, Message
 
 TAIL = "\n\n[facts: name=Steve]"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.prompt import is_statement, is_worth_a_memory
+from shepherd.prompt.archive_policy import is_statement, is_worth_a_memory
 from shepherd.types import Message
 
 TAIL = "\n\n[facts: dog_name=Rex]"

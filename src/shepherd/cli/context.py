@@ -73,7 +73,9 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
     from shepherd.factory import model_path
     from shepherd.inference.vocabulary import open_tokenizer
     from shepherd.knowledge import Knowledge
-    from shepherd.prompt import DEFAULT_TOKENS, Planner, TokenCounts
+    from shepherd.prompt import Planner
+    from shepherd.prompt.one_shot import DEFAULT_TOKENS
+    from shepherd.prompt.window_budget import TokenCounts
 
     user = config.effective_user_id
     with open_tokenizer(model_path(config)) as vocabulary:
@@ -88,7 +90,7 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
 
 
 def _turns(memory: Memory, user: str) -> list[Exchange]:
-    from shepherd.prompt import paired
+    from shepherd.prompt.exchanges import paired
 
     latest = memory.list_sessions(user, limit=1)
     return paired(memory.load_session(latest[0].id, user)) if latest else []

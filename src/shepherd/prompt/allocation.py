@@ -9,7 +9,7 @@ from typing import cast
 from shepherd.errors import UsageError
 from shepherd.prompt.plan import CATEGORIES, Category, LeftOut, Part, Plan, Reason, Share, Strategy
 from shepherd.prompt.tail import opening, separated, separator
-from shepherd.prompt.token_budget import most_tokens
+from shepherd.prompt.window_budget import most_tokens
 from shepherd.setting import listed, percentages
 
 __all__ = [

@@ -16,7 +16,7 @@ from shepherd.prompt.exchanges import Exchange, messages_of
 from shepherd.prompt.summarizer import Summarizer, SummaryJob
 from shepherd.prompt.summary import NO_SUMMARY, Summary, told_for_summary
 from shepherd.prompt.system_prompt import Snapshot
-from shepherd.prompt.token_budget import Room
+from shepherd.prompt.window_budget import WindowBudget
 
 __all__ = [
     "HIGH_WATER",
@@ -121,17 +121,17 @@ class Compaction:
         self,
         draft: Draft,
         exchanges: Sequence[Exchange],
-        room: Room,
+        budget: WindowBudget,
         take_snapshot: Callable[[Summary], Snapshot],
     ) -> None:
         """Replace the turns that are due by a summary, with a new snapshot. `exchanges` are the draft's."""
-        share = history_share(draft, room)
-        compacted = None if share is None else self._due(draft, exchanges, room, share)
+        share = history_share(draft, budget)
+        compacted = None if share is None else self._due(draft, exchanges, budget, share)
         if compacted is None or not compacted.turns:
             return
         draft.is_folded = compacted.summary != self.summary
         draft.evict(messages_of(exchanges[: compacted.turns]))
-        room.strip_all(draft)
+        budget.strip_all(draft)
         draft.snapshot = take_snapshot(compacted.summary)
 
     def kept(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
@@ -140,16 +140,16 @@ class Compaction:
         if self.pending is not None and _leading(self.pending.exchanges, exchanges) == 0:
             self.cancel()
 
-    def prepare(self, draft: Draft, exchanges: Sequence[Exchange], room: Room) -> None:
+    def prepare(self, draft: Draft, exchanges: Sequence[Exchange], budget: WindowBudget) -> None:
         """After the turn of `draft`, begin the summary of the turns that leave next, unless it is begun.
 
         Private turns are no part of it, since a summary is written down. Where all of them are private, as
         with a model whose memory is off, there is a summary for the model alone.
         """
-        share = history_share(draft, room)
+        share = history_share(draft, budget)
         if self._summarizer is None or self.pending is not None or share is None:
             return
-        n = leaving_next([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
+        n = leaving_next([budget.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
         if n:
             leaving = list(exchanges[:n])
             public = [exchange for exchange in leaving if not exchange.is_private]
@@ -171,9 +171,11 @@ class Compaction:
         self.use(self._summarizer)
         self.summary = summary
 
-    def _due(self, draft: Draft, exchanges: Sequence[Exchange], room: Room, share: int) -> _Compacted | None:
+    def _due(
+        self, draft: Draft, exchanges: Sequence[Exchange], budget: WindowBudget, share: int
+    ) -> _Compacted | None:
         """Return what leaves now, and what replaces it; None when nothing is due or its summary not done."""
-        n = due_to_leave([room.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
+        n = due_to_leave([budget.turn_tokens(e) for e in exchanges], share, verbatim=self._verbatim)
         if n == 0:
             return None
         if self._summarizer is None:
@@ -188,20 +190,20 @@ class Compaction:
         summary = self.summary.with_pieces(
             pending.job.pieces,
             len(pending.exchanges),
-            fits=self._fits(room),
+            fits=self._fits(budget),
             is_private=pending.is_private,
         )
         return _Compacted(summary, _leading(pending.exchanges, exchanges))
 
-    def _fits(self, room: Room) -> Callable[[str], bool]:
-        return lambda text: room.count(text) <= room.window_tokens // _SUMMARY_SHARE
+    def _fits(self, budget: WindowBudget) -> Callable[[str], bool]:
+        return lambda text: budget.count(text) <= budget.window_tokens // _SUMMARY_SHARE
 
 
-def history_share(draft: Draft, room: Room) -> int | None:
+def history_share(draft: Draft, budget: WindowBudget) -> int | None:
     """Tokens that the plan grants the history; None where it is certain that no turn is due to leave."""
     plan = draft.plan
     if draft.measured is not None:
-        if sum(map(room.most_tokens_of, draft.history)) <= _UNCOUNTED_SHARE * room.window_tokens:
+        if sum(map(budget.most_tokens_of, draft.history)) <= _UNCOUNTED_SHARE * budget.window_tokens:
             return None
         plan = draft.measured()
     return next((share.granted for share in plan.shares if share.category == "history"), 0)

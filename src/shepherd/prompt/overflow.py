@@ -1,8 +1,8 @@
-"""An answer begins, also where the window is too small for all that it could be shown: what gives way then.
+"""Overflow: what is removed when the engine finds that a prompt does not fit the window.
 
-Before a turn's first answer old tails go, then old turns, then the tail of the message itself. Once tools
-have acted, the turn must not be lost for want of room: what they found is cut, the oldest first, and at last
-the model has no tools any more.
+Before a turn's first reply, old tails go first, then old turns, then the tail of the message itself. Once
+tools have acted, the turn must not be lost: their results are cut, the oldest first, and in the end the model
+gets no tools any more.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from shepherd.errors import ContextOverflowError
 from shepherd.prompt.draft import Draft, Note
-from shepherd.prompt.token_budget import Room
 from shepherd.prompt.turn_planner import NO_ROOM_FOR_MEMORY
+from shepherd.prompt.window_budget import WindowBudget
 
 if TYPE_CHECKING:
     from shepherd.providers import Reply
@@ -33,23 +33,27 @@ _LESS = 0.8
 
 
 def prepare_prompt(
-    draft: Draft, room: Room, *, plan: Callable[[], None], compact: Callable[[], None] = lambda: None
+    draft: Draft,
+    budget: WindowBudget,
+    *,
+    plan: Callable[[], None],
+    compact: Callable[[], None] = lambda: None,
 ) -> None:
     """Make the prompt of a new turn: strip old tails, plan, compact, evict, and plan again if needed.
 
     `plan` writes the tail of the message, `compact` may replace old turns by a summary.
     """
-    room.strip_by_habit(draft)
+    budget.strip_by_habit(draft)
     plan()
     compact()
-    room.make(draft)
+    budget.make(draft)
     if draft.is_outdated:
         plan()
-        room.make(draft)
+        budget.make(draft)
 
 
 def start_answer(
-    draft: Draft, room: Room, *, begin: Callable[[bool], Reply], plan_again: Callable[[], None]
+    draft: Draft, budget: WindowBudget, *, begin: Callable[[bool], Reply], plan_again: Callable[[], None]
 ) -> Reply:
     """Start the next answer of a turn, shrinking the prompt while it overflows the window.
 
@@ -58,13 +62,13 @@ def start_answer(
     """
 
     def strip(_: int) -> None:
-        room.strip_all(draft)
+        budget.strip_all(draft)
 
     def evict(prompt_tokens: int) -> None:
-        room.make(draft, prompt_tokens)
+        budget.make(draft, prompt_tokens)
 
     def cut(prompt_tokens: int) -> None:
-        _cut(draft, room, prompt_tokens)
+        _cut(draft, budget, prompt_tokens)
 
     def begin_as_planned() -> Reply:
         if draft.is_outdated:
@@ -111,24 +115,24 @@ def _size(draft: Draft) -> tuple[int, int, int]:
     return *draft.n_removed, sum(len(step.sent) for step in draft.steps)
 
 
-def _cut(draft: Draft, room: Room, prompt_tokens: int) -> None:
-    """Shorten results of tools, the oldest first, until this turn alone leaves room for an answer.
+def _cut(draft: Draft, budget: WindowBudget, prompt_tokens: int) -> None:
+    """Shorten the results of tools, the oldest first, until this turn alone leaves room for an answer.
 
     `prompt_tokens`: what the engine found for the whole prompt, where our counts were less.
     """
-    excess = room.excess_tokens(draft, prompt_tokens)
+    excess = budget.excess_tokens(draft, prompt_tokens)
     was_cut = any(_is_cut(step.sent) for step in draft.steps)
     for i, step in enumerate(draft.steps):
         if excess <= 0:
             break
         if step.role != "tool":
             continue
-        tokens = room.tokens_of(step)
+        tokens = budget.tokens_of(step)
         n_chars = int(len(step.sent) * max(tokens - excess, 0) / tokens * _LESS)
         shorter = _shortened(step.sent, max(n_chars, _LEAST_CHARS))
         if len(shorter) < len(step.sent):
             draft.steps[i] = replace(step, raw=shorter, sent=shorter, tokens=0)
-            excess -= tokens - room.tokens_of(draft.steps[i])
+            excess -= tokens - budget.tokens_of(draft.steps[i])
             if not was_cut:
                 was_cut = True
                 draft.notes.append(_CUT)

@@ -28,7 +28,7 @@ from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
 from shepherd.prompt.tail import render_tail
-from shepherd.prompt.token_budget import Room
+from shepherd.prompt.window_budget import WindowBudget
 from shepherd.types import ANONYMOUS_USERS, Injection, Message
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Planner:
         self._sharing = replace(sharing_of(config), first=("memory",))
 
     def plan(
-        self, draft: Draft, room: Room, *, session: str, has_evicted: bool, measures: bool = True
+        self, draft: Draft, budget: WindowBudget, *, session: str, has_evicted: bool, measures: bool = True
     ) -> None:
         """Decide what the model is shown with the draft's message, and write the tail behind it.
 
@@ -105,12 +105,12 @@ class Planner:
             oldest = next((message for message in draft.history if message.role == "user"), None)
             since = oldest.created_at if oldest is not None else int(time.time()) + 1
         gathered = self._gather(draft, shown, session, since)
-        request_of = self._requests(draft, room, gathered, shown)
+        request_of = self._requests(draft, budget, gathered, shown)
         gathered_at = time.perf_counter()
 
         def measured() -> Plan:
             request = request_of(False)
-            return _trimmed(make_fitted_plan(request, room.count), request, room)
+            return _trimmed(make_fitted_plan(request, budget.count), request, budget)
 
         plan = None if measures else make_roomy_plan(request_of(True))
         draft.measured = None if plan is None else measured
@@ -169,14 +169,14 @@ class Planner:
         """The draft became part of the conversation."""
         self._gatherer.told(draft.plan.chosen)
 
-    def settle(self, draft: Draft, room: Room) -> None:
+    def settle(self, draft: Draft, budget: WindowBudget) -> None:
         """Make the plan say what is shown after all: turns may have left, the tail may have been dropped.
 
         What was not measured is now.
         """
         if draft.measured is not None:
             draft.plan, draft.measured = _with_figures(draft.plan, draft.measured()), None
-        plan, history = draft.plan, sum(map(room.tokens_of, draft.history))
+        plan, history = draft.plan, sum(map(budget.tokens_of, draft.history))
         used = plan.budget | {"history": history}
         if not draft.injection:
             used |= dict.fromkeys(_TAIL, 0)
@@ -201,16 +201,16 @@ class Planner:
         self._gatherer.forget_told()
 
     def _requests(
-        self, draft: Draft, room: Room, gathered: Gathered, shown: Collection[str]
+        self, draft: Draft, budget: WindowBudget, gathered: Gathered, shown: Collection[str]
     ) -> Callable[[bool], Request]:
         """What makes the request of a plan: told True, of tokens that are at most those."""
         history = draft.history
 
         def request(at_most: bool) -> Request:
-            fixed, reserve = room.fixed_parts(draft, at_most=at_most)
-            tokens_of = room.most_tokens_of if at_most else room.tokens_of
+            fixed, reserve = budget.fixed_parts(draft, at_most=at_most)
+            tokens_of = budget.most_tokens_of if at_most else budget.tokens_of
             return Request(
-                window_tokens=room.window_tokens,
+                window_tokens=budget.window_tokens,
                 reserve_tokens=reserve,
                 fixed=fixed,
                 candidates=gathered.parts,
@@ -276,13 +276,13 @@ def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
     )
 
 
-def _trimmed(plan: Plan, request: Request, room: Room) -> Plan:
+def _trimmed(plan: Plan, request: Request, budget: WindowBudget) -> Plan:
     """The plan, without what is too much when the tail is counted as a whole."""
     while any(part.category in _TAIL for part in plan.chosen):
         used = sum(share.used for share in plan.shares if share.category in _TAIL)
         if used * (1 + _SLACK) + _LEAST_SLACK <= request.room:
             break
-        if room.count(render_tail(plan.chosen)) <= request.room:
+        if budget.count(render_tail(plan.chosen)) <= request.room:
             break
         plan = without_one(plan) or plan
     return plan

@@ -18,15 +18,8 @@ from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.lru_cache import CachedFunction, LRUCache
 from shepherd.memory import Memory
-from shepherd.prompt import (
-    Draft,
-    Restored,
-    Room,
-    Snapshot,
-    Summarizer,
-    Summary,
-    conversation_hashes,
-)
+from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
+from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
 from shepherd.server.errors import Denied
@@ -288,7 +281,7 @@ class Conversations:
                 )
 
             draft = history.draft(take_snapshot(restored.summary))
-            room = Room(
+            budget = WindowBudget(
                 model,
                 max_tokens=request.max_tokens or self.config.max_tokens,
                 retention=self.config.injection_retention,
@@ -297,11 +290,11 @@ class Conversations:
             )
             planner = injection_time = None
             if self._memory is not None and request.remembers:
-                planner = self._plans.begin(request, draft, room, history, hashes, take_snapshot)
+                planner = self._plans.begin(request, draft, budget, history, hashes, take_snapshot)
             turn = Turn(
                 model,
                 draft,
-                room,
+                budget,
                 self._options(request, model),
                 plan=planner.plan if planner is not None else draft.planned,
                 toolbox=toolbox,

@@ -15,27 +15,24 @@ from shepherd.knowledge import Hub, Knowledge
 from shepherd.lru_cache import LRUCache
 from shepherd.memory import Memory, Turn
 from shepherd.prompt import (
-    Before,
     Compaction,
     Draft,
     Exchange,
     Ledger,
-    PendingSummary,
     Planner,
-    Restored,
-    Room,
-    Said,
     Snapshot,
     Summarizer,
     Summary,
-    conversation_hashes,
-    hubs_of,
-    is_worth_a_memory,
-    look_around,
+    WindowBudget,
     take_snapshot,
-    turns,
 )
+from shepherd.prompt.archive_policy import is_worth_a_memory
+from shepherd.prompt.compaction import PendingSummary
 from shepherd.prompt.entity_tracking import Dialogue, KnownNames, Listened
+from shepherd.prompt.eviction import turns
+from shepherd.prompt.gathering import hubs_of
+from shepherd.prompt.ledger import Restored, Said, conversation_hashes
+from shepherd.prompt.system_prompt import Before, look_around
 from shepherd.providers import ChatModel
 from shepherd.server.chat import ChatRequest
 from shepherd.trace import Traces, TurnTrace
@@ -154,7 +151,7 @@ class RequestPlanner:
     """
 
     draft: Draft
-    room: Room
+    budget: WindowBudget
     planner: Planner
     restored: Restored
     compaction: Compaction
@@ -165,11 +162,11 @@ class RequestPlanner:
     def plan(self) -> None:
         """Decide what is added to the draft's message, and add it. May be called again after an eviction."""
         session, has_evicted = self.restored.session, self.restored.n_left > 0
-        self.planner.plan(self.draft, self.room, session=session, has_evicted=has_evicted, measures=False)
+        self.planner.plan(self.draft, self.budget, session=session, has_evicted=has_evicted, measures=False)
 
     def compact(self) -> None:
         """Replace the turns that are due by a summary."""
-        self.compaction.compact(self.draft, self.exchanges, self.room, self.take_snapshot)
+        self.compaction.compact(self.draft, self.exchanges, self.budget, self.take_snapshot)
 
     @property
     def said(self) -> Said:
@@ -182,13 +179,13 @@ class RequestPlanner:
 
     def trace(self, *, model: str) -> TurnTrace:
         """Return the record of the turn, once it is over: what the model was shown, and why."""
-        self.planner.settle(self.draft, self.room)
+        self.planner.settle(self.draft, self.budget)
         summary = self.draft.snapshot.summary.kept.text
         return trace_of(
             self.draft,
             model=model,
             summary=summary,
-            summary_tokens=self.room.count(summary) if summary else 0,
+            summary_tokens=self.budget.count(summary) if summary else 0,
         )
 
 
@@ -281,7 +278,7 @@ class Plans:
         self,
         request: ChatRequest,
         draft: Draft,
-        room: Room,
+        budget: WindowBudget,
         history: ClientHistory,
         hashes: Sequence[str],
         take_snapshot: Callable[[Summary], Snapshot],
@@ -300,7 +297,9 @@ class Plans:
             summarizer=self._summarizer,
             pending=self._pending_of(user, exchanges),
         )
-        return RequestPlanner(draft, room, planner, restored, compaction, exchanges, take_snapshot, dialogue)
+        return RequestPlanner(
+            draft, budget, planner, restored, compaction, exchanges, take_snapshot, dialogue
+        )
 
     def ended(self, planned: RequestPlanner, user_id: str, answer: Message, key: str) -> None:
         """Take in an answer, under whose hash the conversation continues."""
@@ -308,7 +307,7 @@ class Plans:
         gone = {exchange.key for exchange in draft.evicted(planned.exchanges)}
         left = [exchange for exchange in planned.exchanges if exchange.key not in gone]
         left.append(Exchange(draft.message, answer, steps=draft.steps, key=key))
-        compaction.prepare(draft, left, planned.room)
+        compaction.prepare(draft, left, planned.budget)
         if compaction.pending is not None:
             self._pending.put((user_id, compaction.pending.exchanges[-1].key), compaction.pending)
         dialogue = planned.dialogue

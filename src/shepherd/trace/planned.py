@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from shepherd.prompt import Draft, Part, Plan
+from shepherd.prompt import Draft, Plan
+from shepherd.prompt.plan import Part
 from shepherd.trace.records import (
     AssembledTrace,
     BudgetTrace,

@@ -13,7 +13,7 @@ from shepherd.cli.render import age_in_words, printable, shortened
 from shepherd.types import Fact, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
-    from shepherd.prompt import Part
+    from shepherd.prompt.plan import Part
 
 __all__ = ["Item", "Shown", "in_full", "in_short"]
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.errors import ShepherdError
-from shepherd.prompt import Draft, Exchange, TokenCounts, messages_of
+from shepherd.prompt import Draft, Exchange
+from shepherd.prompt.exchanges import messages_of
+from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace.planned import trace_of
 from shepherd.types import Message
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
-from shepherd.prompt import Exchange, KeptSummaries, Left, Summary, is_statement, is_worth_a_memory
+from shepherd.prompt import Exchange, Summary
+from shepherd.prompt.archive_policy import is_statement, is_worth_a_memory
+from shepherd.prompt.summary import KeptSummaries, Left
 from shepherd.types import Message
 
 if TYPE_CHECKING:

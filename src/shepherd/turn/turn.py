@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.config import Config
 from shepherd.errors import ContextOverflowError
-from shepherd.prompt import Draft, Room, added_stats, message_of, prepare_prompt, start_answer
+from shepherd.prompt import Draft, WindowBudget
+from shepherd.prompt.exchanges import added_stats, message_of
+from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
 from shepherd.types import Message, Sampling, Tool, ToolCall, TurnStats
 
@@ -26,7 +28,7 @@ class GenerationOptions:
     """Options of the replies of one turn.
 
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
-    `total_tokens` limits all replies together, 0 for no limit; the limit of a single one is the room's.
+    `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one.
     `extra` holds options that only this kind of model takes, such as stop strings.
     """
 
@@ -52,7 +54,7 @@ class Turn:
         self,
         model: ChatModel,
         draft: Draft,
-        room: Room,
+        budget: WindowBudget,
         options: GenerationOptions,
         *,
         plan: Callable[[], None],
@@ -61,7 +63,7 @@ class Turn:
     ) -> None:
         self.model = model
         self.draft = draft
-        self.room = room
+        self.budget = budget
         self.is_cut = False  # the reply was ended on purpose, behind a call
         self.rounds = 0
         self._options = options
@@ -112,7 +114,7 @@ class Turn:
 
     def prepare(self, *, compact: Callable[[], None] = lambda: None) -> None:
         """Make the prompt; `compact` may replace old turns by a summary."""
-        prepare_prompt(self.draft, self.room, plan=self._plan, compact=compact)
+        prepare_prompt(self.draft, self.budget, plan=self._plan, compact=compact)
 
     def start(self) -> Reply:
         """Begin the first reply. Raises ContextOverflowError before anything is decoded."""
@@ -156,7 +158,7 @@ class Turn:
         """Begin the reply to the results of the tools."""
         stats = self.stats
         if self._options.total_tokens:
-            self.room.max_tokens = max(1, self._options.total_tokens - stats.generated_tokens)
+            self.budget.max_tokens = max(1, self._options.total_tokens - stats.generated_tokens)
         # The client's choice of a tool has been followed.
         self._options = replace(self._options, tool_choice="auto")
         try:
@@ -170,7 +172,7 @@ class Turn:
         return reply
 
     def _begin(self) -> Reply:
-        reply = start_answer(self.draft, self.room, begin=self._generate, plan_again=self._plan)
+        reply = start_answer(self.draft, self.budget, begin=self._generate, plan_again=self._plan)
         self._reply = reply
         if self.is_cancelled:
             reply.cancel()
@@ -186,7 +188,7 @@ class Turn:
         return generate(
             self.draft.prompt,
             sampling=options.sampling,
-            max_tokens=self.room.max_tokens or self.room.window_tokens,
+            max_tokens=self.budget.max_tokens or self.budget.window_tokens,
             tools=tools,
             **extra,
         )

@@ -16,7 +16,7 @@ from shepherd.types import Message, Tool
 if TYPE_CHECKING:
     from shepherd.providers import ChatModel
 
-__all__ = ["Room", "TokenCounts", "most_tokens", "written"]
+__all__ = ["TokenCounts", "WindowBudget", "most_tokens", "written"]
 
 
 _MOST_TEXTS = 4096
@@ -55,7 +55,7 @@ _MOST_CHARS_PER_TOKEN = 256
 _FEW_TAILS = 0.125
 
 
-class Room:
+class WindowBudget:
     """Measures and makes room, for one model with these tools.
 
     `count` knows texts that come again; by itself it is for one thread at a time.
