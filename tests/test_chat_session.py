@@ -16,7 +16,7 @@ from shepherd.cli.render import Screen
 from shepherd.cli.slash import Chat
 from shepherd.cli.slash_settings import change_setting
 from shepherd.config import Config
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError
 from shepherd.providers import ProviderTable
 from shepherd.types import Thought

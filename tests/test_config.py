@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.config import SETTINGS, Config, default_user_id
-from shepherd.config_file import ConfigFile, load
+from shepherd.config.file import ConfigFile, load
 from shepherd.errors import ConfigError
 
 
@@ -256,7 +256,7 @@ def test_a_link_stays_a_link(path, tmp_path):
 
 def test_nothing_is_lost_when_several_processes_change_different_keys(path):
     keys = ["top_k", "seed", "threads", "max_tokens", "n_ctx", "gpu_layers"]
-    code = "import sys; from shepherd.config_file import ConfigFile; ConfigFile().set(sys.argv[1], '5')"
+    code = "import sys; from shepherd.config.file import ConfigFile; ConfigFile().set(sys.argv[1], '5')"
 
     def change(key):
         subprocess.run(

@@ -32,8 +32,6 @@ FLOORS = [
         "types",
         "paths",
         "config",
-        "config_file",
-        "setting",
         "atomic_file",
         "bytesize",
         "escaping",

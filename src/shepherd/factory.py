@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.config_file import load
+from shepherd.config.file import load
 from shepherd.errors import (
     ConfigError,
     SessionCacheError,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
 
 

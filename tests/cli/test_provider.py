@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
 from tests.providers.upstream import Upstream, breaks_off, hangs, refuses, running, says, usage
 

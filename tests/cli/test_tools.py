@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
 from tests import models
 from tests.providers.upstream import Upstream, claude_says, running, says, usage

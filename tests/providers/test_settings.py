@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.errors import ConfigError, ProviderKeyError, UsageError
 from shepherd.providers import KINDS, ProviderSettings, ProviderTable, open_remote
 from shepherd.providers.keys import find_key, without_key

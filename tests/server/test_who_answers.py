@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
 from tests.providers.upstream import Upstream, running, says, usage
 from tests.server.processes import ServerProcess

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from shepherd.cli.garbage import Garbage
-from shepherd.config_file import load
+from shepherd.config.file import load
 from shepherd.memory import Memory
 from shepherd.tui.app import ShepherdApp
 from shepherd.tui.conversation import Opening

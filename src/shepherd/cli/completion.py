@@ -110,7 +110,7 @@ def _providers(**_: Any) -> Iterable[str]:
 
 
 def _facts(**_: Any) -> Iterable[str]:
-    from shepherd.config_file import load
+    from shepherd.config.file import load
     from shepherd.factory import open_memory_to_read
 
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from shepherd.cli.parsing import Parser, add_action, add_common_options
 from shepherd.cli.render import Screen
 from shepherd.config import SETTINGS, known_setting
-from shepherd.config_file import ConfigFile, load
+from shepherd.config.file import ConfigFile, load
 
 __all__ = ["build_parser", "execute"]
 

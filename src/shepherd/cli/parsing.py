@@ -10,7 +10,7 @@ from io import BufferedReader
 from typing import Any, NoReturn, TextIO, cast
 
 from shepherd.config import SETTINGS
-from shepherd.config_file import Loaded, load
+from shepherd.config.file import Loaded, load
 from shepherd.errors import UsageError
 
 __all__ = [

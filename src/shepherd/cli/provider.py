@@ -10,7 +10,7 @@ from typing import Any
 from shepherd.cli.parsing import Parser, add_action, add_common_options, loaded_settings
 from shepherd.cli.progress import working
 from shepherd.cli.render import Screen, counted, duration
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.providers import KINDS, ProviderSettings, ProviderTable
 from shepherd.providers.keys import ApiKey, find_key, forget_in_keyring, store_in_keyring

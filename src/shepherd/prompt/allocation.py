@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from shepherd.config.schema import listed, percentages
 from shepherd.errors import UsageError
 from shepherd.prompt.plan import CATEGORIES, Category, LeftOut, Part, Plan, Reason, Share, Strategy
 from shepherd.prompt.tail import opening, separated, separator
 from shepherd.prompt.window_budget import most_tokens
-from shepherd.setting import listed, percentages
 
 __all__ = [
     "ONE_SHOT_WEIGHTS",

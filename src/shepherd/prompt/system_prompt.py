@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from shepherd.config import Config
+from shepherd.config.schema import listed
 from shepherd.errors import InternalError, UsageError
 from shepherd.escaping import escape_lines
 from shepherd.knowledge import Hub, Knowledge, background_block, role_of
 from shepherd.prompt.summary import NO_SUMMARY, Summary
-from shepherd.setting import listed
 from shepherd.types import Message
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from shepherd.config_file import ConfigFile
+from shepherd.config.file import ConfigFile
 from shepherd.errors import ConfigError, UsageError
 from shepherd.providers.settings import FIELDS, LOCAL, ProviderSettings, checked_name, checked_url
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shepherd.config_file import parse_document
+from shepherd.config.file import parse_document
 from shepherd.errors import ConfigError, ShepherdError, UsageError
 from shepherd.paths import mcp_file, state_dir
 from shepherd.tools.toolbox import Arguments, AssistantTool

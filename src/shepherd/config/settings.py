@@ -1,6 +1,6 @@
 """Settings: `Config` is the one table of them, every key with its type, default, range and one line of help.
 
-Where their values come from is the business of shepherd.config_file.
+Where their values come from is the business of shepherd.config.file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal
 
+from shepherd.config.schema import Kind, Setting, listed, percentages, shortened
 from shepherd.errors import ConfigError
-from shepherd.setting import Kind, Setting, listed, percentages, shortened
 
 __all__ = [
     "SETTINGS",

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from shepherd.atomic_file import locked, write_atomically
 from shepherd.config import SETTINGS, Config, known_setting
+from shepherd.config.schema import Setting
 from shepherd.errors import ConfigError
 from shepherd.paths import config_file
-from shepherd.setting import Setting
 
 __all__ = ["ConfigFile", "Loaded", "Source", "load", "parse_document"]
 
