@@ -25,7 +25,7 @@ import pytest
 
 from bench.small import JUDGED, count
 from shepherd.extraction import LocalExtractor
-from shepherd.extraction.calls import Cancellation, CancelledError
+from shepherd.extraction.answer import Cancellation, CancelledError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.types import Message, Sampling

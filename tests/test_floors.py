@@ -32,7 +32,6 @@ FLOORS = [
         "types",
         "paths",
         "config",
-        "atomic_file",
         "bytesize",
         "escaping",
         "fusion",

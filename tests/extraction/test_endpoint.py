@@ -8,8 +8,13 @@ import threading
 import pytest
 
 from shepherd.errors import ModelError, UsageError
-from shepherd.extraction.answer import ANSWER_SCHEMA, UnusableAnswerError
-from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.extraction.answer import (
+    ANSWER_SCHEMA,
+    Cancellation,
+    CancelledError,
+    UnavailableError,
+    UnusableAnswerError,
+)
 from shepherd.extraction.endpoint import EndpointExtractor, RefusedError, chat_completions_url
 from shepherd.extraction.request import EXTRACTION_PROMPT
 from tests.extraction.server import NOTHING, said

@@ -10,8 +10,7 @@ import pytest
 
 from shepherd.errors import ModelLoadError
 from shepherd.extraction import LocalExtractor, parse_answer
-from shepherd.extraction.answer import UnusableAnswerError
-from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.extraction.answer import Cancellation, CancelledError, UnavailableError, UnusableAnswerError
 from shepherd.extraction.request import ANSWER_GRAMMAR
 from shepherd.inference import Engine
 from shepherd.types import Message, Sampling

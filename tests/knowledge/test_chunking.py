@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.knowledge.chunking import spans
+from shepherd.knowledge.chunks import spans
 
 texts = st.text(alphabet=st.sampled_from("ab.!? \n\t\u3000。é\u0301x\x1c\x0b\r\u200d"), max_size=2000)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from shepherd.errors import ModelError
 from shepherd.inference.embedding import Embedder, Reranker
 from shepherd.knowledge import Knowledge
-from shepherd.knowledge.hybrid import fused, reranked
 from shepherd.knowledge.nodes import NewNode
+from shepherd.knowledge.retrieval import fused, reranked
 from shepherd.memory import Memory
 from shepherd.memory.vectors import VectorSettings
 from tests import models

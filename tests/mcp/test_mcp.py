@@ -16,8 +16,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from shepherd.knowledge import Knowledge
-from shepherd.mcp.catalog import Catalog
-from shepherd.mcp.hints import hints_of
+from shepherd.mcp.catalog import Catalog, hints_of
 from shepherd.mcp.server import create_server
 from shepherd.memory import Memory
 

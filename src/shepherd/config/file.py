@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from shepherd.atomic_file import locked, write_atomically
 from shepherd.config import SETTINGS, Config, known_setting
 from shepherd.config.schema import Setting
 from shepherd.errors import ConfigError
-from shepherd.paths import config_file
+from shepherd.paths import config_file, locked, write_atomically
 
 __all__ = ["ConfigFile", "Loaded", "Source", "load", "parse_document"]
 

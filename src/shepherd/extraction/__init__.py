@@ -5,8 +5,7 @@ It knows the wording of the request, the shape of the answer and the queue; noth
 
 from __future__ import annotations
 
-from shepherd.extraction.answer import ANSWER_SCHEMA, Extracted, parse_answer
-from shepherd.extraction.calls import Extractor, UnavailableError
+from shepherd.extraction.answer import ANSWER_SCHEMA, Extracted, Extractor, UnavailableError, parse_answer
 from shepherd.extraction.endpoint import EndpointExtractor
 from shepherd.extraction.local import LocalExtractor
 from shepherd.extraction.request import ANSWER_GRAMMAR, EXTRACTION_PROMPT, extraction_request

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shepherd.errors import ModelError, UsageError
-from shepherd.extraction.answer import ANSWER_SCHEMA, UnusableAnswerError
-from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.extraction.answer import (
+    ANSWER_SCHEMA,
+    Cancellation,
+    CancelledError,
+    UnavailableError,
+    UnusableAnswerError,
+)
 from shepherd.extraction.request import EXTRACTION_PROMPT, extraction_request
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shepherd.errors import ModelLoadError
-from shepherd.extraction.answer import UnusableAnswerError
-from shepherd.extraction.calls import Cancellation, CancelledError, UnavailableError
+from shepherd.extraction.answer import Cancellation, CancelledError, UnavailableError, UnusableAnswerError
 from shepherd.extraction.request import (
     ANSWER_GRAMMAR,
     EXTRACTION_PROMPT,

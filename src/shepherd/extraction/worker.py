@@ -18,8 +18,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from shepherd.errors import ShepherdError, StoreError
-from shepherd.extraction.answer import Extracted, UnusableAnswerError, parse_answer
-from shepherd.extraction.calls import Cancellation, CancelledError, Extractor, UnavailableError
+from shepherd.extraction.answer import (
+    Cancellation,
+    CancelledError,
+    Extracted,
+    Extractor,
+    UnavailableError,
+    UnusableAnswerError,
+    parse_answer,
+)
 from shepherd.extraction.selection import select
 from shepherd.memory import ExtractionJob, ExtractionStats, Memory, NewMemory, OpenJob
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shepherd._native import engine as native
-from shepherd.atomic_file import replacing
 from shepherd.errors import SessionCacheError
+from shepherd.paths import replacing
 
 __all__ = ["identity_of", "load_session", "save_session"]
 

@@ -30,8 +30,6 @@ from typing import Any
 from shepherd.errors import TemplateError
 from shepherd.inference.grammar import call_grammar
 from shepherd.inference.prompt_builder import Prompt, PromptBuilder
-from shepherd.inference.prompt_prefix_cache import Key, Past, Pasts, keys_of
-from shepherd.inference.sampled_token_reuse import THOUGHT_KEYS, OwnAnswers
 from shepherd.inference.template import (
     ChatTemplate,
     Part,
@@ -43,6 +41,7 @@ from shepherd.inference.template import (
     render_form,
     shape_of,
 )
+from shepherd.inference.token_reuse import THOUGHT_KEYS, Key, OwnAnswers, Past, Pasts, keys_of
 from shepherd.inference.tools import ToolPrompt, one_call_each
 from shepherd.inference.vocabulary import Vocabulary
 from shepherd.lru_cache import CachedFunction

@@ -10,7 +10,7 @@ from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.fusion import CANDIDATES
-from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, hybrid, nodes, retrieval
+from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, nodes, retrieval
 from shepherd.knowledge.blocks import Focused
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.nodes import CHANGEABLE, NewNode
@@ -345,7 +345,7 @@ class Knowledge:
             words = index.search(connection, number, keywords, limit=n, min_relevance=0.0) if keywords else []
             near, mean = meaning.nearest(connection, number, vector, [hit[0] for hit in words], n)
             if near:
-                return hybrid.fused(
+                return retrieval.fused(
                     words,
                     dict(near),
                     mean,
@@ -372,7 +372,7 @@ class Knowledge:
         """Candidates for a prompt: what is relevant enough, reordered by reranker, dates and known names."""
         found = self.search(query, limit, min_relevance=min_relevance)
         if self._transactions.reranker is not None:
-            found = hybrid.reranked(self._transactions.reranker, storable(query), found)
+            found = retrieval.reranked(self._transactions.reranker, storable(query), found)
         return retrieval.boosted(
             found,
             now=self._clock(),
@@ -502,7 +502,7 @@ class Knowledge:
 
         # A model takes its time: nobody waits for the database meanwhile.
         meaning = self._transactions.meaning
-        vectors = {} if meaning is None else meaning.embed_documents(hybrid.pieces(texts))
+        vectors = {} if meaning is None else meaning.embed_documents(retrieval.pieces(texts))
 
         def run(connection: Connection) -> _Result:
             shelf = chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens, vectors)

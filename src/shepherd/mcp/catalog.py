@@ -1,7 +1,4 @@
-"""What an MCP client may see and call: the tools over one user's memory and knowledge, and their resources.
-
-Nothing of the protocol's transports. Everything here blocks on the database.
-"""
+"""Catalog of an MCP client: the tools over one user's memory and knowledge, their hints, and resources."""
 
 from __future__ import annotations
 
@@ -12,14 +9,40 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from mcp_types import ToolAnnotations
+
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
-from shepherd.mcp.hints import hints_of
 from shepherd.memory import Memory
 from shepherd.tools import Toolbox, ToolResult, knowledge_tools, memory_tools
 from shepherd.types import Tool, ToolCall
 
-__all__ = ["Catalog", "Resource"]
+__all__ = ["Catalog", "Resource", "hints_of"]
+
+
+_READS = frozenset(
+    (
+        "search_memory", "get_fact",
+        "query_nodes", "get_nodes_by_id", "search_content", "query_edges", "query_dimensions", "get_context",
+    )
+)  # fmt: skip
+# Nothing that was there is lost: set_fact keeps the older values.
+_ADDS = frozenset(("store_memory", "set_fact", "create_node", "create_edge", "create_dimension"))
+# Twice is once.
+_REPEATABLE = frozenset(("clear_memory", "set_fact", "clear_fact", "delete_dimension"))
+
+
+def hints_of(name: str) -> ToolAnnotations:
+    """The annotations of a tool; one that is not known here is said to destroy."""
+    reads = name in _READS
+    return ToolAnnotations(
+        title=name.replace("_", " ").capitalize(),
+        read_only_hint=reads,
+        destructive_hint=not reads and name not in _ADDS,
+        idempotent_hint=reads or name in _REPEATABLE,
+        open_world_hint=False,
+    )
+
 
 _log = logging.getLogger(__name__)
 

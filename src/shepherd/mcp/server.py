@@ -17,8 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from shepherd import __version__
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.mcp.catalog import Catalog
-from shepherd.mcp.hints import hints_of
+from shepherd.mcp.catalog import Catalog, hints_of
 
 __all__ = ["create_server", "serve_stdio"]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shepherd.providers.kinds import KINDS, Kind
 from shepherd.providers.protocol import ChatModel, Reply
-from shepherd.providers.settings import LOCAL, ProviderSettings
+from shepherd.providers.settings import KINDS, LOCAL, Kind, ProviderSettings
 from shepherd.providers.table import ProviderTable
 
 if TYPE_CHECKING:

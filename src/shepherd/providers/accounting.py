@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shepherd._native.tokens import CharsPerToken, stripped_tokens
-from shepherd.atomic_file import write_atomically
-from shepherd.paths import state_dir
+from shepherd.paths import state_dir, write_atomically
 
 __all__ = ["Account", "Entry", "RatioStore", "answered", "settle", "shares", "update"]
 

@@ -5,10 +5,8 @@ It knows memory and knowledge; nothing of models, templates or screens. Whose me
 
 from __future__ import annotations
 
-from shepherd.tools.conversation import conversation_tools
-from shepherd.tools.knowledge import knowledge_tools
+from shepherd.tools.builtin import MEMORY_TOOLS, conversation_tools, knowledge_tools, memory_tools
 from shepherd.tools.mcp_servers import Confirm, ServerSpec, chosen_servers, opened_servers, read_servers
-from shepherd.tools.memory import MEMORY_TOOLS, memory_tools
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
 __all__ = [

@@ -1,17 +1,21 @@
-"""The six tools with which a model looks into the memory of the user it talks with, and changes it."""
+"""Tools of a conversation: over the memory, over the knowledge, and which of them it has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.extraction import is_secret
+from shepherd.knowledge import Knowledge, KnowledgeTools
 from shepherd.memory import Memory
-from shepherd.tools.toolbox import Arguments, AssistantTool
+from shepherd.tools.toolbox import Arguments, AssistantTool, Toolbox
 from shepherd.types import Fact, Tool
 
-__all__ = ["MEMORY_TOOLS", "memory_tools"]
+__all__ = ["MEMORY_TOOLS", "conversation_tools", "knowledge_tools", "memory_tools"]
+
 
 _SOURCE = "tool"
 _MOST_RESULTS = 20
@@ -177,3 +181,60 @@ def _some_of(facts: Sequence[Fact], offset: int) -> dict[str, Any]:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_TEXT_CHARS else text[:_MOST_TEXT_CHARS] + "…"
+
+
+_READING = ("query_", "get_", "search_")
+
+
+def knowledge_tools(
+    knowledge: Knowledge, *, role: str = "orchestrator", refusal: Callable[[], str], writes: bool
+) -> list[AssistantTool]:
+    """The tools of a role for this user alone.
+
+    `refusal` is asked before each call: why knowledge is off just now, "" when it is on. Without `writes`
+    those that change something refuse. Names and arguments may be spelled as the original does.
+    """
+    tools = KnowledgeTools(knowledge, role)
+
+    def run(name: str, arguments: Arguments) -> object:
+        if reason := refusal():
+            raise UsageError(reason)
+        if not (writes or name.startswith(_READING)):
+            raise UsageError("this knowledge can only be read")
+        return tools.call(name, arguments)
+
+    return [
+        AssistantTool(tool, partial(run, tool.name), tools.other_names(tool.name), checks_itself=True)
+        for tool in tools.tools
+    ]
+
+
+def conversation_tools(
+    config: Config,
+    memory: Memory | None,
+    knowledge: Knowledge | None,
+    user_id: str,
+    *,
+    refusal: Callable[[], str],
+    writes: bool,
+    others: Sequence[AssistantTool] = (),
+    fits: Callable[[Sequence[Tool]], bool] = lambda tools: True,
+) -> Toolbox | None:
+    """The toolbox, or None where the settings ask for no tools.
+
+    Tools over the knowledge that nobody asked for by name are left out where their schemas do not `fits`.
+
+    `refusal` is asked before each call: why memory and knowledge are off just now, "" when they are on.
+    Without `writes` the tools that change something refuse. `others` are there in any case.
+    """
+    tools: list[AssistantTool] = []
+    if config.memory_tools and memory is not None:
+        tools += memory_tools(
+            memory, user_id, refusal=refusal, writes=writes, keeps_secrets=config.memory_extraction_secrets
+        )
+    if config.has_knowledge_tools and knowledge is not None:
+        more = knowledge_tools(knowledge, role=config.role, refusal=refusal, writes=writes)
+        if config.knowledge_tools is True or fits([entry.tool for entry in more]):
+            tools += more
+    tools += others
+    return Toolbox(tools) if tools else None
