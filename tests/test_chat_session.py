@@ -12,9 +12,8 @@ import pytest
 
 from shepherd.assistant import Delta, Finished, Recalled
 from shepherd.chat_session import Session
-from shepherd.cli.render import Screen
-from shepherd.cli.slash import Chat
-from shepherd.cli.slash_settings import change_setting
+from shepherd.commands.screen import Screen
+from shepherd.commands.slash import Chat, change_setting
 from shepherd.config import Config
 from shepherd.config.file import ConfigFile
 from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError

@@ -14,10 +14,11 @@ SOURCE = Path(shepherd.__file__).parent
 # From the top. A room may import rooms of lower floors, and itself.
 FLOORS = [
     {"__main__"},
-    {"tui"},
     {"cli"},
+    {"tui"},
     {"mcp", "metta", "adapters"},
     {"server"},
+    {"commands"},
     {"chat_session"},
     {"factory"},
     {"aio"},

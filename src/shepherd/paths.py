@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from shepherd.errors import UsageError
 
@@ -20,6 +20,7 @@ __all__ = [
     "history_file",
     "locked",
     "mcp_file",
+    "new_file",
     "replacing",
     "state_dir",
     "write_atomically",
@@ -129,3 +130,13 @@ def from_home(text: str, setting: str) -> Path:
 def history_file() -> Path:
     """Lines typed at the chat prompt."""
     return state_dir() / "history"
+
+
+def new_file(path: str) -> TextIO:
+    """A file to write that was not there before; UsageError otherwise."""
+    try:
+        return open(path, "x", encoding="utf-8")
+    except FileExistsError:
+        raise UsageError(f"{path}: exists already", hint="name a new file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error

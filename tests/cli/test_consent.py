@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.cli.consent import arguments_in_full
+from shepherd.commands.explain import arguments_in_full
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=30),

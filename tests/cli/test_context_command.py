@@ -8,8 +8,8 @@ import json
 import pytest
 
 from shepherd.assistant import Assistant
-from shepherd.cli.render import Screen
-from shepherd.cli.slash import Chat
+from shepherd.commands.screen import Screen
+from shepherd.commands.slash import Chat
 from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.inference import Engine, EngineSettings

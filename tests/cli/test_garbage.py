@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from shepherd.cli.garbage import Garbage
+from shepherd.commands.gc_policy import Garbage
 
 
 class Circle:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from shepherd.cli.main import COMMANDS, main, parser_of
-from shepherd.cli.slash import COMMANDS as SLASH_COMMANDS
+from shepherd.commands.slash import COMMANDS as SLASH_COMMANDS
 from tests.cli.conftest import NEEDS_DEV_FULL
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from shepherd.cli import progress
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from shepherd.cli.explain import explain_turn
-from shepherd.cli.render import Screen
+from shepherd.commands.explain import explain_turn
+from shepherd.commands.screen import Screen
 from tests.cli.conftest import in_latin_1
 from tests.metta.test_process import NEEDS_METTA
 

@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from shepherd.cli.garbage import Garbage
+from shepherd.commands.gc_policy import Garbage
 from shepherd.config.file import load
 from shepherd.memory import Memory
 from shepherd.tui.app import ShepherdApp

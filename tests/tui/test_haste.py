@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from shepherd.cli.garbage import Garbage
+from shepherd.commands.gc_policy import Garbage
 from shepherd.tui import app as application
 
 

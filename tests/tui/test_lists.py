@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input, OptionList
 
-from shepherd.cli.render import printable
+from shepherd.commands.screen import printable
 from shepherd.knowledge import Knowledge
 
 

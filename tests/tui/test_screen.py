@@ -73,8 +73,8 @@ def test_the_panel_fits_a_small_terminal_on_request(perform, scripted_model, rem
 
 
 def test_help_names_every_key_and_command(perform, scripted_model):
-    from shepherd.cli.slash import COMMANDS
-    from shepherd.tui.help import help_text
+    from shepherd.commands.slash import COMMANDS
+    from shepherd.tui.words import help_text
 
     text = str(help_text({name: (command.usage, command.help) for name, command in COMMANDS.items()}))
     assert all(f"/{name}" in text for name in COMMANDS)

@@ -13,9 +13,8 @@ from shepherd.cli.parsing import (
     add_common_options,
     add_setting_option,
     loaded_settings,
-    near_miss,
 )
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen, near_miss
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.server.scopes import DEFAULT_SCOPES, SCOPES
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
 from shepherd.cli.progress import amount
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable

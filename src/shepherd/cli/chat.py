@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.consent import arguments_in_full
-from shepherd.cli.garbage import Garbage
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -18,7 +16,9 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
 )
-from shepherd.cli.render import Screen, counted, printable
+from shepherd.commands.explain import arguments_in_full
+from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_common_options
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
 
 __all__ = ["build_parser", "complete", "execute"]

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_common_options
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.config import SETTINGS, known_setting
 from shepherd.config.file import ConfigFile, load
 

@@ -16,7 +16,7 @@ from shepherd.cli.parsing import (
     loaded_settings,
     whole_number,
 )
-from shepherd.cli.render import Screen, counted
+from shepherd.commands.screen import Screen, counted
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from shepherd import __version__
 from shepherd.assistant import Assistant
 from shepherd.chat_session import Session
 from shepherd.cli.editor import Editor
-from shepherd.cli.explain import memory_in_words
-from shepherd.cli.render import Screen, counted
-from shepherd.cli.slash import COMMANDS, Chat
-from shepherd.cli.turn import show_turn, summary
+from shepherd.cli.turn import show_turn
+from shepherd.commands.explain import memory_in_words, turn_in_words
+from shepherd.commands.screen import Screen, counted
+from shepherd.commands.slash import COMMANDS, Chat
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.paths import history_file
 
@@ -69,7 +69,7 @@ class Conversation:
     def _answer(self, message: str) -> None:
         finished = show_turn(self._assistant, message, self._screen, show_context=self._show_context)
         if self._screen.err_is_terminal:
-            self._screen.note(summary(finished))
+            self._screen.note(turn_in_words(finished))
             self._screen.note()
 
     def _greet(self, resumed: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _type(lines: tuple[str, ...], assistant: Assistant, screen: Screen, *, fast:
 
     from shepherd.cli.chat import about_the_built_in_model
     from shepherd.cli.conversation import Conversation
-    from shepherd.cli.typist import Typist
+    from shepherd.cli.demo_typing import Typist
 
     screen.note(about_the_built_in_model())
     with create_pipe_input() as keys:

@@ -21,7 +21,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.cli.parsing import loaded_settings as settings_of
 from shepherd.cli.progress import working
-from shepherd.cli.render import Screen, counted, size
+from shepherd.commands.screen import Screen, counted, size
 from shepherd.config import Config
 from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
 

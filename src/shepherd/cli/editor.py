@@ -18,8 +18,8 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
-from shepherd.cli.history import open_history
-from shepherd.cli.render import Screen
+from shepherd.commands.history import open_history
+from shepherd.commands.screen import Screen
 
 __all__ = ["Editor"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_common_options, add_memory_options, loaded_settings
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
 
 if TYPE_CHECKING:

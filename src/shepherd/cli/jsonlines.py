@@ -14,8 +14,8 @@ from typing import Any
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
 from shepherd.cli.main import INTERRUPTED
-from shepherd.cli.render import Screen
 from shepherd.cli.turn import cancelling_on_interrupt
+from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.types import Injection, Thought, ToolCall
 

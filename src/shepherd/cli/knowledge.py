@@ -20,13 +20,13 @@ from shepherd.cli.parsing import (
     add_common_options,
     add_memory_options,
     loaded_settings,
-    new_file,
     stdin_bytes,
     whole_number,
 )
 from shepherd.cli.progress import amount, working
-from shepherd.cli.render import Screen, counted
+from shepherd.commands.screen import Screen, counted
 from shepherd.errors import DocumentError, ShepherdError, UsageError
+from shepherd.paths import new_file
 
 if TYPE_CHECKING:
     from shepherd.config import Config

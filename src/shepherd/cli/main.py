@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from shepherd.cli.parsing import Parser, near_miss
-from shepherd.cli.render import Screen
+from shepherd.cli.parsing import Parser
+from shepherd.commands.screen import Screen, near_miss
 from shepherd.errors import InternalError, ShepherdError, UsageError
 
 __all__ = ["COMMANDS", "main", "parser_of", "run"]
@@ -20,7 +20,7 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 # Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
-    "tui": ("shepherd.tui.command", "the same on a whole screen, with memory and knowledge beside it"),
+    "tui": ("shepherd.cli.tui", "the same on a whole screen, with memory and knowledge beside it"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),

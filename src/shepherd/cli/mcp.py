@@ -11,7 +11,7 @@ from shepherd.cli.parsing import (
     loaded_settings,
     whole_number,
 )
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
 
 __all__ = ["build_parser", "execute"]

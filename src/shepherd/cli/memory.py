@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.jobs import add_jobs_action, changes_jobs, execute_jobs
 from shepherd.cli.parsing import (
     LARGEST_ID,
     MOST_ROWS,
@@ -18,19 +17,20 @@ from shepherd.cli.parsing import (
     add_common_options,
     add_memory_options,
     loaded_settings,
-    new_file,
     stdin_bytes,
     whole_number,
 )
 from shepherd.cli.progress import amount, working
-from shepherd.cli.render import Screen, counted, size
+from shepherd.commands.screen import Screen, age_in_words, counted, size
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.paths import new_file
 
 if TYPE_CHECKING:
-    from shepherd.memory import Memory
+    from shepherd.memory import ExtractionJob, Memory
     from shepherd.types import MemoryRecord
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["add_jobs_action", "build_parser", "changes_jobs", "execute", "execute_jobs"]
+
 
 _ID, _OFFSET, _COUNT = whole_number(1, LARGEST_ID), whole_number(0, LARGEST_ID), whole_number(1, MOST_ROWS)
 
@@ -328,24 +328,6 @@ _AUDIT = {
     "never-recalled": "no message has needed these in three months",
 }
 
-_ACTIONS = {
-    "list": _list,
-    "search": _search,
-    "show": _show,
-    "add": _add,
-    "edit": _edit,
-    "pin": _pin,
-    "forget": _forget,
-    "export": _export,
-    "import": _import,
-    "claim": _claim,
-    "stats": _stats,
-    "check": _check,
-    "backup": _backup,
-    "audit": _audit,
-    "jobs": execute_jobs,
-}
-
 
 _READING = {"list", "search", "show", "export", "stats", "backup", "audit"}
 
@@ -368,3 +350,80 @@ def _row(record: MemoryRecord) -> tuple[object, ...]:
 
 def _day(timestamp: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(timestamp))
+
+
+def add_jobs_action(actions: Any) -> Parser:
+    """The parser of `shepherd memory jobs`."""
+    parser = add_action(actions, "jobs", "what is still to be learned from what was said")
+    ids = whole_number(1, LARGEST_ID)
+    parser.add_argument("--retry", type=ids, nargs="*", metavar="ID", help="try dead ones again (all)")
+    parser.add_argument("--drop", type=ids, nargs="*", metavar="ID", help="forget jobs (all dead ones)")
+    return parser
+
+
+def changes_jobs(arguments: Namespace) -> bool:
+    """Whether the database will be written."""
+    return arguments.retry is not None or arguments.drop is not None
+
+
+def execute_jobs(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    """List, retry or drop; 1 when there was nothing of what was named by its id."""
+    if arguments.retry is not None and arguments.drop is not None:
+        raise UsageError("--retry and --drop contradict each other", hint="give one of them")
+    if arguments.retry is not None:
+        return _change_jobs(arguments.retry, memory.extraction.retry, "tried again", screen, arguments.json)
+    if arguments.drop is not None:
+        return _change_jobs(arguments.drop, memory.extraction.drop, "dropped", screen, arguments.json)
+    jobs = memory.extraction.jobs()
+    if arguments.json:
+        screen.json([_job_as_json(job) for job in jobs])
+        return 0
+    headers = ["id", "state", "messages", "said", "tries", "next try", "last failure"]
+    screen.table(headers, [_job_row(job) for job in jobs])
+    if not jobs:
+        screen.note("nothing is waiting")
+    elif any(job.state == "dead" for job in jobs):
+        screen.note("--retry tries the dead ones again, --drop forgets them")
+    return 0
+
+
+def _change_jobs(ids: list[int], change: Any, done: str, screen: Screen, as_json: bool) -> int:
+    changed = sum(change(job_id) for job_id in ids) if ids else change()
+    if as_json:
+        screen.json({"jobs": changed})
+    elif ids and not changed:
+        raise ShepherdError("there is no such job", hint="shepherd memory jobs lists them")
+    else:
+        screen.note(f"{counted(changed, 'job')} {done}")
+    return 0 if changed or not ids else 1
+
+
+def _job_as_json(job: ExtractionJob) -> dict[str, Any]:
+    # What was said stays in the database: a list of jobs ends up in bug reports.
+    return {key: value for key, value in asdict(job).items() if key not in ("lines", "owner")}
+
+
+def _job_row(job: ExtractionJob) -> tuple[object, ...]:
+    said = age_in_words((time.time() - job.told_at) / 86_400)
+    wait_s = max(job.next_try - time.time(), 0)
+    due = (f"in {wait_s:.0f} s" if wait_s else "now") if job.state == "waiting" else ""
+    return job.id, job.state, len(job.message_ids), said, job.attempts, due, job.error
+
+
+_ACTIONS = {
+    "list": _list,
+    "search": _search,
+    "show": _show,
+    "add": _add,
+    "edit": _edit,
+    "pin": _pin,
+    "forget": _forget,
+    "export": _export,
+    "import": _import,
+    "claim": _claim,
+    "stats": _stats,
+    "check": _check,
+    "backup": _backup,
+    "audit": _audit,
+    "jobs": execute_jobs,
+}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
 from shepherd.cli.progress import downloads
-from shepherd.cli.render import Screen, counted, size
+from shepherd.commands.screen import Screen, counted, size
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from io import BufferedReader
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn, cast
 
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
@@ -23,8 +23,6 @@ __all__ = [
     "add_setting_option",
     "given_settings",
     "loaded_settings",
-    "near_miss",
-    "new_file",
     "stdin_bytes",
     "whole_number",
 ]
@@ -111,24 +109,6 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
         for name, value in vars(arguments).items()
         if name.startswith(_SETTING_PREFIX) and value is not None
     }
-
-
-def near_miss(word: str, known: Iterable[str]) -> str:
-    """`did you mean …?` for a word that is nearly one of the known ones, else ""."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, list(known), n=2)
-    return f"did you mean {' or '.join(near)}?" if near else ""
-
-
-def new_file(path: str) -> TextIO:
-    """A file to write that was not there before; UsageError otherwise."""
-    try:
-        return open(path, "x", encoding="utf-8")
-    except FileExistsError:
-        raise UsageError(f"{path}: exists already", hint="name a new file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -9,7 +9,7 @@ from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_common_options, loaded_settings
 from shepherd.cli.progress import working
-from shepherd.cli.render import Screen, counted, duration
+from shepherd.commands.screen import Screen, counted, duration
 from shepherd.config.file import ConfigFile
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.providers import KINDS, ProviderSettings, ProviderTable

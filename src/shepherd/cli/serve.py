@@ -15,7 +15,7 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
 )
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:

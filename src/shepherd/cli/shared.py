@@ -9,9 +9,8 @@ from contextlib import closing
 from typing import Any
 
 from shepherd.cli.main import INTERRUPTED
-from shepherd.cli.parsing import near_miss
-from shepherd.cli.render import Screen, counted, printable
 from shepherd.cli.session_client import ServerEvent, SessionClient
+from shepherd.commands.screen import Screen, counted, near_miss, printable
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
-from shepherd.cli.render import Screen
+from shepherd.commands.screen import Screen
 
 __all__ = ["build_parser", "execute"]
 

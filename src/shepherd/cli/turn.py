@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
-from shepherd.cli.render import Screen, counted, duration, shortened
+from shepherd.commands.screen import Screen, shortened
 from shepherd.errors import InternalError
-from shepherd.types import Thought, ToolCall, TurnStats
+from shepherd.types import Thought, ToolCall
 
-__all__ = ["cancelling_on_interrupt", "ending", "show_turn", "summary"]
+__all__ = ["cancelling_on_interrupt", "show_turn"]
 
 
 def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False) -> Finished:
@@ -79,33 +79,3 @@ def cancelling_on_interrupt(assistant: Assistant) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def summary(finished: Finished) -> str:
-    """One line about a turn: what was remembered, what it cost."""
-    stats, injection = finished.stats, finished.injection
-    parts = []
-    if injection:
-        found = [counted(len(injection.facts), "fact")] if injection.facts else []
-        found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
-        parts.append(f"remembered {' and '.join(found)} (/why)")
-    if stats.is_estimated:
-        parts.append("by estimate")
-    parts.append(f"read {stats.decoded_tokens:,} of {counted(stats.prompt_tokens, 'token')}")
-    parts.append(f"wrote {stats.generated_tokens:,}")
-    if stats.tokens_per_second:
-        parts.append(f"{stats.tokens_per_second:.0f} tokens/s")
-    parts.append(ending(stats) or duration(stats.total_ms))
-    return " · ".join(parts)
-
-
-def ending(stats: TurnStats) -> str:
-    """Why an answer ended before the model was done; "" when it was."""
-    return _ENDINGS.get(stats.finish_reason, "")
-
-
-_ENDINGS = {
-    "length": "cut at the longest allowed answer (--max-tokens)",
-    "cancelled": "stopped",
-    "filtered": "ended by the provider's filter",
-}

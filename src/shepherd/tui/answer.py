@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
-from shepherd.cli.render import printable
+from shepherd.commands.screen import printable
 from shepherd.tui.lines import Blank, Line, Piece
 from shepherd.tui.markup import Document
 

@@ -17,9 +17,9 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
-from shepherd.cli.garbage import Garbage
-from shepherd.cli.render import shortened
-from shepherd.cli.slash import COMMANDS
+from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.screen import shortened
+from shepherd.commands.slash import COMMANDS
 from shepherd.tui.conversation import (
     Asked,
     Confirming,
@@ -38,12 +38,11 @@ from shepherd.tui.conversation import (
     settle,
 )
 from shepherd.tui.dialogs import Confirm, Pick, Reading, Revise
-from shepherd.tui.help import help_text
-from shepherd.tui.past import Past
-from shepherd.tui.prompt import Hints, Prompt
+from shepherd.tui.prompt import Hints, Past, Prompt
 from shepherd.tui.side import Side
 from shepherd.tui.status import Status
 from shepherd.tui.transcript import Recollection, Transcript
+from shepherd.tui.words import help_text
 
 if TYPE_CHECKING:
     from shepherd.turn.events import Event as TurnEvent
@@ -277,7 +276,7 @@ class ShepherdApp(App[None]):
 
     async def _turn_event(self, event: TurnEvent) -> None:
         # Not at the top: the thread is loading it while the first screen is drawn.
-        from shepherd.cli.turn import ending
+        from shepherd.commands.explain import ending
         from shepherd.tools import ToolResult
         from shepherd.turn.events import Finished, Recalled, Warned
         from shepherd.types import ToolCall

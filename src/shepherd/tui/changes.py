@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from shepherd.cli.render import shortened
+from shepherd.commands.screen import shortened
 from shepherd.errors import ShepherdError
 from shepherd.tui.dialogs import Confirm, Reading, Revise
 from shepherd.tui.words import Item, Shown, in_full, in_short

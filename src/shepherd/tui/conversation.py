@@ -16,15 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from shepherd.cli.consent import arguments_in_full
-from shepherd.cli.render import Screen, shortened
+from shepherd.commands.explain import arguments_in_full
+from shepherd.commands.screen import Screen, shortened
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.types import Message, Thought
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.chat_session import Session
-    from shepherd.cli.slash import Chat
+    from shepherd.commands.slash import Chat
     from shepherd.config import Config
     from shepherd.inference.hub import Transferred, Waiting
     from shepherd.memory import Memory
@@ -225,7 +225,7 @@ class Conversation(threading.Thread):
     def _converse(self) -> None:
         # Here, since their imports take as long as drawing the first screen.
         from shepherd.chat_session import opened_session
-        from shepherd.cli.slash import Chat
+        from shepherd.commands.slash import Chat
 
         opening = self._opening
         with opened_session(
@@ -252,7 +252,7 @@ class Conversation(threading.Thread):
 
     def _greeting(self, assistant: Assistant) -> tuple[tuple[bool, str], ...]:
         from shepherd import __version__
-        from shepherd.cli.explain import memory_in_words
+        from shepherd.commands.explain import memory_in_words
 
         lines = [
             f"Shepherd {__version__} \N{MIDDLE DOT} {memory_in_words(assistant)}",

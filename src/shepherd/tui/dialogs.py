@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from shepherd.cli.render import printable, shortened
+from shepherd.commands.screen import printable, shortened
 
 __all__ = ["Confirm", "Pick", "Reading", "Revise"]
 

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from shepherd.cli.render import counted, printable, shortened
+from shepherd.commands.screen import counted, printable, shortened
 from shepherd.errors import ShepherdError
 from shepherd.tui.changes import complain
 

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Input, Label
 
-from shepherd.cli.render import counted
+from shepherd.commands.screen import counted
 from shepherd.errors import ShepherdError
 from shepherd.tui.changes import Items, complain
 from shepherd.tui.dialogs import Revise

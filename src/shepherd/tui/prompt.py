@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -12,7 +12,13 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Static, TextArea
 
-__all__ = ["Hints", "Prompt"]
+from shepherd.paths import history_file
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+
+__all__ = ["Hints", "Past", "Prompt"]
+
 
 _MOST_HINTS = 6
 
@@ -166,3 +172,32 @@ class Hints(Static):
         if len(names) > _MOST_HINTS:
             lines.append(Content.styled(f"and {len(names) - _MOST_HINTS} more; /help lists them", "dim"))
         self.update(Content("\n").join(lines))
+
+
+_MOST_LINES = 1000
+
+
+class Past:
+    """The history file; private lines are not written to it. From one thread."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self.is_private = False
+        self._warn = warn
+        self._history: History | None = None
+
+    def lines(self) -> list[str]:
+        """The latest lines, the oldest first."""
+        newest_first = self._opened().load_history_strings()
+        return [line for line, _ in zip(newest_first, range(_MOST_LINES), strict=False)][::-1]
+
+    def add(self, line: str) -> None:
+        """Keep a line for the next time."""
+        self._opened().store_string(line)
+
+    def _opened(self) -> History:
+        if self._history is None:
+            # Here, since it brings the libraries of the other prompt with it.
+            from shepherd.commands.history import open_history
+
+            self._history = open_history(history_file(), lambda: self.is_private, self._warn)
+        return self._history

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Label, Static
 
-from shepherd.cli.render import counted, duration
+from shepherd.commands.screen import counted, duration
 from shepherd.tui.changes import Items
 from shepherd.tui.words import Item, Shown
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.widgets import Static
 
-from shepherd.cli.render import duration, printable
+from shepherd.commands.screen import duration, printable
 from shepherd.errors import ShepherdError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from textual.message import Message as UiMessage
 from textual.widget import Widget
 from textual.widgets import Static
 
-from shepherd.cli.render import counted, printable, shortened
+from shepherd.commands.screen import counted, printable, shortened
 from shepherd.tui.answer import Answer
 from shepherd.types import Injection, Message
 

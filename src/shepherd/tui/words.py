@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from shepherd.cli.explain import provenance
-from shepherd.cli.render import age_in_words, printable, shortened
+from shepherd.commands.explain import provenance
+from shepherd.commands.screen import age_in_words, printable, shortened
 from shepherd.types import Fact, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.prompt.plan import Part
 
-__all__ = ["Item", "Shown", "in_full", "in_short"]
+__all__ = ["Item", "Shown", "help_text", "in_full", "in_short"]
+
 
 _SHOWN_CHARS = 120
 
@@ -80,3 +82,47 @@ def _age(fact: Fact) -> str:
 
 def _line(text: str) -> str:
     return printable(shortened(text[:1000], _SHOWN_CHARS))
+
+
+_KEYS = {
+    "At the prompt": [
+        ("Enter", "send"),
+        ("Alt-Enter, Ctrl-J, \\ Enter", "begin a new line"),
+        ("Up, Down", "lines that were sent before"),
+        ("Tab", "complete a command, or leave the prompt"),
+        ("Esc, Ctrl-C", "stop the answer"),
+        ("Ctrl-D", "quit where nothing was typed, else delete a character"),
+    ],
+    "Everywhere": [
+        ("F1, ? outside the prompt", "this help"),
+        ("F2", "the panel, shown or hidden"),
+        ("F3", "memories and facts"),
+        ("F4", "knowledge and focus"),
+        ("F5", "go on with another provider"),
+        ("F6", "private: recall nothing, keep nothing"),
+        ("Ctrl-P", "all commands, by name"),
+        ("Ctrl-Q", "quit; Ctrl-C twice does, too"),
+    ],
+    "In a list": [
+        ("Up, Down, j, k", "move"),
+        ("Enter", "read it in full"),
+        ("e", "change it"),
+        ("f, Delete", "forget it"),
+        ("p", "pin it: it stays when old ones make room"),
+        ("/", "search, where there is a search"),
+    ],
+}
+
+
+def help_text(usages: Mapping[str, tuple[str, str]]) -> Content:
+    """Keys, then commands; each with what it does."""
+    sections = [_section(title, rows) for title, rows in _KEYS.items()]
+    sections.append(_section("Commands", usages.values()))
+    sections.append(Content("A message that begins with a slash is written with two: //etc/fstab"))
+    return Content("\n\n").join(sections)
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]]) -> Content:
+    lines = [Content.styled(title, "bold $accent")]
+    lines += [Content.assemble((f"  {key:28}", "bold"), text) for key, text in rows]
+    return Content("\n").join(lines)

@@ -13,10 +13,10 @@ from shepherd.cli.chat import (
     add_model_options,
     who_answers,
 )
-from shepherd.cli.garbage import Garbage
 from shepherd.cli.parsing import Parser, add_common_options, given_settings
 from shepherd.cli.progress import downloads
-from shepherd.cli.render import Screen
+from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
 
 if TYPE_CHECKING:

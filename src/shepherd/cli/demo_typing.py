@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from prompt_toolkit.input import PipeInput
 
 from shepherd.cli.editor import Editor
-from shepherd.cli.render import Screen
-from shepherd.cli.slash import COMMANDS
+from shepherd.commands.screen import Screen
+from shepherd.commands.slash import COMMANDS
 from shepherd.paths import history_file
 
 __all__ = ["Typist"]

@@ -1,26 +1,49 @@
-"""The commands of the prompt: /memory, /facts, /why, /stats and the rest."""
+"""The slash commands of the prompt: /memory, /facts, /why, /context, /config and the rest."""
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from shepherd.cli.explain import explain_injection, explain_stats, explain_turn, list_facts, list_memories
-from shepherd.cli.jobs import summary as learned_in_words
-from shepherd.cli.parsing import near_miss
-from shepherd.cli.render import Screen, counted
-from shepherd.cli.slash_context import change_focus, show_context
-from shepherd.cli.slash_settings import change_model, change_setting, save_conversation
+from shepherd.commands.explain import (
+    explain_injection,
+    explain_stats,
+    explain_turn,
+    learned_in_words,
+    list_facts,
+    list_memories,
+)
+from shepherd.commands.screen import Screen, counted, near_miss
+from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
+from shepherd.paths import new_file
 from shepherd.types import MemoryRecord
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.chat_session import Session
+    from shepherd.knowledge import Knowledge
     from shepherd.memory import Memory
+    from shepherd.prompt import Plan
+    from shepherd.types import Message
 
-__all__ = ["COMMANDS", "Chat", "Command", "Reviser"]
+__all__ = [
+    "COMMANDS",
+    "LIVE_SETTINGS",
+    "Chat",
+    "Command",
+    "Reviser",
+    "change_focus",
+    "change_model",
+    "change_setting",
+    "save_conversation",
+    "show_context",
+]
+
 
 _LISTED = 10
 
@@ -269,6 +292,180 @@ def _help(chat: Chat, argument: str) -> None:
 
 def _quit(chat: Chat, argument: str) -> None:
     chat.done = True
+
+
+_LISTED_TURNS = 10
+
+
+def show_context(chat: Chat, argument: str) -> None:
+    """/context: the budget of the last message by category; with `refresh`, a new snapshot."""
+    if argument == "refresh":
+        before = chat.assistant.system_prompt
+        after = chat.assistant.refresh_context().system
+        chat.screen.note(
+            "nothing has changed" if after == before else "preferences and background are as now"
+        )
+        return
+    if argument:
+        raise UsageError("usage: /context [refresh]")
+    plan = chat.assistant.last_plan
+    snapshot = chat.assistant.snapshot
+    if plan is None:
+        chat.screen.note("nothing has been answered yet")
+    else:
+        _show_plan(chat, plan)
+    if snapshot.hubs:
+        chat.screen.print(f"background  {counted(len(snapshot.hubs), 'node')} of the knowledge")
+    if snapshot.summary.n_turns:
+        chat.screen.print(f"summary     of {counted(snapshot.summary.n_turns, 'exchange')}")
+    chat.screen.note("/context refresh takes preferences and background anew; /why shows what was appended")
+
+
+def change_focus(chat: Chat, argument: str) -> None:
+    """/focus: the open nodes. Numbers open these and no others, `none` none; words look for some."""
+    knowledge = chat.assistant.knowledge
+    if knowledge is None:
+        raise UsageError("this conversation has no knowledge", hint="--nomemory, or the provider, is without")
+    if argument:
+        numbers = argument.replace(",", " ").split()
+        if argument == "none":
+            knowledge.focus([])
+        elif all(number.isdecimal() and len(number) < 19 for number in numbers):
+            _focus(knowledge, [int(number) for number in numbers])
+        else:
+            _list_found(chat, knowledge, argument)
+            return
+    focused = knowledge.focused()
+    for place, one in enumerate(focused):
+        chat.screen.print(f"{one.node.id:5}  {one.node.title}{'' if place else '  (primary)'}")
+    if not focused:
+        chat.screen.note("no node is open; /focus WORDS looks for some, /focus NUMBER opens one")
+
+
+def _focus(knowledge: Knowledge, ids: list[int]) -> None:
+    known = {node.id for node in knowledge.get_nodes(ids)}
+    for number in ids:
+        if number not in known:
+            raise UsageError(f"there is no node {number}", hint="/focus WORDS finds nodes")
+    knowledge.focus(ids)
+
+
+def _list_found(chat: Chat, knowledge: Knowledge, words: str) -> None:
+    found = knowledge.find_nodes(words, _LISTED_TURNS)
+    for node in found:
+        chat.screen.print(f"{node.id:5}  {node.title}")
+    chat.screen.note("/focus NUMBER opens one" if found else "no node fits")
+
+
+def _show_plan(chat: Chat, plan: Plan) -> None:
+    rows = [
+        (share.category, share.used, share.granted, share.wanted, len(plan.of(share.category)) or "")
+        for share in plan.shares
+        if share.wanted or share.used
+    ]
+    chat.screen.table(["part", "tokens", "granted", "wanted", "shown"], rows)
+    left = [one for one in plan.left_out if one.reason == "no room"]
+    rest = f"; {counted(len(left), 'part')} had no room" if left else ""
+    chat.screen.print(
+        f"{counted(plan.total_tokens, 'token')} of {plan.window_tokens:,}, "
+        f"{plan.reserve_tokens:,} kept for the answer, shared by strategy {plan.strategy}{rest}"
+    )
+
+
+# What a turn reads anew. Everything else was used when the model or the memory was opened.
+LIVE_SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "repeat_last_n",
+    "seed",
+    "max_tokens",
+    "rag_context_injection",
+    "injection_retention",
+    "archive_turns",
+    "tool_rounds",
+)
+
+
+def change_model(chat: Chat, argument: str) -> None:
+    """/model: say which one answers, or go on with another of the same provider."""
+    if chat.session is not None and argument:
+        chat.session.switch(chat.session.provider.name, argument)
+        chat.screen.note(f"{chat.assistant.engine.info.name} answers from here on")
+        return
+    if argument:
+        raise UsageError("the model cannot change here", hint="start a conversation with shepherd -m NAME")
+    model = chat.assistant.engine
+    chat.screen.print(f"{model.info.name}, window of {counted(model.window_tokens, 'token')}")
+    if chat.session is None or not chat.session.provider.is_local:
+        return
+    from shepherd.inference.models import ModelRegistry
+
+    for stored in ModelRegistry().models():
+        chat.screen.print(f"  {stored.name}")
+    chat.screen.note("/model NAME goes on with another; shepherd model pull fetches one")
+
+
+def change_setting(chat: Chat, argument: str) -> None:
+    """/config: settings that hold for this conversation; the file stays as it is."""
+    key, _, value = argument.partition(" ")
+    if not key:
+        for name in LIVE_SETTINGS:
+            chat.screen.print(f"{name:22} {_shown(chat, name)}")
+        chat.screen.note("/config KEY VALUE changes one for this conversation, shepherd config set for good")
+        return
+    if key not in SETTINGS:
+        raise UsageError(
+            f"there is no setting {key!a}", hint=near_miss(key, SETTINGS) or "/config lists them"
+        )
+    if not value.strip():
+        chat.screen.print(f"{key} = {_shown(chat, key)}")
+        return
+    if key not in LIVE_SETTINGS:
+        raise UsageError(
+            f"{key} does not change while a conversation runs",
+            hint=f"shepherd config set {key} VALUE, then start again",
+        )
+    try:
+        parsed = SETTINGS[key].parse(value.strip())
+    except ValueError:
+        raise UsageError(f"{key}: expected {SETTINGS[key].expected}") from None
+    chat.assistant.config = replace(chat.assistant.config, **{key: parsed})
+    if chat.session is not None:
+        chat.session.config = replace(chat.session.config, **{key: parsed})
+        chat.session.is_limited |= key == "max_tokens"
+    chat.screen.note(f"{key} = {_shown(chat, key)} in this conversation")
+
+
+def save_conversation(chat: Chat, argument: str) -> None:
+    """/save: what was said, without what memory appended, as Markdown, or as JSON by the file's name."""
+    messages = [message for message in chat.assistant.history if message.role in ("user", "assistant")]
+    if not messages:
+        chat.screen.note("nothing has been said yet")
+        return
+    path = os.path.expanduser(argument) or time.strftime("shepherd-%Y%m%d-%H%M%S.md")
+    with new_file(path) as file:
+        file.write(_as_json(messages) if path.endswith(".json") else _as_markdown(messages))
+    chat.screen.note(f"{counted(len(messages), 'message')} saved in {path}")
+
+
+def _as_json(messages: list[Message]) -> str:
+    said = [{"role": message.role, "content": message.raw} for message in messages]
+    return json.dumps({"messages": said}, ensure_ascii=False, indent=2) + "\n"
+
+
+def _as_markdown(messages: list[Message]) -> str:
+    parts = [f"## {_SPEAKERS[message.role]}\n\n{message.raw.strip()}\n" for message in messages]
+    return "\n".join(parts)
+
+
+_SPEAKERS = {"user": "You", "assistant": "Assistant"}
+
+
+def _shown(chat: Chat, key: str) -> object:
+    return SETTINGS[key].shown(getattr(chat.assistant.config, key))
 
 
 COMMANDS: dict[str, Command] = {

@@ -6,10 +6,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-__all__ = ["Screen", "age_in_words", "counted", "duration", "printable", "shortened", "size"]
+__all__ = ["Screen", "age_in_words", "counted", "duration", "near_miss", "printable", "shortened", "size"]
 
 # Answers and memories are foreign text: on a terminal their control characters must not move the cursor,
 # change the title or answer for the keyboard. Line feed and tab are harmless.
@@ -189,3 +189,11 @@ def _plain(value: object) -> object:
     if isinstance(value, (set, frozenset, tuple)):
         return list(value)
     return str(value)
+
+
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """`did you mean …?` for a word that is nearly one of the known ones, else ""."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=2)
+    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -1,27 +1,36 @@
-"""Memories, facts, injections and costs in words: what /why, /stats and the listings show."""
+"""Explanations in words: memories, facts, turns and their costs, and the arguments of a tool."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.render import Screen, age_in_words, counted, duration
+from shepherd.commands.screen import Screen, age_in_words, counted, duration
 from shepherd.errors import StoreError, UsageError
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
-    from shepherd.assistant import Assistant, Finished
+    from shepherd.assistant import Assistant
+    from shepherd.memory import Memory
+    from shepherd.turn.events import Finished
+    from shepherd.types import TurnStats
 
 __all__ = [
+    "arguments_in_full",
+    "ending",
     "explain_injection",
     "explain_stats",
     "explain_turn",
+    "learned_in_words",
     "list_facts",
     "list_memories",
     "memory_in_words",
     "provenance",
+    "turn_in_words",
 ]
+
 
 _SHOWN_CHARS = 200
 
@@ -169,3 +178,68 @@ def _why_nothing(injection: Injection) -> str:
     if injection.keywords:
         return f"nothing was appended: no fact, and no memory fits {' '.join(injection.keywords)} well enough"
     return "nothing was appended"
+
+
+def learned_in_words(memory: Memory, user_id: str) -> str:
+    """One line: what was learned, what waits, what failed; "" when there never was a job."""
+    stats = memory.extraction.stats(user_id)
+    waiting = stats.open + stats.waiting + stats.running
+    parts = []
+    if stats.done:
+        learned = f"{counted(stats.facts, 'fact')} and {counted(stats.memories, 'memory', 'memories')}"
+        parts.append(f"{learned} from what was said")
+    if waiting:
+        parts.append(f"{counted(waiting, 'job')} to come")
+    if stats.dead:
+        parts.append(f"{stats.dead:,} failed (shepherd memory jobs)")
+    return ", ".join(parts)
+
+
+def turn_in_words(finished: Finished) -> str:
+    """One line about a turn: what was remembered, what it cost."""
+    stats, injection = finished.stats, finished.injection
+    parts = []
+    if injection:
+        found = [counted(len(injection.facts), "fact")] if injection.facts else []
+        found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
+        parts.append(f"remembered {' and '.join(found)} (/why)")
+    if stats.is_estimated:
+        parts.append("by estimate")
+    parts.append(f"read {stats.decoded_tokens:,} of {counted(stats.prompt_tokens, 'token')}")
+    parts.append(f"wrote {stats.generated_tokens:,}")
+    if stats.tokens_per_second:
+        parts.append(f"{stats.tokens_per_second:.0f} tokens/s")
+    parts.append(ending(stats) or duration(stats.total_ms))
+    return " · ".join(parts)
+
+
+def ending(stats: TurnStats) -> str:
+    """Why an answer ended before the model was done; "" when it was."""
+    return _ENDINGS_IN_WORDS.get(stats.finish_reason, "")
+
+
+_ENDINGS_IN_WORDS = {
+    "length": "cut at the longest allowed answer (--max-tokens)",
+    "cancelled": "stopped",
+    "filtered": "ended by the provider's filter",
+}
+
+# Longer arguments are shown from both ends: nobody reads more than some screens before saying yes.
+_SHOWN_ARGUMENT_CHARS = 2000
+
+
+def arguments_in_full(arguments: Mapping[str, Any]) -> str:
+    """The arguments of a call as JSON, one to a line; "" for none.
+
+    As JSON a value cannot pass for another argument, nor for the question; what cannot be seen is spelled
+    out as `\\u200b` is.
+    """
+    if not arguments:
+        return ""
+    text = json.dumps(arguments, ensure_ascii=False, indent=2, default=str)
+    shown = "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    hidden = len(shown) - 2 * _SHOWN_ARGUMENT_CHARS
+    if hidden <= 0:
+        return shown
+    between = f"\N{HORIZONTAL ELLIPSIS} {hidden:,} of {len(shown):,} characters are not shown"
+    return f"{shown[:_SHOWN_ARGUMENT_CHARS]}\n{between}\n{shown[-_SHOWN_ARGUMENT_CHARS:]}"

@@ -1,0 +1,1 @@
+"""What chat and TUI share: slash commands, the screen, and the words that explain a turn."""
