@@ -162,3 +162,12 @@ def test_only_the_turn_asks_a_model_and_stores_messages(path):
 
     assert "generate" not in used or name in GENERATE or room_of(path) == "inference"
     assert "append_message" not in used or name in STORE_MESSAGES or room_of(path) == "memory"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_hints_of_what_every_face_uses_name_no_slash_command(path):
+    if room_of(path) in {"cli", "tui", "commands", "server"}:  # the session server has POST /clear
+        return
+    texts = [node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)]
+
+    assert not [text for text in texts if isinstance(text, str) and "/clear" in text]

@@ -29,6 +29,7 @@ User text and secrets do not go into messages.
 from __future__ import annotations
 
 __all__ = [
+    "NEW_CONVERSATION",
     "ConfigError",
     "ContextOverflowError",
     "DocumentError",
@@ -52,6 +53,9 @@ __all__ = [
     "TemplateError",
     "UsageError",
 ]
+
+# The advice in every hint that means it: a face with slash commands adds which one does it.
+NEW_CONVERSATION = "start a new conversation"
 
 
 class ShepherdError(Exception):

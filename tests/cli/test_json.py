@@ -87,6 +87,8 @@ def test_an_overflow_is_an_error_event_with_the_numbers(shepherd, model):
     (error,) = named(events_of(done), "error")
     assert done.returncode == 2
     assert error["kind"] == "ContextOverflowError"
+    assert "start a new conversation" in error["hint"]
+    assert "/clear" not in error["hint"]
 
 
 def test_odd_characters_survive_the_round_trip(shepherd, model):

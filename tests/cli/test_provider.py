@@ -92,7 +92,12 @@ def test_json_lines_tell_usage_and_thoughts(shepherd, work):
         (refuses(404), 1, "no such model or address", "the model is m"),
         (refuses(500), 1, "it has trouble", "try again"),
         (breaks_off("Fr"), 1, "broke off", "send the message again"),
-        (refuses(400, {"message": "x", "code": "context_length_exceeded"}), 2, "too long", "/clear"),
+        (
+            refuses(400, {"message": "x", "code": "context_length_exceeded"}),
+            2,
+            "too long",
+            "start a new conversation",
+        ),
     ],
     ids=["401", "404", "500", "cut", "overflow"],
 )

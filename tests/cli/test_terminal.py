@@ -449,6 +449,7 @@ def test_an_overflow_is_an_error_and_the_conversation_goes_on(terminal, model):
 
     chat.type("\x1b[200~" + "many words " * 300 + "\x1b[201~")
     chat.expect("error:.*512")
+    chat.expect("start a new conversation with /clear")
     chat.prompt()
     chat.type("hello")
 

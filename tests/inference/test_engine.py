@@ -393,7 +393,8 @@ def test_prompt_beyond_the_window_is_refused_with_its_numbers_before_anything_is
         assert caught.value.window_tokens == 256
         assert str(needed) in str(caught.value)
         assert "n_ctx" in caught.value.hint
-        assert "/clear" in caught.value.hint
+        assert "start a new conversation" in caught.value.hint
+        assert "/clear" not in caught.value.hint
         assert engine.decoder.mirror_ids == []
 
 

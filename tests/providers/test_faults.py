@@ -76,7 +76,7 @@ def test_it_is_tried_as_often_as_is_set(new_model, kind, retries):
         (refuses(404), ProviderError, "no such model or address", "set work model NAME"),
         (refuses(400), ProviderError, "does not understand the request", "provider show work"),
         (refuses(402), ProviderError, "payment is due", "account"),
-        (refuses(413), ProviderError, "too large", "/clear"),
+        (refuses(413), ProviderError, "too large", "start a new conversation"),
         (
             refuses(429, {"message": "no", "code": "insufficient_quota"}),
             ProviderError,

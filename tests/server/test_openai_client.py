@@ -220,6 +220,8 @@ def test_prompt_that_does_not_fit_is_refused_before_anything_is_sent(client, str
     assert caught.value.code == "context_length_exceeded"
     assert caught.value.type == "invalid_request_error"
     assert "sheep" not in str(caught.value)
+    assert "start a new conversation" in str(caught.value)
+    assert "/clear" not in str(caught.value)  # a command of the chat: an API client has none
 
 
 @pytest.mark.parametrize(

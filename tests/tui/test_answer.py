@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Offset
 from textual.selection import Selection
 
+from shepherd.errors import NEW_CONVERSATION
 from shepherd.tui import app as application
 from shepherd.tui.answer import Answer
 from shepherd.tui.transcript import Transcript
@@ -206,5 +207,15 @@ def test_an_answer_that_breaks_off_shows_what_there_was():
         await pilot.pause()
 
         assert page.text().split() == ["words", "and", "a", "list:", "•", "one", "•", "it", "broke"]
+
+    played(play)
+
+
+def test_a_hint_names_the_slash_command_that_does_it():
+    async def play(page, pilot):
+        await page.transcript.remark("the window is full", "error", f"shorten it; or {NEW_CONVERSATION}")
+        await pilot.pause()
+
+        assert "shorten it; or start a new conversation with /clear" in page.text()
 
     played(play)

@@ -38,7 +38,7 @@ class Conversation:
     def run(self, resumed: int) -> int:
         """Until /quit or Ctrl-D; gives the exit code."""
         self._greet(resumed)
-        self._screen.error_label = "error:"  # who speaks is clear by now
+        self._screen.begin_chat()
         while not self._chat.done:
             self._editor.private = self._assistant.private
             self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0

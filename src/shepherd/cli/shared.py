@@ -94,7 +94,7 @@ class _Conversation:
         updates = self._client.updates()
         _, about = next(updates)  # from here on nothing is missed
         self._greet(about)
-        self._screen.error_label = "error:"
+        self._screen.begin_chat()
         listening = threading.Thread(
             target=self._listen, args=(updates,), name="shepherd-updates", daemon=True
         )

@@ -9,7 +9,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-__all__ = ["Screen", "age_in_words", "counted", "duration", "near_miss", "printable", "shortened", "size"]
+from shepherd.errors import NEW_CONVERSATION
+
+__all__ = [
+    "Screen",
+    "age_in_words",
+    "counted",
+    "duration",
+    "hint_with_command",
+    "near_miss",
+    "printable",
+    "shortened",
+    "size",
+]
 
 # Answers and memories are foreign text: on a terminal their control characters must not move the cursor,
 # change the title or answer for the keyboard. Line feed and tab are harmless.
@@ -31,11 +43,17 @@ class Screen:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         self.error_label = "shepherd: error:"
+        self._has_slash_commands = False
         self.out_is_terminal = self.out.isatty()
         self.err_is_terminal = self.err.isatty()
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         self.out_has_colour = self.out_is_terminal and not plain
         self.err_has_colour = self.err_is_terminal and not plain
+
+    def begin_chat(self) -> None:
+        """Word errors for a chat prompt: without the program's name, and with slash commands in hints."""
+        self.error_label = "error:"
+        self._has_slash_commands = True
 
     def print(self, text: str = "", style: str = "") -> None:
         """A line of the result."""
@@ -121,6 +139,7 @@ class Screen:
 
     def _hint(self, hint: str) -> None:
         if hint:
+            hint = hint_with_command(hint) if self._has_slash_commands else hint
             self._err(f"  {self.styled(printable(hint), 'dim')}")
 
     def _err(self, text: str) -> None:
@@ -197,3 +216,8 @@ def near_miss(word: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(known), n=2)
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def hint_with_command(hint: str) -> str:
+    """The hint with the slash command for what it advises, for a face that has slash commands."""
+    return hint.replace(NEW_CONVERSATION, f"{NEW_CONVERSATION} with /clear")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shepherd._native import engine as native
-from shepherd.errors import ContextOverflowError, UsageError
+from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference.answer import Answer
 from shepherd.inference.generation import Generation
 from shepherd.inference.grammar import GrammarCache
@@ -372,7 +372,7 @@ class Engine:
 
     def _overflow(self, prompt_tokens: int, at_least: str) -> ContextOverflowError:
         window, trained = self.window_tokens, self.info.n_ctx_train
-        ways = ["start anew with /clear", "shorten the message"]
+        ways = [NEW_CONVERSATION, "shorten the message"]
         if window < trained:
             ways.insert(0, f"set n_ctx up to {trained} (now {window})")
         else:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shepherd.errors import ContextOverflowError
+from shepherd.errors import NEW_CONVERSATION, ContextOverflowError
 from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.turn_planner import NO_ROOM_FOR_MEMORY
 from shepherd.prompt.window_budget import WindowBudget
@@ -24,7 +24,7 @@ __all__ = ["prepare_prompt", "start_answer"]
 
 
 _CUT: Note = ("the window has no room for all that the tools found: the oldest of it was cut", "")
-_NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn", "/clear starts afresh")
+_NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn", NEW_CONVERSATION)
 _CUT_HINT = "the window had no room for the rest"
 # Of a result that was cut, at least: what it was about.
 _LEAST_CHARS = 40

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shepherd.config import Config
 from shepherd.config.schema import listed
-from shepherd.errors import InternalError, UsageError
+from shepherd.errors import NEW_CONVERSATION, InternalError, UsageError
 from shepherd.escaping import escape_lines
 from shepherd.knowledge import Hub, Knowledge, background_block, role_of
 from shepherd.prompt.summary import NO_SUMMARY, Summary
@@ -78,7 +78,7 @@ class SystemPrompt:
         if _digest(self.text) != self.sha256:
             raise InternalError(
                 "the system prompt changed within a session, so nothing of the KV cache could be reused",
-                hint="start a new conversation with /clear",
+                hint=NEW_CONVERSATION,
             )
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
+from shepherd.errors import NEW_CONVERSATION
 from shepherd.knowledge import Hub, Knowledge
 from shepherd.memory import Memory
 from shepherd.prompt.allocation import (
@@ -53,7 +54,7 @@ def recalled(
     return memory.recall(text, user_id, except_session=session_id, except_since=session_since)
 
 
-NO_ROOM_FOR_MEMORY: Note = ("the window has no room for memory in this turn", "/clear starts afresh")
+NO_ROOM_FOR_MEMORY: Note = ("the window has no room for memory in this turn", NEW_CONVERSATION)
 # Tokens of parts one by one and of all together differ by a few; the whole is counted where that matters.
 _SLACK = 0.05
 _TAIL: tuple[Category, ...] = ("memory", "entities", "knowledge", "focus")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shepherd.errors import (
+    NEW_CONVERSATION,
     ContextOverflowError,
     ProviderError,
     ProviderKeyError,
@@ -229,7 +230,7 @@ _ADVICE = {
         ": there is no such model or address",
         "the model is {model}, base_url {address}; shepherd provider set {name} model NAME",
     ),
-    413: (": the request is too large", "/clear starts afresh; a shorter message"),
+    413: (": the request is too large", f"{NEW_CONVERSATION}; or shorten the message"),
     429: (": the quota is used up", "look at your account there; shepherd provider next takes another"),
 }  # fmt: skip
 
@@ -273,8 +274,8 @@ def _overflow(provider: ProviderSettings, said: Overflow) -> ContextOverflowErro
         f"the conversation is too long for provider {provider.name}{told}",
         prompt_tokens=said.prompt,
         window_tokens=said.window,
-        hint="send it again: the window is known better now; /clear starts afresh; for good: "
-        f"shepherd provider set {provider.name} window TOKENS",
+        hint=f"send it again: the window is known better now; or {NEW_CONVERSATION}; "
+        f"to set the window for good: shepherd provider set {provider.name} window TOKENS",
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
-from shepherd.errors import ContextOverflowError, ProviderError, ShepherdError, UsageError
+from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, ProviderError, ShepherdError, UsageError
 from shepherd.providers.accounting import Account, Entry, RatioStore, answered, settle, update
 from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
@@ -176,7 +176,7 @@ class RemoteModel:
             f"{self.window_tokens:,}",
             prompt_tokens=prompt_tokens,
             window_tokens=self.window_tokens,
-            hint="start anew with /clear; shorten the message; if the window is larger: "
+            hint=f"{NEW_CONVERSATION}; or shorten the message; if the window is larger: "
             f"shepherd provider set {self.provider.name} window TOKENS",
         )
 

@@ -330,7 +330,7 @@ class _Recorder(Screen):
     def __init__(self) -> None:
         self._written: list[tuple[bool, str]] = []
         super().__init__(_Tape(self._written, is_result=True), _Tape(self._written, is_result=False))
-        self.error_label = "error:"
+        self.begin_chat()
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Columns of text, as wide as what stands in them."""

@@ -14,7 +14,7 @@ from textual.message import Message as UiMessage
 from textual.widget import Widget
 from textual.widgets import Static
 
-from shepherd.commands.screen import counted, printable, shortened
+from shepherd.commands.screen import counted, hint_with_command, printable, shortened
 from shepherd.tui.answer import Answer
 from shepherd.types import Injection, Message
 
@@ -130,7 +130,7 @@ class Transcript(VerticalScroll):
         await self.end_answer()
         content = Content(printable(text))
         if hint:
-            content += Content.styled(f"\n{printable(hint)}", "$text-muted")
+            content += Content.styled(f"\n{printable(hint_with_command(hint))}", "$text-muted")
         await self.mount(Remark(content, kind))
 
     async def show_output(self, lines: Iterable[tuple[bool, str]]) -> None:
