@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shepherd._native.rank import DEFAULT_WEIGHTS, Weights
-from shepherd.memory.results import COLUMNS
+from shepherd.memory.queries import COLUMNS
 
 __all__ = ["CHUNKS", "MEMORIES", "Corpus"]
 

@@ -1,7 +1,7 @@
 """The two forms of a plan: the tail of a chat's newest message, and one prompt in four sections.
 
-The tail begins with the lines of memory, whose bytes are a contract (shepherd.memory.tail); what follows has
-a headline of its own. Everything but the user's text was made harmless before it came here.
+The tail begins with the lines of memory, whose bytes are a contract (shepherd.memory.injection_format); what
+follows has a headline of its own. Everything but the user's text was made harmless before it came here.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ import psycopg
 from psycopg import sql
 
 from shepherd.errors import StoreError, StoreLockedError
-from shepherd.memory.connection import Value
 from shepherd.memory.postgres import failures, text
 from shepherd.memory.postgres.address import parse
+from shepherd.transactions import Value
 
 __all__ = ["Connection", "Database"]
 
