@@ -1,4 +1,4 @@
-"""The tables of a memory database, and the numbers in its header that say whose it is."""
+"""The tables of a memory database, and the numbers in its header that identify it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ SEQUENCE_BITS = 40
 
 _TABLES = (
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    # n: memories; total_length: sum of their doc_len; version: +1 with every change of them; edits: +1 when
-    # what context_docs has of a stored row changed; bytes, message_bytes: about what they take (fair shares).
+    # n: number of memories; total_length: sum of their doc_len; version: +1 with every change of them; edits:
+    # +1 when a column of context_docs changed in a stored row; bytes, message_bytes: estimated sizes
+    # (pruning).
     """CREATE TABLE tenants(
         number INTEGER PRIMARY KEY,
         user_id TEXT NOT NULL UNIQUE,
@@ -28,7 +29,7 @@ _TABLES = (
         edits INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0,
         message_bytes INTEGER NOT NULL DEFAULT 0)""",
-    # thread, label, asks: what discourse.py reads out of the text and the session, for ranking.
+    # thread, label, asks: features for ranking, see discourse.py.
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,
@@ -45,10 +46,10 @@ _TABLES = (
         asks INTEGER NOT NULL DEFAULT 0)""",
     # Per user: under a global one another user's identical memory would be dropped.
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
-    # Covers what ranking keeps in memory: 1,000 memories load from a cold disk in 4 ms instead of 93.
+    # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
     "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
-    # Which stored rows a version changed or removed: an index of a user's memories that is held in memory
-    # catches up by these and by the new rows. The last few thousand versions of each tenant.
+    # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
+    # last few thousand versions of each tenant.
     """CREATE TABLE context_changes(
         tenant INTEGER NOT NULL,
         version INTEGER NOT NULL,
@@ -61,7 +62,7 @@ _TABLES = (
     """CREATE VIRTUAL TABLE context_fts USING fts5(
         user_message, assistant_response,
         content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
-    # How often a memory was injected, and when last. Not in `context`: its rows are large, and these change.
+    # Number of recalls of a memory, and the last one. Not in `context`: its rows are large, and these change.
     "CREATE TABLE recalls(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, last INTEGER NOT NULL)",
     """CREATE TABLE facts(
         user_id TEXT NOT NULL DEFAULT 'local',
@@ -87,7 +88,7 @@ _TABLES = (
     "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
     # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32.
     # tool_calls is JSON, [[id, name, arguments], …], perhaps with an extra;
-    # tool_call_id: whose result a message of role 'tool' is.
+    # tool_call_id: the call that a message of role 'tool' is the result of.
     """CREATE TABLE messages(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         session_id TEXT NOT NULL,
@@ -102,21 +103,22 @@ _TABLES = (
         tool_call_id TEXT NOT NULL DEFAULT '',
         thought TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
-    # Whom a conversation is about, see the room entities; record is JSON, that of id 0 has the turn.
+    # Entities of a conversation, see shepherd/entities; record is JSON, that of id 0 has the turn.
     """CREATE TABLE session_entities(
         session_id TEXT NOT NULL,
         id INTEGER NOT NULL,
         record TEXT NOT NULL,
         PRIMARY KEY(session_id, id),
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
-    # What of a conversation has left the window, up to the message left_id: pieces is JSON, see context.
+    # Summary of the messages that have left the context window, up to left_id; pieces is JSON, see
+    # prompt/summary.py.
     """CREATE TABLE session_summaries(
         session_id TEXT PRIMARY KEY,
         pieces TEXT NOT NULL,
         n_turns INTEGER NOT NULL,
         left_id INTEGER NOT NULL,
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
-    # What was done to messages of clients that keep no state, see prompt/ledger.py; used_at: milliseconds.
+    # Notes about messages of stateless clients, see prompt/ledger.py; used_at: milliseconds.
     """CREATE TABLE ledger(
         user_id TEXT NOT NULL,
         hash TEXT NOT NULL,
@@ -124,10 +126,10 @@ _TABLES = (
         used_at INTEGER NOT NULL,
         PRIMARY KEY(user_id, hash)) WITHOUT ROWID""",
     "CREATE INDEX ledger_used ON ledger(user_id, used_at)",
-    # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
-    # that adds to an open job or runs it; next_try: when a waiting one is due, another one abandoned.
-    # given: what a done one stored, as numbers in fact_history and content hashes of memories (JSON). The key
-    # keeps a message from being extracted twice.
+    # Messages to extract from: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
+    # that adds to an open job or runs it; next_try: when a waiting job is due, or another one counts as
+    # abandoned. given: the results of a done job, as numbers in fact_history and content hashes of memories
+    # (JSON). The key keeps a message from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user_id TEXT NOT NULL,
@@ -147,15 +149,15 @@ _TABLES = (
         given TEXT NOT NULL DEFAULT '',
         UNIQUE(user_id, message_ids))""",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
-    # What each turn showed the model, see shepherd/trace: /context/{session}/{turn}/…. kind: 0 text, 1 whole
-    # number, 2 number, 3 truth. Read by ranges: a turn is one stretch of the table.
+    # The prompt of each turn, see shepherd/trace: /context/{session}/{turn}/…. kind: 0 text, 1 integer, 2
+    # float, 3 boolean. Read by ranges: the rows of a turn are adjacent.
     """CREATE TABLE trace(
         user_id TEXT NOT NULL,
         path TEXT NOT NULL,
         value TEXT NOT NULL,
         kind INTEGER NOT NULL,
         PRIMARY KEY(user_id, path)) WITHOUT ROWID""",
-    # Who may use a server, see api_keys.py; revoked_at 0: still good. Rows are never deleted.
+    # Keys of a server, see api_keys.py; revoked_at 0: still valid. Rows are never deleted.
     """CREATE TABLE api_keys(
         hash TEXT PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -164,8 +166,8 @@ _TABLES = (
         label TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL,
         revoked_at INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID""",
-    # What a user's knowledge is numbered and its chunks are ranked by, as `tenants` for memories; number: the
-    # tenant's. Ids of nodes and edges are the user's own: 1, 2, 3.
+    # Numbers of a user's knowledge and sums for ranking its chunks, as `tenants` has for memories; number:
+    # the tenant's. Ids of nodes and edges are the user's own: 1, 2, 3.
     """CREATE TABLE knowledge_sums(
         number INTEGER PRIMARY KEY,
         n INTEGER NOT NULL DEFAULT 0,
@@ -175,9 +177,9 @@ _TABLES = (
         next_chunk INTEGER NOT NULL DEFAULT 1,
         next_node INTEGER NOT NULL DEFAULT 1,
         next_edge INTEGER NOT NULL DEFAULT 1)""",
-    # n_edges: edges at either end; text_length: characters of source_text; content_hash: of what an
-    # import read it from; origin: what an import knows it by. The long text is last: who reads the columns
-    # before does not read through it.
+    # n_edges: number of edges at either end; text_length: characters of source_text; content_hash: of the
+    # source of an import; origin: its name for the node. The long text is last, so that reading the columns
+    # before it does not read it.
     """CREATE TABLE nodes(
         user_id TEXT NOT NULL,
         id INTEGER NOT NULL,
@@ -241,8 +243,8 @@ _TABLES = (
         node_id INTEGER NOT NULL,
         PRIMARY KEY(user_id, place),
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id)) WITHOUT ROWID""",
-    # Pieces that a node is found by. id: tenant number << 40 | sequence, as memories have; part: 'text' of
-    # source_text, 'card' of title, description and notes; start and end are characters of that part.
+    # Pieces of a node that are searched. id: tenant number << 40 | sequence, as memories have; part: 'text'
+    # of source_text, 'card' of title, description and notes; start and end are characters of that part.
     """CREATE TABLE chunks(
         id INTEGER PRIMARY KEY,
         user_id TEXT NOT NULL,
@@ -257,9 +259,9 @@ _TABLES = (
         text TEXT NOT NULL,
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id))""",
     "CREATE UNIQUE INDEX chunks_node ON chunks(user_id, node_id, part, idx)",
-    # Covers what ranking keeps in memory, as context_docs does.
+    # Covers the columns that ranking reads, as context_docs does.
     "CREATE INDEX chunks_docs ON chunks(id, doc_len, node_id)",
-    # As context_changes: which chunks are gone since a version.
+    # As context_changes: chunks that a version removed.
     """CREATE TABLE chunk_changes(
         tenant INTEGER NOT NULL,
         version INTEGER NOT NULL,
@@ -271,7 +273,7 @@ _TABLES = (
 
 
 def create_schema(connection: Connection) -> None:
-    """Makes all tables and signs the header, inside the caller's transaction: all of it or nothing."""
+    """Create all tables and sign the header, inside the caller's transaction."""
     for statement in _TABLES:
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
@@ -281,5 +283,5 @@ def create_schema(connection: Connection) -> None:
 
 
 def memory_range(tenant: int) -> tuple[int, int]:
-    """First and last id that a tenant's memories can have."""
+    """Return the first and the last id that a tenant's memories can have."""
     return tenant << SEQUENCE_BITS, ((tenant + 1) << SEQUENCE_BITS) - 1

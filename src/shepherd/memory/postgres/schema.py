@@ -1,8 +1,8 @@
-"""The tables in a schema of PostgreSQL: found, refused or made.
+"""The tables in a schema of PostgreSQL: found, refused or created.
 
-The same tables and columns as in a file of SQLite, but for the index of the terms: PostgreSQL's own full text
-search cuts words by other rules than our tokenizer, keeps no count above 255, and refuses texts above a
-megabyte. So `context_terms` holds our terms as an array under GIN, each with its tenant's number before it.
+The same tables and columns as in a file of SQLite, except for the index of terms: PostgreSQL's full-text
+search splits words by other rules than our tokenizer, counts only up to 255, and refuses texts above a
+megabyte. So `context_terms` has our terms as an array under GIN, each with its tenant's number as prefix.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _STATEMENTS = (
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
     f"CREATE INDEX context_age ON context((id >> {SEQUENCE_BITS}), timestamp, id)",
     # terms: each once, as t17_word; repeated and counts: those that occur more than once, and how often.
-    # doc_len and timestamp again, so that ranking reads these narrow rows alone.
+    # doc_len and timestamp again, so that ranking reads only these narrow rows.
     """CREATE TABLE context_terms(
         id BIGINT PRIMARY KEY,
         timestamp BIGINT NOT NULL,
@@ -83,7 +83,7 @@ _STATEMENTS = (
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
         counts INTEGER[])""",
-    # New entries wait in a list that every search reads: half a megabyte of it costs a millisecond.
+    # New entries wait in a list that every search reads: half a megabyte of it takes a millisecond.
     "CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
     "CREATE TABLE recalls(id BIGINT PRIMARY KEY, n BIGINT NOT NULL, last BIGINT NOT NULL)",
     """CREATE TABLE facts(
@@ -101,7 +101,7 @@ _STATEMENTS = (
         source TEXT NOT NULL DEFAULT '',
         changed_at BIGINT NOT NULL)""",
     "CREATE INDEX fact_history_user ON fact_history(user_id, changed_at, id)",
-    # rowid, which SQLite has by itself: which of two sessions of one second is the later.
+    # rowid, as every table of SQLite has: the order of sessions of one second.
     """CREATE TABLE sessions(
         id TEXT COLLATE "C" PRIMARY KEY,
         rowid BIGSERIAL NOT NULL,
@@ -274,7 +274,7 @@ _STATEMENTS = (
 
 
 def prepare(database: Database) -> None:
-    """Finds our tables in the schema or makes them; whoever else has tables of these names keeps them."""
+    """Find our tables in the schema or create them; tables of another program are left untouched."""
     database.read(lambda connection: _name_schema(database, connection))
     if database.read(lambda connection: _are_there(database, connection)):
         if not database.read_only:
@@ -370,7 +370,7 @@ def _refuse_without_rights(database: Database, connection: Connection) -> None:
 
 
 def _create(database: Database, connection: Connection) -> str:
-    """Makes our tables, and brings the original's into them. What to tell of that, if any."""
+    """Create our tables and migrate the original's; return a message about that, if any."""
     schema = '"' + database.schema.replace('"', '""') + '"'
     # Not IF NOT EXISTS: that asks for the right to create schemas even where it is there.
     if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (database.schema,)):
