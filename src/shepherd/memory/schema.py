@@ -5,7 +5,7 @@ from __future__ import annotations
 from shepherd._native.store import Connection
 from shepherd._native.text import TOKENIZER_VERSION
 
-__all__ = ["APPLICATION_ID", "SEQUENCE_BITS", "USER_VERSION", "create_schema", "memory_range"]
+__all__ = ["APPLICATION_ID", "SEQUENCE_BITS", "SHARED", "USER_VERSION", "create_schema", "memory_range"]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
 USER_VERSION = 1
@@ -14,13 +14,15 @@ USER_VERSION = 1
 # and 2^23 users may have 2^40 memories each.
 SEQUENCE_BITS = 40
 
-_TABLES = (
-    "CREATE TABLE meta(key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
+# Tables and indexes of both engines, in SQLite's dialect; postgres/schema.py translates them. INT and
+# SMALLINT are sizes of PostgreSQL, SQLite has one integer. /* serial */: SQLite numbers such a key by itself.
+SHARED = (
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     # n: number of memories; total_length: sum of their doc_len; version: +1 with every change of them; edits:
     # +1 when a column of context_docs changed in a stored row; bytes, message_bytes: estimated sizes
     # (pruning).
     """CREATE TABLE tenants(
-        number INTEGER PRIMARY KEY,
+        number INTEGER PRIMARY KEY /* serial */,
         user_id TEXT NOT NULL UNIQUE,
         n INTEGER NOT NULL DEFAULT 0,
         total_length INTEGER NOT NULL DEFAULT 0,
@@ -37,31 +39,15 @@ _TABLES = (
         timestamp INTEGER NOT NULL,
         content_hash TEXT NOT NULL,
         user_id TEXT NOT NULL DEFAULT 'local',
-        doc_len INTEGER NOT NULL DEFAULT 0,
-        pinned INTEGER NOT NULL DEFAULT 0,
+        doc_len INT NOT NULL DEFAULT 0,
+        pinned SMALLINT NOT NULL DEFAULT 0,
         source TEXT NOT NULL DEFAULT '',
         session TEXT NOT NULL DEFAULT '',
-        thread INTEGER NOT NULL DEFAULT 0,
-        label INTEGER NOT NULL DEFAULT 0,
-        asks INTEGER NOT NULL DEFAULT 0)""",
+        thread INT NOT NULL DEFAULT 0,
+        label INT NOT NULL DEFAULT 0,
+        asks SMALLINT NOT NULL DEFAULT 0)""",
     # Per user: under a global one another user's identical memory would be dropped.
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
-    # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
-    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
-    # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
-    # last few thousand versions of each tenant.
-    """CREATE TABLE context_changes(
-        tenant INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        id INTEGER NOT NULL,
-        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
-    # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
-    f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
-    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
-    # are the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
-    """CREATE VIRTUAL TABLE context_fts USING fts5(
-        user_message, assistant_response,
-        content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
     # Number of recalls of a memory, and the last one. Not in `context`: its rows are large, and these change.
     "CREATE TABLE recalls(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, last INTEGER NOT NULL)",
     """CREATE TABLE facts(
@@ -72,20 +58,18 @@ _TABLES = (
         updated_at INTEGER NOT NULL,
         PRIMARY KEY(user_id, key)) WITHOUT ROWID""",
     """CREATE TABLE fact_history(
-        id INTEGER PRIMARY KEY,
+        id INTEGER PRIMARY KEY /* serial */,
         user_id TEXT NOT NULL,
         key TEXT NOT NULL,
         value TEXT,
         source TEXT NOT NULL DEFAULT '',
         changed_at INTEGER NOT NULL)""",
-    "CREATE INDEX fact_history_key ON fact_history(user_id, key)",
     """CREATE TABLE sessions(
         id TEXT PRIMARY KEY,
         user_id TEXT NOT NULL,
         model TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL)""",
-    "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
     # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32.
     # tool_calls is JSON, [[id, name, arguments], …], perhaps with an extra;
     # tool_call_id: the call that a message of role 'tool' is the result of.
@@ -97,7 +81,7 @@ _TABLES = (
         sent TEXT,
         injected TEXT,
         token_ids BLOB,
-        tokens INTEGER NOT NULL DEFAULT 0,
+        tokens INT NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL,
         tool_calls TEXT,
         tool_call_id TEXT NOT NULL DEFAULT '',
@@ -129,7 +113,7 @@ _TABLES = (
     # Messages to extract from: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
     # that adds to an open job or runs it; next_try: when a waiting job is due, or another one counts as
     # abandoned. given: the results of a done job, as numbers in fact_history and content hashes of memories
-    # (JSON). The key keeps a message from being extracted twice.
+    # (JSON). A unique index keeps a message from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user_id TEXT NOT NULL,
@@ -138,24 +122,22 @@ _TABLES = (
         lines TEXT NOT NULL,
         state TEXT NOT NULL,
         owner TEXT NOT NULL DEFAULT '',
-        attempts INTEGER NOT NULL DEFAULT 0,
-        refusals INTEGER NOT NULL DEFAULT 0,
+        attempts INT NOT NULL DEFAULT 0,
+        refusals INT NOT NULL DEFAULT 0,
         next_try REAL NOT NULL DEFAULT 0,
         told_at INTEGER NOT NULL,
         error TEXT NOT NULL DEFAULT '',
-        facts INTEGER NOT NULL DEFAULT 0,
-        memories INTEGER NOT NULL DEFAULT 0,
-        dropped INTEGER NOT NULL DEFAULT 0,
-        given TEXT NOT NULL DEFAULT '',
-        UNIQUE(user_id, message_ids))""",
-    "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
+        facts INT NOT NULL DEFAULT 0,
+        memories INT NOT NULL DEFAULT 0,
+        dropped INT NOT NULL DEFAULT 0,
+        given TEXT NOT NULL DEFAULT '')""",
     # The prompt of each turn, see shepherd/trace: /context/{session}/{turn}/…. kind: 0 text, 1 integer, 2
     # float, 3 boolean. Read by ranges: the rows of a turn are adjacent.
     """CREATE TABLE trace(
         user_id TEXT NOT NULL,
         path TEXT NOT NULL,
         value TEXT NOT NULL,
-        kind INTEGER NOT NULL,
+        kind SMALLINT NOT NULL,
         PRIMARY KEY(user_id, path)) WITHOUT ROWID""",
     # Keys of a server, see api_keys.py; revoked_at 0: still valid. Rows are never deleted.
     """CREATE TABLE api_keys(
@@ -226,7 +208,7 @@ _TABLES = (
         name TEXT NOT NULL,
         description TEXT NOT NULL DEFAULT '',
         icon TEXT NOT NULL DEFAULT '',
-        is_priority INTEGER NOT NULL DEFAULT 0,
+        is_priority SMALLINT NOT NULL DEFAULT 0,
         PRIMARY KEY(user_id, name)) WITHOUT ROWID""",
     """CREATE TABLE node_dimensions(
         user_id TEXT NOT NULL,
@@ -259,6 +241,28 @@ _TABLES = (
         text TEXT NOT NULL,
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id))""",
     "CREATE UNIQUE INDEX chunks_node ON chunks(user_id, node_id, part, idx)",
+)
+# Tables and indexes of SQLite alone.
+_OWN = (
+    # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
+    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
+    # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
+    # last few thousand versions of each tenant.
+    """CREATE TABLE context_changes(
+        tenant INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
+    # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
+    f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
+    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
+    # are the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
+    """CREATE VIRTUAL TABLE context_fts USING fts5(
+        user_message, assistant_response,
+        content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
+    "CREATE INDEX fact_history_key ON fact_history(user_id, key)",
+    "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
+    "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
     # Covers the columns that ranking reads, as context_docs does.
     "CREATE INDEX chunks_docs ON chunks(id, doc_len, node_id)",
     # As context_changes: chunks that a version removed.
@@ -269,12 +273,14 @@ _TABLES = (
         PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     """CREATE VIRTUAL TABLE chunks_fts USING fts5(
         text, content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
+    # Keeps a message from being extracted twice.
+    "CREATE UNIQUE INDEX extraction_jobs_messages ON extraction_jobs(user_id, message_ids)",
 )
 
 
 def create_schema(connection: Connection) -> None:
     """Create all tables and sign the header, inside the caller's transaction."""
-    for statement in _TABLES:
+    for statement in (*SHARED, *_OWN):
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
     connection.execute("INSERT INTO meta VALUES('recalls_counted_since', unixepoch())")
