@@ -26,6 +26,7 @@ try:
         ToolMessage,
     )
     from langchain_core.messages import ToolCall as LangChainCall
+    from langchain_core.messages.tool import invalid_tool_call
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict
 except ImportError as error:
@@ -241,9 +242,5 @@ def _parsed(calls: Sequence[ToolCall]) -> tuple[list[LangChainCall], list[Invali
             good.append(LangChainCall(name=call.name, args=arguments, id=call.id, type="tool_call"))
         else:
             error = "the arguments are no JSON object"
-            bad.append(
-                InvalidToolCall(
-                    name=call.name, args=call.arguments, id=call.id, error=error, type="invalid_tool_call"
-                )
-            )
+            bad.append(invalid_tool_call(name=call.name, args=call.arguments, id=call.id, error=error))
     return good, bad
