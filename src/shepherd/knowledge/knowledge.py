@@ -10,7 +10,7 @@ from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.fusion import CANDIDATES
-from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, nodes, retrieval
+from shepherd.knowledge import blocks, chunks, dimensions, edges, nodes, retrieval, transfer
 from shepherd.knowledge.blocks import Focused
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.nodes import CHANGEABLE, NewNode
@@ -456,7 +456,7 @@ class Knowledge:
             if self._transactions.find_number(connection, other) is None:
                 return 0
             source = chunks.shelf_of(connection, self._transactions, other, None)
-            return claim.move(connection, source, shelf, self.now())
+            return transfer.claim(connection, source, shelf, self.now())
 
         return self._change(take, 0)
 

@@ -17,7 +17,6 @@ from shepherd.knowledge import nodes, transfer
 from shepherd.knowledge.importing import documents, web
 from shepherd.knowledge.importing.rah import RaHDatabase
 from shepherd.knowledge.importing.web import WebLimits
-from shepherd.knowledge.incoming import put, put_dimensions, put_edges, put_nodes
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import Outcome
@@ -155,7 +154,7 @@ def _store_document(
     if known is not None and known[1] == digest:
         return Outcome(name, "unchanged", known[0])
     document = read()
-    node_id, state = put(
+    node_id, state = transfer.put(
         knowledge,
         NewNode(
             title=document.title,
@@ -175,15 +174,14 @@ def _store_document(
 
 def _import_rah(knowledge: Knowledge, path: Path, progress: Progress) -> Iterator[Outcome]:
     with RaHDatabase(str(path), knowledge.now()) as database:
-        n_nodes, n_edges = database.count()
-        total = n_nodes + n_edges
-        put_dimensions(knowledge, database.dimensions())
-        ids: dict[str, int] = {}
-        for key, node_id, state in put_nodes(knowledge, database.nodes()):
-            ids[key] = node_id
-            progress(len(ids), total, "nodes")
-            yield Outcome(f"node {key}", state, node_id)
-        put_edges(knowledge, database.edges(), ids, lambda done: progress(n_nodes + done, total, "edges"))
+        yield from transfer.put_graph(
+            knowledge,
+            database.dimensions(),
+            database.nodes(),
+            database.edges(),
+            total=database.count("nodes") + database.count("edges"),
+            progress=progress,
+        )
 
 
 def _beginning(path: Path) -> bytes:

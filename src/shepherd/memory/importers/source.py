@@ -117,7 +117,7 @@ class Source:
         self._closing.close()
         self.done = self.total = 0
         with llm.Logs(self.path) as logs:
-            self.total = logs.count()
+            self.total = logs.n_turns()
             for entry in logs.entries(now):
                 self.done += 1
                 yield entry
