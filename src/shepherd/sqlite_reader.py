@@ -19,7 +19,7 @@ _PAGE = 200
 
 
 class SQLiteReader(ABC):
-    """A database opened to read. A context manager: in its block SQLite's errors become those of `failure`."""
+    """A database opened to read. As a context manager it turns SQLite's errors into those of `failure`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
