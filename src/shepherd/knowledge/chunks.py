@@ -197,6 +197,15 @@ def of_node(connection: Connection, user_id: str, node_id: int, part: Part = "te
     return [_result(row) for row in rows]
 
 
+def beginning(connection: Connection, user_id: str, node_id: int) -> str:
+    """Return the first chunk of a node's text; "" without any."""
+    rows = connection.execute(
+        "SELECT text FROM chunks WHERE user_id = ? AND node_id = ? AND part = 'text' AND idx = 0",
+        (user_id, node_id),
+    )
+    return str(rows[0][0]) if rows else ""
+
+
 def results(connection: Connection, user_id: str, hits: Sequence[ChunkHit]) -> list[ChunkResult]:
     """The chunks of these hits, in their order."""
     rows: dict[int, ChunkResult] = {}

@@ -26,7 +26,10 @@ __all__ = [
     "change",
     "content_hash",
     "delete",
+    "focus",
+    "focused",
     "get",
+    "latest_change",
     "listed",
     "several",
     "texts_of",
@@ -242,6 +245,36 @@ def several(connection: Connection, user_id: str, node_ids: Iterable[int]) -> li
     """Those of the nodes that are the user's, in the order given."""
     found = (get(connection, user_id, node_id) for node_id in node_ids)
     return [node for node in found if node is not None]
+
+
+def latest_change(connection: Connection, user_id: str) -> tuple[int, int] | None:
+    """Return the id and the time of the last change of a node."""
+    rows = connection.execute(
+        "SELECT id, updated_at FROM nodes WHERE user_id = ? ORDER BY updated_at DESC, id LIMIT 1", (user_id,)
+    )
+    return (int(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def focus(connection: Connection, user_id: str, node_ids: Iterable[int], now: int) -> list[Node]:
+    """Open these nodes and no others, in this order; return those that exist."""
+    found = several(connection, user_id, node_ids)
+    connection.execute("DELETE FROM focused_nodes WHERE user_id = ?", (user_id,))
+    for place, node in enumerate(found):
+        connection.execute(
+            "INSERT INTO focused_nodes(user_id, place, node_id) VALUES(?, ?, ?)", (user_id, place, node.id)
+        )
+        connection.execute(
+            "UPDATE nodes SET touched_at = ? WHERE user_id = ? AND id = ?", (now, user_id, node.id)
+        )
+    return found
+
+
+def focused(connection: Connection, user_id: str) -> list[Node]:
+    """Return the open nodes, the primary one first."""
+    rows = connection.execute(
+        "SELECT node_id FROM focused_nodes WHERE user_id = ? ORDER BY place", (user_id,)
+    )
+    return several(connection, user_id, [node_id for (node_id,) in rows])
 
 
 def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]) -> list[Node]:
