@@ -9,7 +9,10 @@ included.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,8 +25,7 @@ from typing import Any
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
-from shepherd.benchmark.peer_process import PeerProcess
-from shepherd.errors import UsageError
+from shepherd.errors import InternalError, UsageError
 from shepherd.memory import Memory
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
@@ -106,20 +108,20 @@ def measure(
     data = corpus.build(n_memories, n_users, min(N_QUESTIONS, 4 * n_memories))
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="shepherd-bench-"))
-        peer = stack.enter_context(PeerProcess(n_memories, n_users, len(data.questions)))
+        peer = stack.enter_context(_Peer(n_memories, n_users, len(data.questions)))
         run = _Run(Path(folder, "memory.db"), data, recency_floor, progress)
         bulk = run.store()
         progress("waiting for the peer", 0, 0)
         # Not earlier: both would store at the same time, on a machine that may have two cores.
-        about = peer.start()
-        lines = [*run.ranking(), *run.searches(peer if about.version else None)]
+        peer.start()
+        lines = [*run.ranking(), *run.searches(peer if peer.version else None)]
         peer_us = next((one.time.p50_us for one in lines if one.name == "stdlib" and one.time), 0.0)
         lines = [_with_ratio(one, peer_us) for one in lines]
         lines += [*run.injections(), run.keywords(), Line("bulk", _BULK, per_second=bulk)]
-        if about.version:
-            lines.append(Line("stdlib-bulk", "the same, stdlib sqlite3", per_second=about.per_second))
+        if peer.version:
+            lines.append(Line("stdlib-bulk", "the same, stdlib sqlite3", per_second=peer.per_second))
         lines += [run.single(), run.during_import()]
-    return Report(n_memories, n_users, len(data.questions), data.digest, about.version, load, tuple(lines))
+    return Report(n_memories, n_users, len(data.questions), data.digest, peer.version, load, tuple(lines))
 
 
 _BULK = "memories stored in bulk"
@@ -129,6 +131,54 @@ def _with_ratio(line: Line, peer_us: float) -> Line:
     if line.time is None or not peer_us or line.name == "stdlib":
         return line
     return Line(line.name, line.what, line.time, ratio=peer_us / line.time.p50_us)
+
+
+class _Peer:
+    """Process of the stdlib peer, which runs with the block and is asked by the numbers of questions.
+
+    `version` and `per_second` are empty where it cannot run here.
+    """
+
+    def __init__(self, n_memories: int, n_users: int, n_questions: int) -> None:
+        self._command = [
+            *(sys.executable, "-m", "shepherd.benchmark.stdlib_peer"),
+            *map(str, (n_memories, n_users, n_questions)),
+        ]
+        self._process: subprocess.Popen[str] | None = None
+        self.version = ""
+        self.per_second = 0.0
+
+    def __enter__(self) -> _Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()  # the end of its input ends it
+
+    def start(self) -> None:
+        """Let it store its memories, and wait."""
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        about = self._read()
+        self.version, self.per_second = about.get("version", ""), about.get("per_second", 0.0)
+
+    def ask(self, numbers: Sequence[int]) -> list[float]:
+        """Return the microseconds of each of these questions."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(list(numbers)) + "\n")
+        self._process.stdin.flush()
+        times: list[float] = self._read()
+        return times
+
+    def _read(self) -> Any:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise InternalError("the process of the peer ended early", hint="its error is above")
+        return json.loads(line)
 
 
 class _Run:
@@ -216,7 +266,7 @@ class _Run:
             Line("fts5", f"ranking, FTS5, floor {self._floor:g}", times["fts5"]),
         ]
 
-    def searches(self, peer: PeerProcess | None) -> list[Line]:
+    def searches(self, peer: _Peer | None) -> list[Line]:
         """Whole searches: words of the question, ranking, rows, one read transaction."""
         questions = [" ".join(words) for _, words in self._data.questions]
         users = [_name(user) for user, _ in self._data.questions]

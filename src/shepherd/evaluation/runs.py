@@ -6,9 +6,10 @@ One user per conversation. The database is a real file, written and searched thr
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shepherd.errors import UsageError
-from shepherd.evaluation import metrics
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.memory import Memory
 
@@ -27,12 +27,19 @@ __all__ = [
     "DEPTH",
     "METRICS",
     "Answered",
+    "Comparison",
+    "Interval",
     "Rows",
     "Stored",
     "answered",
+    "compare",
     "evaluate",
+    "interval",
     "is_run",
+    "ndcg_at",
     "read_run",
+    "recall_at",
+    "reciprocal_rank",
     "stored",
     "texts_of",
     "write_run",
@@ -43,6 +50,8 @@ Rows = Literal["turns", "exchanges"]
 
 DEPTH = 20
 METRICS = ("recall@3", "recall@5", "recall@10", "mrr", "ndcg@10")
+_RESAMPLES = 2000
+_SEED = 20_240_601
 _USER = "eval"
 _VECTORS_S = 3600.0  # a conversation of a thousand turns, and a large model without a GPU
 # strftime's names are the locale's.
@@ -182,13 +191,73 @@ def answered(
     evidence = here.evidence(question)
     found = [here.turn_of[id] for id in ids]
     values = {
-        **{f"recall@{k}": metrics.recall_at(k, found, evidence) for k in (3, 5, 10)},
-        "mrr": metrics.reciprocal_rank(found, evidence),
-        "ndcg@10": metrics.ndcg_at(10, found, evidence),
+        **{f"recall@{k}": recall_at(k, found, evidence) for k in (3, 5, 10)},
+        "mrr": reciprocal_rank(found, evidence),
+        "ndcg@10": ndcg_at(10, found, evidence),
     }
     return Answered(
         conversation, question.text, question.category, sorted(evidence), found, values, microseconds
     )
+
+
+# ---- measures
+
+
+def recall_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
+    """Share of the evidence among the first k."""
+    return sum(one in evidence for one in found[:k]) / len(evidence)
+
+
+def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
+    """1 / the place of the first evidence; 0 without any."""
+    return next((1.0 / place for place, one in enumerate(found, 1) if one in evidence), 0.0)
+
+
+def ndcg_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
+    """Discounted gain of the first k over that of the best order; each evidence counts one."""
+    gain = sum(1.0 / math.log2(place + 1) for place, one in enumerate(found[:k], 1) if one in evidence)
+    best = sum(1.0 / math.log2(place + 1) for place in range(1, min(k, len(evidence)) + 1))
+    return gain / best
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean, and where 95 of 100 means of resampled questions lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The mean difference over the same questions, and how often chance alone gives one as large."""
+
+    difference: Interval
+    p_value: float
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Percentile bootstrap over questions; the same values give the same interval."""
+    import numpy as np
+
+    sample = np.asarray(values, float)
+    rng = np.random.default_rng(_SEED)
+    means = np.array([sample[rng.integers(0, len(sample), len(sample))].mean() for _ in range(_RESAMPLES)])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(sample.mean()), float(low), float(high))
+
+
+def compare(values: Sequence[float], baseline: Sequence[float]) -> Comparison:
+    """Paired: both of the same questions, in the same order. The test flips signs at random, two-sided."""
+    import numpy as np
+
+    differences = np.asarray(values, float) - np.asarray(baseline, float)
+    rng = np.random.default_rng(_SEED)
+    observed = abs(differences.mean())
+    signs = rng.integers(0, 2, (_RESAMPLES, len(differences)), np.int8) * 2 - 1
+    extreme = int((np.abs((signs * differences).mean(axis=1)) >= observed - 1e-12).sum())
+    return Comparison(interval(differences.tolist()), (extreme + 1) / (_RESAMPLES + 1))
 
 
 # ---- runs in files

@@ -279,28 +279,13 @@ def focused(connection: Connection, user_id: str) -> list[Node]:
 
 def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]) -> list[Node]:
     tags = dimensions.of_nodes(connection, user_id, [row[0] for row in rows])
+    names = [*_COLUMNS.split(", "), "source_text"]
+    found = (dict(zip(names, row, strict=False)) for row in rows)  # the text is there if it was asked for
     return [
         Node(
-            id=row[0],
-            title=row[1],
-            kind=row[2],
-            description=row[3],
-            notes=row[4],
-            link=row[5],
-            event_date=row[6],
-            dimensions=tags.get(row[0], ()),
-            n_edges=row[7],
-            text_length=row[8],
-            index_state=row[9],
-            index_error=row[10],
-            metadata=_metadata(row[11]),
-            content_hash=row[12],
-            created_at=row[13],
-            updated_at=row[14],
-            touched_at=row[15],
-            source_text=row[16] if len(row) > 16 else "",
+            **{**values, "metadata": _metadata(values["metadata"]), "dimensions": tags.get(values["id"], ())}
         )
-        for row in rows
+        for values in found
     ]
 
 
