@@ -1,6 +1,6 @@
-"""How well recall finds what it should: labelled conversations in, recall@k, MRR and nDCG out.
+"""Evaluation of recall on labelled conversations: recall@k, MRR and nDCG.
 
-It asks the memory as any caller does and knows nothing of how that ranks.
+It searches the memory as any caller does and knows nothing of its ranking.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> st
 
 def _time(entry: Mapping[str, Any], name: str, default: int) -> int:
     value = entry.get(name, default)
-    # NaN compares with nothing and is refused here too.
+    # NaN compares with nothing, so it is refused as well.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LARGEST_TIME:
         raise ValueError(f"{name} is not a time in unix seconds")
     return int(value)
