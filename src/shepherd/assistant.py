@@ -36,13 +36,12 @@ from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.exchanges import hide_memory, message_of, messages_of, paired, with_recall
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.system_prompt import SystemPrompt
-from shepherd.prompt.window_budget import written
+from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
-from shepherd.turn.recorder import Recorder
-from shepherd.turn.store import ConversationStore
+from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
@@ -208,9 +207,9 @@ class Assistant:
                 yield from self._run(self._turn)
             finally:
                 self._turn = None
-                draft.put_back()
-                if draft.is_heard and self._dialogue is not None:
-                    self._dialogue.take_back()
+                draft.restore_tails()
+                if draft.is_registered and self._dialogue is not None:
+                    self._dialogue.roll_back()
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
@@ -272,7 +271,7 @@ class Assistant:
         if not self._exchanges:
             return None
         exchange = self._exchanges[-1]
-        self._recorder.take_back(exchange)
+        self._recorder.undo(exchange)
         self._exchanges.pop()
         self.last = None
         self._compaction.cancel()
@@ -304,7 +303,7 @@ class Assistant:
             if self._dialogue is not None:
                 self._dialogue.load(latest[0].id)
             exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
-            left = self._store.left()
+            left = self._store.read_summary()
             self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
             self._has_evicted = len(self._exchanges) < len(exchanges)
             if self.is_forgetful:
@@ -329,7 +328,7 @@ class Assistant:
         stats = replace(stats, evicted_turns=draft.evicted_turns)
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
-            self._recorder.hear(draft, exchange)
+            self._recorder.register_answer(draft, exchange)
             self._recorder.store(
                 draft,
                 exchange,
@@ -338,7 +337,7 @@ class Assistant:
                 now=int(time.time()),
                 with_prompt=self.config.trace_prompts,
             )
-            self._recorder.let_go(draft, before, int(time.time()))
+            self._recorder.archive_evicted(draft, before, int(time.time()))
             self._compaction.prepare(draft, self._exchanges, self._budget)
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
@@ -382,10 +381,10 @@ class Assistant:
             gone = {id(exchange) for exchange in draft.evicted(self._exchanges)}
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
-        draft.keep_stripped()
+        draft.commit_stripped()
         self._snapshot = draft.snapshot
-        self._compaction.kept(draft.snapshot.summary, self._exchanges)
-        self._planner.shown(draft)
+        self._compaction.commit(draft.snapshot.summary, self._exchanges)
+        self._planner.commit(draft)
         draft.message.created_at = int(time.time())
         exchange = Exchange(
             draft.message, message_of(generation), steps=draft.steps, is_private=draft.private
@@ -435,12 +434,12 @@ class Assistant:
         hide_memory(self._exchanges, {entry.tool.name for entry in self._other_tools})
 
     def _may_have(self, tools: Sequence[Tool]) -> bool:
-        return self.engine.count_tokens(written(tools)) <= self.engine.window_tokens * _TOOLS_SHARE
+        return self.engine.count_tokens(tools_text(tools)) <= self.engine.window_tokens * _TOOLS_SHARE
 
     def _take_snapshot(self, summary: Summary, draft: Draft | None = None) -> Snapshot:
         """P0 to P2 as of now; a database that cannot be read costs the background, not the conversation."""
         explains = self.memory is not None and self.config.injection_enabled and not self.is_forgetful
-        self._planner.forget_told()
+        self._planner.reset_shown_hubs()
 
         def take(knowledge: Knowledge | None) -> Snapshot:
             return take_snapshot(

@@ -189,7 +189,7 @@ def _relate(
 def _end(state: State, entity_id: int, label: str, target: int) -> None:
     state.unrelate(entity_id, label, target)
     if label == "lives in":
-        state.forget_attribute(entity_id, "location", state.entities[target].name)
+        state.remove_attribute(entity_id, "location", state.entities[target].name)
 
 
 def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:

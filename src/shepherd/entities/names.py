@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shepherd.entities.journal import Journal
-
 __all__ = ["ALIAS", "CANONICAL", "PART", "WORD", "Entry", "NameIndex", "is_short_for", "key_of"]
 
 # How a name names: wholly, by another name, by a part of it. Less is surer.
@@ -49,17 +47,14 @@ def is_short_for(words: Sequence[str], short: Sequence[str]) -> bool:
 
 
 class NameIndex:
-    """Names to ids. Cheap to copy: entries are immutable. With a `journal` changes can be taken back."""
+    """Ids by name. Cheap to copy, since entries are immutable."""
 
-    def __init__(
-        self, entries: dict[str, tuple[Entry, ...]] | None = None, journal: Journal | None = None
-    ) -> None:
+    def __init__(self, entries: dict[str, tuple[Entry, ...]] | None = None) -> None:
         self._entries = {} if entries is None else entries
-        self._journal = Journal() if journal is None else journal
 
-    def copy(self, journal: Journal | None = None) -> NameIndex:
-        """Another one, with the same names."""
-        return NameIndex(self._entries.copy(), journal)
+    def copy(self) -> NameIndex:
+        """Return an independent index of the same names."""
+        return NameIndex(self._entries.copy())
 
     def add(self, entity_id: int, name: str, *, is_alias: bool = False, is_person: bool = False) -> None:
         """Makes an entity known by a name and, where that is usual, by a part of it."""
@@ -78,7 +73,6 @@ class NameIndex:
         for name in names:
             words = key_of(name)
             for first in {words[0], words[-1]} if words else ():
-                self._journal.note(self._entries, first)
                 kept = tuple(entry for entry in self._entries.get(first, ()) if entry.id != entity_id)
                 if kept:
                     self._entries[first] = kept
@@ -114,7 +108,6 @@ class NameIndex:
         for other in known:
             if other.id == entry.id and other.words == entry.words and other.rank <= entry.rank:
                 return
-        self._journal.note(self._entries, entry.words[0])
         self._entries[entry.words[0]] = (
             *(other for other in known if not (other.id == entry.id and other.words == entry.words)),
             entry,

@@ -97,8 +97,7 @@ class Focus:
 
     def recent(self) -> Iterator[Entity]:
         """What was in focus, the one mentioned last first."""
-        for entity_id in self._state.recent():
-            entity = self._state.entities[entity_id]
+        for entity in self._state.recent():
             if self._state.turn - entity.last_turn > FOCUS_TURNS:
                 return
             yield entity

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 
 from shepherd.escaping import escape_lines
 from shepherd.metta.values import Record, Value
-from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.plan import RECENT, Category, Part, separated
 from shepherd.prompt.summary import Summary
-from shepherd.prompt.tail import RECENT, separated
 
 __all__ = [
     "chunk_record",

@@ -11,8 +11,7 @@ from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.ledger import Ledger
 from shepherd.prompt.one_shot import OneShot
 from shepherd.prompt.plan import Plan
-from shepherd.prompt.summarizer import Summarizer
-from shepherd.prompt.summary import Summary
+from shepherd.prompt.summary import Summarizer, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
 from shepherd.prompt.turn_planner import Planner
 from shepherd.prompt.window_budget import WindowBudget

@@ -8,8 +8,19 @@ from typing import cast
 
 from shepherd.config.schema import listed, percentages
 from shepherd.errors import UsageError
-from shepherd.prompt.plan import CATEGORIES, Category, LeftOut, Part, Plan, Reason, Share, Strategy
-from shepherd.prompt.tail import opening, separated, separator
+from shepherd.prompt.plan import (
+    CATEGORIES,
+    Category,
+    LeftOut,
+    Part,
+    Plan,
+    Reason,
+    Share,
+    Strategy,
+    opening,
+    separated,
+    separator,
+)
 from shepherd.prompt.window_budget import most_tokens
 
 __all__ = [
@@ -21,7 +32,7 @@ __all__ = [
     "allocate",
     "dynamic_weights",
     "make_plan",
-    "make_roomy_plan",
+    "make_uncounted_plan",
     "measured",
     "parse_order",
     "parse_percentages",
@@ -236,7 +247,7 @@ def make_plan(request: Request, count: Count) -> Plan:
     )
 
 
-def make_roomy_plan(request: Request) -> Plan | None:
+def make_uncounted_plan(request: Request) -> Plan | None:
     """What `make_plan` chooses, without figures, where all fits by its bytes; None where it must be measured.
 
     The tokens of what is fixed, and of the history, may be more than they are.

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from shepherd.prompt.draft import Draft
 from shepherd.prompt.exchanges import Exchange, messages_of
-from shepherd.prompt.summarizer import Summarizer, SummaryJob
-from shepherd.prompt.summary import NO_SUMMARY, Summary, told_for_summary
+from shepherd.prompt.summary import NO_SUMMARY, Summarizer, Summary, SummaryJob, summary_input
 from shepherd.prompt.system_prompt import Snapshot
 from shepherd.prompt.window_budget import WindowBudget
 
@@ -129,12 +128,12 @@ class Compaction:
         compacted = None if share is None else self._due(draft, exchanges, budget, share)
         if compacted is None or not compacted.turns:
             return
-        draft.is_folded = compacted.summary != self.summary
+        draft.is_summarized = compacted.summary != self.summary
         draft.evict(messages_of(exchanges[: compacted.turns]))
         budget.strip_all(draft)
         draft.snapshot = take_snapshot(compacted.summary)
 
-    def kept(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
+    def commit(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
         """Note that the turn ended well: its summary is the conversation's, whose turns are `exchanges`."""
         self.summary = summary
         if self.pending is not None and _leading(self.pending.exchanges, exchanges) == 0:
@@ -153,7 +152,7 @@ class Compaction:
         if n:
             leaving = list(exchanges[:n])
             public = [exchange for exchange in leaving if not exchange.is_private]
-            job = self._summarizer.begin(told_for_summary(public or leaving))
+            job = self._summarizer.begin(summary_input(public or leaving))
             self.pending = PendingSummary(job, leaving, is_private=not public)
 
     def wait(self, timeout_s: float | None = None) -> bool:

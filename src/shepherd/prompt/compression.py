@@ -11,8 +11,7 @@ from typing import Literal
 from shepherd.errors import ContextOverflowError
 from shepherd.escaping import shorten
 from shepherd.prompt.allocation import Request, make_plan, measured
-from shepherd.prompt.plan import Category, LeftOut, Part, Plan
-from shepherd.prompt.tail import opening
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan, opening
 
 __all__ = [
     "HEAVY_SUMMARY_TOKENS",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shepherd.prompt.eviction import strip_tails
-from shepherd.prompt.exchanges import Exchange, messages_of
+from shepherd.prompt.exchanges import Exchange, messages_of, strip_tails
 from shepherd.prompt.plan import Part, Plan
 from shepherd.prompt.system_prompt import Snapshot, assemble
 from shepherd.types import Injection, Message
@@ -24,7 +23,7 @@ class Draft:
 
     `history` holds the messages before `message` that the model sees, `steps` the calls of tools and their
     results after it. `leaving` holds the messages that left the window in this
-    turn, oldest first; with `is_folded` a summary replaces them. `is_heard` is true once the entity registry
+    turn, oldest first; with `is_summarized` a summary replaces them. `is_registered` is true once the entity registry
     has taken `message` in, and `entities` are the parts it gave. `measured` computes the plan's token counts,
     where the plan was made from byte lengths alone.
     """
@@ -34,8 +33,8 @@ class Draft:
     history: list[Message] = field(default_factory=list)
     steps: list[Message] = field(default_factory=list)
     leaving: list[Message] = field(default_factory=list)
-    is_folded: bool = False
-    is_heard: bool = False
+    is_summarized: bool = False
+    is_registered: bool = False
     entities: Sequence[Part] = ()
     injection: Injection = field(default_factory=Injection)
     plan: Plan = field(default_factory=Plan)
@@ -52,12 +51,12 @@ class Draft:
         """What the model sees. InternalError when P0 to P2 are not what they were."""
         return [*assemble(self.snapshot.system, self.history, self.message), *self.steps]
 
-    def kept_prompt(self, exchanges: Iterable[Exchange]) -> str:
+    def public_prompt(self, exchanges: Iterable[Exchange]) -> str:
         """The prompt as it may be written down: of these exchanges, those that are private are left out."""
         hidden = {id(m) for m in messages_of(exchange for exchange in exchanges if exchange.is_private)}
         system, *others = self.prompt
         summary = self.snapshot.summary
-        said = system.sent.replace(summary.text, summary.kept.text) if summary.private else system.sent
+        said = system.sent.replace(summary.text, summary.public.text) if summary.private else system.sent
         return "\n".join([said, *(message.sent for message in others if id(message) not in hidden)])
 
     @property
@@ -96,16 +95,16 @@ class Draft:
         return [exchange for exchange in exchanges if id(exchange.user) in gone]
 
     def strip(self, messages: Iterable[Message]) -> None:
-        """Take these messages' tails off: for good where the turn ends well, see `put_back`."""
+        """Take these messages' tails off: for good where the turn ends well, see `restore_tails`."""
         carriers = list(messages)
         self._stripped += [(message, message.sent, message.tokens) for message in carriers]
         strip_tails(carriers)
 
-    def keep_stripped(self) -> None:
+    def commit_stripped(self) -> None:
         """The turn has ended well."""
         self._stripped.clear()
 
-    def put_back(self) -> None:
+    def restore_tails(self) -> None:
         """Give the messages of the conversation their tails back, after a turn that came to nothing."""
         for message, sent, tokens in self._stripped:
             message.sent, message.tokens = sent, tokens

@@ -6,20 +6,32 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shepherd.prompt.eviction import strip_tails
+from shepherd._native.tokens import stripped_tokens
 from shepherd.types import Message, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.providers import Reply
 
-__all__ = ["Exchange", "added_stats", "hide_memory", "message_of", "messages_of", "paired", "with_recall"]
+__all__ = [
+    "Exchange",
+    "added_stats",
+    "has_tail",
+    "hide_memory",
+    "message_of",
+    "messages_of",
+    "paired",
+    "strip_tails",
+    "tail_tokens",
+    "turns",
+    "with_recall",
+]
 
 
 @dataclass(slots=True)
 class Exchange:
     """A message of the user and its answer, and where they were written.
 
-    `steps` lie between: answers that called tools, and the tools' results. `is_heard`: the registry of
+    `steps` lie between: answers that called tools, and the tools' results. `is_registered`: the registry of
     entities knows it. `trace`: its number among the traces of the session. `is_private`: it was said while
     memory was off, and nothing of it may be written down. `key` identifies it where each request makes new
     objects of the same messages.
@@ -30,7 +42,7 @@ class Exchange:
     in_session: bool = False
     memory_id: int | None = None
     steps: list[Message] = field(default_factory=list)
-    is_heard: bool = False
+    is_registered: bool = False
     trace: int | None = None
     is_private: bool = False
     key: str = ""
@@ -106,6 +118,49 @@ def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Messag
         tool_calls=calls,
         thought=generation.thought,
     )
+
+
+def turns(messages: Sequence[Message]) -> list[list[int]]:
+    """The turns as indices into `messages`, oldest first; system messages belong to none.
+
+    A turn begins with a user message that does not follow another one. What an assistant said before the user
+    spoke at all is a turn of its own.
+    """
+    found: list[list[int]] = []
+    previous = ""
+    for i, message in enumerate(messages):
+        if message.role == "system":
+            continue
+        if not found or (message.role == "user" and previous != "user"):
+            found.append([])
+        found[-1].append(i)
+        previous = message.role
+    return found
+
+
+def strip_tails(messages: Iterable[Message]) -> int:
+    """Give each message its raw text back and correct its tokens; returns how many tokens that freed.
+
+    `injected` stays, as the record of what the model had seen at the time.
+    """
+    freed = 0
+    for message in messages:
+        freed += tail_tokens(message)
+        message.tokens -= tail_tokens(message)
+        message.sent = message.raw
+    return freed
+
+
+def tail_tokens(message: Message) -> int:
+    """Tokens of the tail, by that message's own ratio; 0 without one, or while `tokens` is unknown."""
+    if not has_tail(message) or message.tokens <= 0:
+        return 0
+    return message.tokens - stripped_tokens(len(message.sent), message.tokens, len(message.raw))
+
+
+def has_tail(message: Message) -> bool:
+    """Return whether something is appended to a user's message."""
+    return message.role == "user" and message.sent != message.raw
 
 
 _HIDDEN = '{"hidden": "read from a memory that is off now"}'

@@ -78,7 +78,7 @@ class Gatherer:
         self.config = config
         self._knowledge = knowledge
         self._dialogue = dialogue
-        self._told: dict[int, Hub] = {}
+        self._shown_hubs: dict[int, Hub] = {}
 
     def gather(
         self,
@@ -87,8 +87,8 @@ class Gatherer:
         snapshot: Snapshot,
         *,
         shown: Collection[str] = (),
-        hears: bool = True,
-        heard: Sequence[Part] | None = None,
+        registers: bool = True,
+        entities: Sequence[Part] | None = None,
     ) -> Gathered:
         """Candidates for a message beside the `injection` that memory has for it.
 
@@ -102,12 +102,12 @@ class Gatherer:
         knowledge = self._knowledge
         # Most users have no nodes: that is one look instead of three.
         changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
-        found = heard or ()
-        if self._dialogue is not None and heard is None:
+        found = entities or ()
+        if self._dialogue is not None and entities is None:
             dialogue, facts = self._dialogue, gathered.injection.facts
             found = (
                 gathered.attempt(
-                    "entities", lambda: dialogue.parts(query, facts, changed=changed, hears=hears)
+                    "entities", lambda: dialogue.parts(query, facts, changed=changed, registers=registers)
                 )
                 or ()
             )
@@ -123,18 +123,18 @@ class Gatherer:
             self._gather_changes(gathered, knowledge, snapshot)
         return gathered
 
-    def told(self, parts: Sequence[Part]) -> None:
+    def mark_shown(self, parts: Sequence[Part]) -> None:
         """These parts were shown: what changed in the background need not be told again."""
         for part in parts:
-            self.know_told(hubs_of(part))
+            self.add_shown_hubs(hubs_of(part))
 
-    def know_told(self, hubs: Iterable[Hub]) -> None:
+    def add_shown_hubs(self, hubs: Iterable[Hub]) -> None:
         """These nodes of the background were told of since the snapshot."""
-        self._told.update({hub.id: hub for hub in hubs})
+        self._shown_hubs.update({hub.id: hub for hub in hubs})
 
-    def forget_told(self) -> None:
+    def reset_shown_hubs(self) -> None:
         """A new snapshot was taken, which says it all."""
-        self._told.clear()
+        self._shown_hubs.clear()
 
     def _gather_chunks(
         self,
@@ -175,7 +175,7 @@ class Gatherer:
         if not snapshot.background:
             return
         hubs = gathered.attempt("background", lambda: knowledge.hubs(self.config.auto_context_limit)) or []
-        if new := changed_since(snapshot, hubs, tuple(self._told.values())):
+        if new := changed_since(snapshot, hubs, tuple(self._shown_hubs.values())):
             markers = background_block(new).rpartition("\n\n")[2].replace("\n", "; ")
             about = {"title": "background", "hubs": tuple(new)}
             gathered.parts.append(Part("focus", "changed", _CHANGED + markers, score=1.0, about=about))

@@ -28,7 +28,7 @@ from shepherd.types import Injection, Message
 if TYPE_CHECKING:
     from shepherd.memory import Memory
 
-__all__ = ["Ledger", "Restored", "Said", "conversation_hashes"]
+__all__ = ["Ledger", "Restored", "ShownKnowledge", "conversation_hashes"]
 
 
 _log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ _READ = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What of the knowledge was told with a message: id, title and edges of nodes in the background.
+class ShownKnowledge:
+    """What of the knowledge was noted with a message: id, title and edges of nodes in the background.
 
     With the first message of a conversation that was in the system part, and `blocks` says whether the system
     part explains what else a tail may hold.
@@ -67,7 +67,7 @@ class Restored:
     n_left: int
     known: frozenset[str]
     session: str = ""
-    said: dict[int, Said] = field(default_factory=dict)
+    shown: dict[int, ShownKnowledge] = field(default_factory=dict)
     summary: Summary = NO_SUMMARY
 
 
@@ -90,7 +90,7 @@ class Ledger:
         asked = [key for key, message in earlier if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
         restored, n_left, session, summary = list(messages), 0, "", NO_SUMMARY
-        said: dict[int, Said] = {}
+        shown: dict[int, ShownKnowledge] = {}
         for i, message in enumerate(messages[:-1]):
             if text := notes.get(hashes[i]):
                 note = _note(text)
@@ -98,8 +98,8 @@ class Ledger:
                 if note.is_first:
                     n_left, summary = i, note.summary
                 session = note.session or session
-                said[i] = note.said
-        return Restored(restored, n_left, frozenset(notes), session, said, summary)
+                shown[i] = note.shown
+        return Restored(restored, n_left, frozenset(notes), session, shown, summary)
 
     def record(
         self,
@@ -109,7 +109,7 @@ class Ledger:
         n_left: int = 0,
         stripped: Collection[int] = (),
         session: str = "",
-        said: Said | None = None,
+        shown: ShownKnowledge | None = None,
         summary: Summary = NO_SUMMARY,
     ) -> None:
         """Note what the model is about to see of this conversation, which `restored` gave.
@@ -127,10 +127,10 @@ class Ledger:
                 continue
             tail = "" if i in stripped else _tail(message)
             is_first = i in firsts or i == restored.n_left > 0
-            told = (said if i == len(messages) - 1 else restored.said.get(i)) or Said()
+            noted = (shown if i == len(messages) - 1 else restored.shown.get(i)) or ShownKnowledge()
             parts = message.injected.parts if tail and message.injected is not None else ()
-            left = summary.kept if is_first else NO_SUMMARY
-            if note := _Note(tail, is_first, session, message.created_at, parts, told, left).written():
+            left = summary.public if is_first else NO_SUMMARY
+            if note := _Note(tail, is_first, session, message.created_at, parts, noted, left).written():
                 written[hashes[i]] = note
             elif i == len(messages) - 1 or hashes[i] in restored.known:
                 removed.append(hashes[i])
@@ -180,7 +180,7 @@ class _Note:
     session: str
     at: int
     parts: tuple[str, ...] = ()
-    said: Said = Said()
+    shown: ShownKnowledge = ShownKnowledge()
     summary: Summary = NO_SUMMARY
 
     def written(self) -> str:
@@ -190,8 +190,8 @@ class _Note:
             "first": self.is_first,
             "in": self.session,
             "parts": self.parts,
-            "hubs": self.said.hubs,
-            "blocks": self.said.blocks,
+            "hubs": self.shown.hubs,
+            "blocks": self.shown.blocks,
             "summary": self.summary.pieces,
             "summed": self.summary.n_turns,
         }
@@ -209,7 +209,7 @@ class _Note:
             str(parts.get("in", "")),
             int(parts.get("at", 0)),
             tuple(map(str, parts.get("parts", ()))),
-            Said(
+            ShownKnowledge(
                 tuple((int(id), str(title), int(n)) for id, title, n in parts.get("hubs", ())),
                 bool(parts.get("blocks", False)),
             ),

@@ -14,9 +14,8 @@ from shepherd.errors import ContextOverflowError
 from shepherd.prompt.allocation import ONE_SHOT_WEIGHTS, Request, Sharing, make_plan, measured, without_one
 from shepherd.prompt.compression import Compressed, compress
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.plan import LeftOut, Part, Plan
-from shepherd.prompt.summary import Summary, told
-from shepherd.prompt.tail import render_one_shot
+from shepherd.prompt.plan import LeftOut, Part, Plan, render_one_shot
+from shepherd.prompt.summary import Summary, speaker_line
 
 __all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]
 
@@ -120,7 +119,7 @@ def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: boo
     for place, exchange in enumerate(exchanges):
         for message in (exchange.user, exchange.answer):
             about = {"speaker": message.role, "turn_id": first + place}
-            text = told(message, times=times)
+            text = speaker_line(message, times=times)
             parts.append(Part("history", f"turn:{first + place}:{message.role}", text, about=about))
     return parts
 

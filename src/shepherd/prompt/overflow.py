@@ -43,13 +43,13 @@ def prepare_prompt(
 
     `plan` writes the tail of the message, `compact` may replace old turns by a summary.
     """
-    budget.strip_by_habit(draft)
+    budget.strip_by_policy(draft)
     plan()
     compact()
-    budget.make(draft)
+    budget.evict_turns(draft)
     if draft.is_outdated:
         plan()
-        budget.make(draft)
+        budget.evict_turns(draft)
 
 
 def start_answer(
@@ -65,7 +65,7 @@ def start_answer(
         budget.strip_all(draft)
 
     def evict(prompt_tokens: int) -> None:
-        budget.make(draft, prompt_tokens)
+        budget.evict_turns(draft, prompt_tokens)
 
     def cut(prompt_tokens: int) -> None:
         _cut(draft, budget, prompt_tokens)

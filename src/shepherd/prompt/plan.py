@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["CATEGORIES", "Category", "LeftOut", "Part", "Plan", "Reason", "Share", "Strategy", "total"]
+__all__ = [
+    "CATEGORIES",
+    "HEADLINES",
+    "RECENT",
+    "Category",
+    "LeftOut",
+    "Part",
+    "Plan",
+    "Reason",
+    "Share",
+    "Strategy",
+    "opening",
+    "render_one_shot",
+    "render_tail",
+    "separated",
+    "separator",
+]
 
 
 # In the order of the prompt. `system` is P0 to P2 with the tools, `memory` facts and memories, `query` the
@@ -100,6 +116,61 @@ class Plan:
         return tuple(part for part in self.chosen if part.category in categories)
 
 
-def total(parts: Iterable[Part]) -> int:
-    """Tokens of parts together."""
-    return sum(part.tokens for part in parts)
+HEADLINES: dict[Category, str] = {"entities": "=== ENTITIES ===", "knowledge": "=== KNOWLEDGE ==="}
+RECENT = "Recent conversation:"
+# What stands before a part, which is counted with it.
+_SEPARATORS: dict[Category, str] = {"entities": "\n", "history": "\n"}
+_BLANK_LINE = "\n\n"
+_TAIL: tuple[Category, ...] = ("memory", "entities", "knowledge", "focus")
+# Of the one prompt; history has its own form.
+_CONTEXT: tuple[Category, ...] = ("memory", "history", "entities", "focus")
+
+
+def separated(part: Part) -> str:
+    """A part's text with the separator before it, as it is measured."""
+    return separator(part) + part.text
+
+
+def separator(part: Part) -> str:
+    """What stands before a part."""
+    return _BLANK_LINE if part.id == "summary" else _SEPARATORS.get(part.category, _BLANK_LINE)
+
+
+def opening(category: Category) -> str:
+    """What a category costs beside its parts: its headline, with the separator before it."""
+    headline = RECENT if category == "history" else HEADLINES.get(category, "")
+    return f"{_BLANK_LINE}{headline}" if headline else ""
+
+
+def render_tail(chosen: Sequence[Part]) -> str:
+    """The tail of a message, empty when there is nothing to add."""
+    return "".join(_block(category, chosen) for category in _TAIL)
+
+
+def render_one_shot(chosen: Sequence[Part]) -> str:
+    """`[SYSTEM]`, `[CONTEXT]`, `[KNOWLEDGE]` and `[USER]`, each only when it has something.
+
+    The question comes last and as it is: nothing that it says can be followed by a section of ours.
+    """
+    context = "".join(_block(category, chosen) for category in _CONTEXT)
+    sections = (
+        ("SYSTEM", _joined(chosen, "system")),
+        ("CONTEXT", context.removeprefix(_BLANK_LINE)),
+        ("KNOWLEDGE", _joined(chosen, "knowledge")),
+        ("USER", _joined(chosen, "query")),
+    )
+    return _BLANK_LINE.join(f"[{name}]\n{text}" for name, text in sections if text)
+
+
+def _block(category: Category, chosen: Iterable[Part]) -> str:
+    parts = [part for part in chosen if part.category == category]
+    if category == "history":
+        summaries = [part for part in parts if part.id == "summary"]
+        turns = [part for part in parts if part.id != "summary"]
+        recent = opening(category) + "".join(map(separated, turns)) if turns else ""
+        return "".join(map(separated, summaries)) + recent
+    return opening(category) + "".join(map(separated, parts)) if parts else ""
+
+
+def _joined(chosen: Iterable[Part], category: Category) -> str:
+    return _BLANK_LINE.join(part.text for part in chosen if part.category == category)

@@ -15,7 +15,7 @@ from shepherd.memory import Memory
 from shepherd.prompt.allocation import (
     Request,
     Sharing,
-    make_roomy_plan,
+    make_uncounted_plan,
     parse_order,
     parse_percentages,
     without_one,
@@ -25,10 +25,9 @@ from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
 from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
-from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy, render_tail
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
-from shepherd.prompt.tail import render_tail
 from shepherd.prompt.window_budget import WindowBudget
 from shepherd.types import ANONYMOUS_USERS, Injection, Message
 
@@ -113,7 +112,7 @@ class Planner:
             request = request_of(False)
             return _trimmed(make_fitted_plan(request, budget.count), request, budget)
 
-        plan = None if measures else make_roomy_plan(request_of(True))
+        plan = None if measures else make_uncounted_plan(request_of(True))
         draft.measured = None if plan is None else measured
         plan = plan or measured()
         done = time.perf_counter()
@@ -153,7 +152,7 @@ class Planner:
             one_shot=True,
         )
         # What the history says is in the prompt, and memory may say it too: the summary is short.
-        gathered = self._gathered(question, snapshot, (), "", 0, hears=False) if allowed else Gathered()
+        gathered = self._gathered(question, snapshot, (), "", 0, registers=False) if allowed else Gathered()
         sharing = sharing_of(self._config)
         return build_one_shot(
             question,
@@ -166,9 +165,9 @@ class Planner:
             warnings=[text for text, _ in gathered.notes],
         )
 
-    def shown(self, draft: Draft) -> None:
+    def commit(self, draft: Draft) -> None:
         """The draft became part of the conversation."""
-        self._gatherer.told(draft.plan.chosen)
+        self._gatherer.mark_shown(draft.plan.chosen)
 
     def settle(self, draft: Draft, budget: WindowBudget) -> None:
         """Make the plan say what is shown after all: turns may have left, the tail may have been dropped.
@@ -193,13 +192,13 @@ class Planner:
         self._config, self._sharing = config, sharing
         self._gatherer.config = config
 
-    def know_told(self, hubs: Iterable[Hub]) -> None:
+    def add_shown_hubs(self, hubs: Iterable[Hub]) -> None:
         """These nodes were told of since the snapshot."""
-        self._gatherer.know_told(hubs)
+        self._gatherer.add_shown_hubs(hubs)
 
-    def forget_told(self) -> None:
+    def reset_shown_hubs(self) -> None:
         """A new snapshot says what was told meanwhile."""
-        self._gatherer.forget_told()
+        self._gatherer.reset_shown_hubs()
 
     def _requests(
         self, draft: Draft, budget: WindowBudget, gathered: Gathered, shown: Collection[str]
@@ -227,9 +226,9 @@ class Planner:
     def _gather(self, draft: Draft, shown: Collection[str], session: str, since: int) -> Gathered:
         if draft.private or not self._config.injection_enabled:
             return Gathered()
-        heard = draft.entities if draft.is_heard else None
-        draft.is_heard = self._has_dialogue
-        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, heard=heard)
+        entities = draft.entities if draft.is_registered else None
+        draft.is_registered = self._has_dialogue
+        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, entities=entities)
         draft.entities = [part for part in gathered.parts if part.category == "entities"]
         return gathered
 
@@ -241,15 +240,17 @@ class Planner:
         session: str,
         since: int,
         *,
-        hears: bool = True,
-        heard: Sequence[Part] | None = None,
+        registers: bool = True,
+        entities: Sequence[Part] | None = None,
     ) -> Gathered:
         first = Gathered()
         injection = first.attempt(
             "recall",
             lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
         )
-        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown, hears=hears, heard=heard)
+        gathered = self._gatherer.gather(
+            text, injection, snapshot, shown=shown, registers=registers, entities=entities
+        )
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us
         return gathered

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from shepherd.lru_cache import FIFODict
 from shepherd.prompt.draft import Draft
-from shepherd.prompt.eviction import Retention, evict, output_reserve, tails_to_strip
-from shepherd.prompt.exchanges import Exchange
+from shepherd.prompt.exchanges import Exchange, has_tail, tail_tokens, turns
 from shepherd.prompt.plan import Part
 from shepherd.types import Message, Tool
 
 if TYPE_CHECKING:
     from shepherd.providers import ChatModel
 
-__all__ = ["TokenCounts", "WindowBudget", "most_tokens", "written"]
+__all__ = [
+    "CROWDED_SHARE",
+    "LOW_WATER",
+    "Retention",
+    "TokenCounts",
+    "WindowBudget",
+    "evict",
+    "most_tokens",
+    "output_reserve",
+    "tails_to_strip",
+    "tools_text",
+]
 
 
 _MOST_TEXTS = 4096
@@ -47,6 +57,67 @@ class TokenCounts:
         return tokens
 
 
+# What is left of the history's room after an eviction. At 8,192 tokens and turns of 200 the next one is 14
+# turns away; evicting one turn at a time would read the whole window again with each of them.
+LOW_WATER = 0.6
+# Of the window: no more is kept free for the answer, however long it may become.
+_MOST_RESERVED = 0.25
+
+
+def output_reserve(window_tokens: int, max_tokens: int, fixed_tokens: int) -> int:
+    """Tokens kept free for the answer, when `fixed_tokens` of the window cannot be had anyway."""
+    reserve = min(max_tokens or window_tokens, int(window_tokens * _MOST_RESERVED))
+    # A message that nearly fills the window gets a short answer rather than none.
+    return min(reserve, max(0, window_tokens - fixed_tokens) // 2)
+
+
+def evict(
+    messages: Sequence[Message],
+    counts: Sequence[int],
+    *,
+    window_tokens: int,
+    max_tokens: int,
+    low_water: float = LOW_WATER,
+) -> list[int]:
+    """Indices of the messages that leave, in order; none while the prompt leaves room for the answer.
+
+    `counts`: the messages' tokens. The system part and the turn of the newest user message never leave; the
+    oldest other turns do, until what is left of them fills at most `low_water` of the room that they have.
+    None leave either when that cannot help: what must stay exceeds the window.
+    """
+    own = turns(messages)[:-1]
+    history = [sum(counts[i] for i in turn) for turn in own]
+    fixed = sum(counts) - sum(history)
+    room = window_tokens - fixed - output_reserve(window_tokens, max_tokens, fixed)
+    left = sum(history)
+    if left <= room or fixed >= window_tokens:
+        return []
+    leaving: list[int] = []
+    for turn, tokens in zip(own, history, strict=True):
+        if left <= low_water * room:
+            break
+        leaving += turn
+        left -= tokens
+    return leaving
+
+
+Retention = Literal["auto", "strip", "keep"]
+
+# A quarter of the window. With tails of 60 tokens, 8192 tokens hold 34 of them before one re-reading of the
+# history; stripping every turn would have re-read the last answer 34 times.
+CROWDED_SHARE = 0.25
+
+
+def tails_to_strip(earlier: Sequence[Message], retention: Retention, window_tokens: int) -> list[Message]:
+    """Those of the earlier messages that lose their tail before the next turn; all that have one, or none."""
+    carriers = [message for message in earlier if has_tail(message)]
+    if retention == "keep":
+        return []
+    if retention == "auto" and sum(map(tail_tokens, carriers)) <= CROWDED_SHARE * window_tokens:
+        return []
+    return carriers
+
+
 # About what a template writes around a message.
 _FRAME_TOKENS = 8
 # No tokenizer has longer tokens, but for a few runs of blanks.
@@ -74,7 +145,7 @@ class WindowBudget:
         self.count = count or TokenCounts(model.count_tokens)
         self.max_tokens = max_tokens
         self.retention = retention
-        self._tools = written(tools) if tools else ""
+        self._tools = tools_text(tools) if tools else ""
 
     @property
     def window_tokens(self) -> int:
@@ -83,7 +154,7 @@ class WindowBudget:
 
     def tokens_of(self, message: Message) -> int:
         """Tokens of a message in a prompt, counted by the engine where it has seen it."""
-        return message.tokens or self._count(_told(message))
+        return message.tokens or self._count(_full_text(message))
 
     def turn_tokens(self, exchange: Exchange) -> int:
         """Tokens of all messages of an exchange."""
@@ -91,7 +162,7 @@ class WindowBudget:
 
     def most_tokens_of(self, message: Message) -> int:
         """At least as many, without counting."""
-        return message.tokens or most_tokens(_told(message)) + _FRAME_TOKENS
+        return message.tokens or most_tokens(_full_text(message)) + _FRAME_TOKENS
 
     def fixed_parts(self, draft: Draft, *, at_most: bool = False) -> tuple[list[Part], int]:
         """The system part and the user's text, which are shown whatever they cost; what the answer keeps.
@@ -106,14 +177,14 @@ class WindowBudget:
         ]
         return parts, output_reserve(self.window_tokens, self.max_tokens, system + query)
 
-    def strip_by_habit(self, draft: Draft) -> None:
+    def strip_by_policy(self, draft: Draft) -> None:
         """Strip the tails of earlier messages that the retention policy does not keep."""
         carriers = [message for message in draft.history if message.sent != message.raw]
         n_bytes = sum(most_tokens(message.sent) - most_tokens(message.raw) for message in carriers)
         if self.retention == "auto" and n_bytes <= _FEW_TAILS * self.window_tokens:
             return
         for message in carriers:
-            message.tokens = message.tokens or self._count(_told(message))
+            message.tokens = message.tokens or self._count(_full_text(message))
         draft.strip(tails_to_strip(draft.history, self.retention, self.window_tokens))
 
     def strip_all(self, draft: Draft) -> None:
@@ -121,7 +192,7 @@ class WindowBudget:
         if self.retention != "keep":
             draft.strip(tails_to_strip(draft.history, "strip", self.window_tokens))
 
-    def make(self, draft: Draft, prompt_tokens: int = 0) -> None:
+    def evict_turns(self, draft: Draft, prompt_tokens: int = 0) -> None:
         """Evict the oldest turns when the window is full; old tails first, since the prefix moves anyway.
 
         `prompt_tokens` is the engine's own count of the prompt, where ours was lower.
@@ -170,12 +241,12 @@ class WindowBudget:
         return self.count(text) + _FRAME_TOKENS
 
 
-def written(tools: Sequence[Tool]) -> str:
+def tools_text(tools: Sequence[Tool]) -> str:
     """About what a template writes of tools."""
     return json.dumps([[tool.name, tool.description, dict(tool.parameters)] for tool in tools])
 
 
-def _told(message: Message) -> str:
+def _full_text(message: Message) -> str:
     """All that a message says to the model, about as it is written there."""
     if not (message.tool_calls or message.thought):
         return message.sent

@@ -11,13 +11,14 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.prompt import Planner
 from shepherd.trace import Traces
-from shepherd.turn.store import ConversationStore
+from shepherd.turn.recorder import ConversationStore
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
+    from shepherd.entities import EntityReader
     from shepherd.extraction import ExtractionWorker
     from shepherd.prompt import Summarizer
-    from shepherd.prompt.entity_tracking import Dialogue, EntityReader
+    from shepherd.prompt.entity_tracking import Dialogue
     from shepherd.providers import ChatModel
 
 __all__ = ["ModelAccess", "TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
@@ -29,8 +30,8 @@ class ModelAccess:
 
     Without `writes_memory` the memory is only read. With `extraction`, what the user says is queued for it,
     in the transaction that stores the message. With a `summarizer`, turns are summed up before they leave
-    the window; a `reader` finds the entities of a message, beside the rules. Without `tells_private` the
-    model is not told what is private of people. With `forgetful` nothing is recalled or stored while it
+    the window; a `reader` finds the entities of a message, beside the rules. Without `shows_private` private
+    attributes of entities are not shown to the model. With `forgetful` nothing is recalled or stored while it
     answers, and what earlier messages hold of the memory is taken off.
     """
 
@@ -40,7 +41,7 @@ class ModelAccess:
     extraction: ExtractionWorker | None = None
     summarizer: Summarizer | None = None
     reader: EntityReader | None = None
-    tells_private: bool = True
+    shows_private: bool = True
     forgetful: bool = False
 
 
@@ -80,7 +81,7 @@ def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnCo
             from shepherd.prompt.entity_tracking import Dialogue
 
             dialogue = Dialogue(
-                memory, knowledge, user_id, allow_private=access.tells_private, reader=access.reader
+                memory, knowledge, user_id, allow_private=access.shows_private, reader=access.reader
             )
         if store.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)
