@@ -10,9 +10,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from shepherd.entities.mentions import Spot, is_shortened
+from shepherd.entities.mentions import Spot
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
+from shepherd.sentences import is_question, sentence_spans
 
 __all__ = ["note_facts"]
 
@@ -72,7 +73,6 @@ _BETWEEN = tuple(
 )
 _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"\?|[.!](?=[\s\"'\u201d\u2019)\]]|\Z)|\n")
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|whether|wish(?:es|ed)?|would|might|could|maybe|perhaps|imagine|suppose|(?-i:may))\b",
     re.IGNORECASE,
@@ -117,37 +117,25 @@ def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], stat
 
 
 class _Sentences:
-    """Which sentences of a text are questions, and which only suppose something: "if", "I wish"."""
+    """Sentences of a text by position: which are questions, and which only suppose something."""
 
     def __init__(self, text: str) -> None:
-        self._ends: list[int] = []
-        self._asks: list[bool] = []
-        self._supposes: list[bool] = []
-        begin = 0
-        for match in _SENTENCE_END.finditer(text):
-            words = re.findall(r"\w+", text[max(begin, match.start() - 12) : match.start()])
-            if match[0] == "." and words and is_shortened(words[-1].casefold()):
-                continue
-            self._add(text, begin, match.end(), match[0] == "?")
-            begin = match.end()
-        self._add(text, begin, len(text), False)
-
-    def _add(self, text: str, begin: int, end: int, asks: bool) -> None:
-        self._ends.append(end)
-        self._asks.append(asks)
-        self._supposes.append(_SUPPOSED.search(text, begin, end) is not None)
-
-    def _at(self, start: int) -> int:
-        return min(bisect_right(self._ends, start), len(self._ends) - 1)
+        spans = sentence_spans(text) or [(0, 0)]
+        self._starts = [start for start, _ in spans]
+        self._asks = [is_question(text[start:end]) for start, end in spans]
+        self._supposes = [_SUPPOSED.search(text, start, end) is not None for start, end in spans]
 
     def asks(self, start: int) -> bool:
-        """Whether the sentence at `start` is a question."""
+        """Return whether the sentence at `start` is a question."""
         return self._asks[self._at(start)]
 
     def states(self, start: int) -> bool:
-        """Whether it says that something is so."""
+        """Return whether the sentence at `start` asserts something."""
         at = self._at(start)
         return not (self._asks[at] or self._supposes[at])
+
+    def _at(self, start: int) -> int:
+        return max(bisect_right(self._starts, start) - 1, 0)
 
 
 def _note_relation(

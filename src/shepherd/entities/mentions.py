@@ -25,8 +25,9 @@ from shepherd.entities.lexicon import (
     is_plain_word,
 )
 from shepherd.entities.names import PART, WORD, Entry, NameIndex
+from shepherd.sentences import is_abbreviation
 
-__all__ = ["Spot", "find_spots", "is_shortened"]
+__all__ = ["Spot", "find_spots"]
 
 # A pasted document is not a conversation: its names are found when it is searched.
 _MOST_CHARS = 4000
@@ -36,10 +37,8 @@ _UNREAD = re.compile(
 )
 # One of these is in whatever that finds.
 _UNREAD_SIGNS = re.compile(r"[`@#/]|www\.")
-# After these a full stop ends no sentence: Dr. Weber, J. Smith, J.K. Rowling, St. Gallen.
-_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
-_NO_INITIALS = frozenset(("a.m", "p.m", "e.g", "i.e", "u.s", "u.k", "e.u", "u.s.a", "d.c"))
-_SENTENCE_END = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
+# A capital behind one of these says nothing about the word.
+_OPENING = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
 _POSSESSIVE = re.compile(r"['\u2019][sS]?$")
 # "It is raining", "it's hard to", "makes it easy": nothing is meant.
 _NOTHING = re.compile(
@@ -146,8 +145,8 @@ def _split(text: str) -> list[_Word]:
         gap = text[end : match.start()]
         is_first = not words or (
             gap != " "
-            and _SENTENCE_END.search(gap) is not None
-            and not (gap.startswith(".") and is_shortened(words[-1].folded))
+            and _OPENING.search(gap) is not None
+            and not (gap.startswith(".") and is_abbreviation(words[-1].folded))
         )
         sentence += bool(words) and is_first
         word = match[0]
@@ -322,14 +321,7 @@ def _is_gap(gap: str) -> bool:
 
 
 def _is_name_gap(gap: str, before: _Word) -> bool:
-    return _is_gap(gap) or (gap == ". " and is_shortened(before.folded))
-
-
-def is_shortened(folded: str) -> bool:
-    """Whether a full stop after this word ends no sentence: Dr. Weber, J. Smith."""
-    if len(folded) == 1 or folded == "st" or folded in HONORIFICS:
-        return True
-    return "." in folded and folded not in _NO_INITIALS and _INITIALS.fullmatch(folded) is not None
+    return _is_gap(gap) or (gap == ". " and is_abbreviation(before.folded))
 
 
 def _spot(

@@ -12,6 +12,7 @@ from shepherd.errors import ContextOverflowError
 from shepherd.escaping import shorten
 from shepherd.prompt.allocation import Request, make_plan, measured
 from shepherd.prompt.plan import Category, LeftOut, Part, Plan, opening
+from shepherd.sentences import split_sentences
 
 __all__ = [
     "HEAVY_SUMMARY_TOKENS",
@@ -277,8 +278,6 @@ def _sum(parts: Sequence[Part]) -> int:
 _BLANKS = re.compile(r"(?<=\S)[ \t]{2,}")
 _RULE = re.compile(r"\s*([-*_=])(?:\s*\1){2,}\s*")
 _EMPHASIS = re.compile(r"(?<!\*)\*\*(?=[^\s*])([^*]*[^\s*])\*\*(?!\*)")
-# Also the full width ones of Chinese and Japanese.
-_SENTENCE = re.compile("[.!?\u2026](?=\\s|$)|[\u3002\uff01\uff1f]")
 
 
 def _simple_line(line: str, before: Sequence[str]) -> list[str]:
@@ -291,10 +290,9 @@ def _simple_line(line: str, before: Sequence[str]) -> list[str]:
 
 
 def _essence(text: str) -> str:
-    """The first sentence, or the beginning of one that is long."""
-    line = " ".join(simplified(text).split())
-    end = _SENTENCE.search(line)
-    return shorten(line[: end.end()] if end else line, _ESSENTIAL_CHARS)
+    """Return the first sentence, shortened if it is long."""
+    sentences = split_sentences(" ".join(simplified(text).split()))
+    return shorten(sentences[0] if sentences else "", _ESSENTIAL_CHARS)
 
 
 def _said(text: str) -> str:

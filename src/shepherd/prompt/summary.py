@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.escaping import escape_lines, escape_text
 from shepherd.prompt.exchanges import Exchange
+from shepherd.sentences import is_question
 from shepherd.transactions import Connection, Transactions
 from shepherd.types import ANONYMOUS_USERS, Message, Sampling
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_SUMMARY",
-    "QUESTION_MARKS",
     "SUMMARY_PROMPT",
     "StoredSummary",
     "Summarizer",
@@ -41,7 +41,6 @@ _LABEL = "Conversation summary"
 # Of one piece: 1,024 tokens may be asked for. A model may write pages all the same.
 _LONGEST_PIECE = 8000
 _LONGEST_LINE = 20_000
-QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabic, Greek
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 
 
@@ -100,8 +99,8 @@ def speaker_line(message: Message, *, times: bool = False, act: str = "") -> str
 
 
 def speech_act(text: str) -> str:
-    """What a message of the user does: `question` or `statement`, as far as its end tells."""
-    return "question" if text.rstrip().endswith(QUESTION_MARKS) else "statement"
+    """Return `question` or `statement`, by the end of a message."""
+    return "question" if is_question(text) else "statement"
 
 
 def summary_input(exchanges: Sequence[Exchange]) -> list[str]:
