@@ -130,7 +130,7 @@ def test_a_plan_fits_the_window_and_shows_what_is_fixed(random):
 
     # Of a chat's history, turns leave for the tail; see folding.
     chosen = sum(part.tokens for part in plan.chosen if part.category in SHARED)
-    assert chosen <= max(request.room, 0)
+    assert chosen <= max(request.available, 0)
     assert [part for part in plan.chosen if part.category in ("system", "query")] == request.fixed
     assert make_plan(request, count) == plan
     assert render_tail(make_plan(request, count).chosen) == render_tail(plan.chosen)
@@ -143,7 +143,7 @@ def test_a_plan_that_says_less_fits_too_and_shows_no_less(random):
 
     plan, fitted = make_plan(request, count), make_fitted_plan(request, count)
 
-    assert sum(part.tokens for part in fitted.chosen if part.category in SHARED) <= max(request.room, 0)
+    assert sum(part.tokens for part in fitted.chosen if part.category in SHARED) <= max(request.available, 0)
     assert make_fitted_plan(request, count) == fitted
     assert [part for part in fitted.chosen if part.category in ("system", "query")] == request.fixed
     ids = [part.id for part in fitted.chosen]

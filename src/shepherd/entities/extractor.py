@@ -42,9 +42,9 @@ ENTITY_PROMPT = (
     " be empty. A relation reads from the entity to its target, another name of the list or user."
 )
 
-# A quoted word, as GBNF writes it in its own quotes.
+# Quoted words, in the quotes of GBNF.
 _TYPES = " | ".join(rf'"\"{kind}\""' for kind in ENTITY_TYPES)
-# Counts and lengths end a model that repeats itself.
+# Limits on counts and lengths stop a model that repeats itself.
 ENTITY_GRAMMAR = rf"""
 root       ::= "{{\"entities\": [" entities? "]}}"
 entities   ::= entity (", " entity){{0,11}}

@@ -1,6 +1,6 @@
-"""What a text says of the entities it names: relations between two, and a few attributes, by plain patterns.
+"""Facts that a text states about its entities: relations and a few attributes, found by plain patterns.
 
-Only statements in so many words; nothing is inferred. Questions state nothing, nor does what is supposed.
+Only explicit statements count; nothing is inferred. Questions and suppositions state nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from shepherd.sentences import is_question, sentence_spans
 
 __all__ = ["note_facts"]
 
-# Of a pronoun: what "it" is said to be is mostly said of something else.
+# Of a pronoun: statements about "it" mostly mean something else.
 _LEAST_CONFIDENCE = 0.6
 _LONGEST_BETWEEN = 60
 _NOW = r"(?:now\s+|still\s+|currently\s+)?"
 _JOB = r"(?!(?:former|ex)\b)[\w\s-]{2,30}"
-# Between two entities: what the first is to the second, and what both are then.
+# Text between two entities, the relation that it states, and the types that follow.
 _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
     (rf"{_NOW}(?:(?:is\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
     (r"worked\s+(?:at|for)", "worked at", "person", "organization"),
@@ -46,7 +46,7 @@ _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
     (r"(?:is|are)\s+(?:a\s+)?part\s+of", "part of", "unknown", "unknown"),
     (r"knows", "knows", "person", "person"),
 )
-# Between two entities: what the first is to the second no more.
+# Text between two entities that ends a relation.
 _NO_MORE = (
     r"(?:(?:is|was|are|does|did|do|has)\s*)?(?:n['\u2019]t|not|no\s+longer|never|stopped|quit|used\s+to)\s+"
     r"(?:currently\s+|be\s+|been\s+)?"
@@ -94,7 +94,7 @@ _AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;
 
 
 def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], state: State) -> None:
-    """Notes what the text says of what was resolved in it."""
+    """Add what the text states about the entities resolved in it to the state."""
     sure = [
         one
         for one in found
@@ -186,7 +186,7 @@ def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:
 
 
 def _note_value(text: str, one: Resolved, spots: dict[int, Spot], state: State) -> None:
-    """`Anna's email is …`, `her phone number is …`."""
+    """Note the value in `Anna's email is …` or `her phone number is …`."""
     spot = spots.get(one.start)
     if spot is None or not (spot.is_possessive or spot.owner in ("her", "his", "their", "its")):
         return
@@ -207,7 +207,7 @@ def _note_value(text: str, one: Resolved, spots: dict[int, Spot], state: State) 
 
 
 def _note_kind(text: str, one: Resolved, state: State) -> None:
-    """`Anna is a dentist`, `Anna is 34`, `Acme, a software company`."""
+    """Note what `Anna is a dentist`, `Anna is 34` and `Acme, a software company` say."""
     entity = state.entities[one.entity_id]
     age = _AGE.match(text, one.end)
     if age is not None and entity.type == "person":

@@ -39,7 +39,7 @@ _LABEL = re.compile(r"\A([^:]{0,80}):")
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """An entity and how relevant it is to the question, 0..1."""
+    """An entity and its relevance to the question, 0..1."""
 
     entity: Entity
     relevance: float
@@ -204,7 +204,7 @@ def _related(registry: EntityRegistry, entity: Entity) -> list[tuple[str, str]]:
         if relation.target == USER:
             name = USER_NAME
         elif target is not None:
-            # A comma begins the next relation.
+            # A comma separates relations.
             name = escape_fact_key(target.name, _MAX_NAME)
         else:
             continue

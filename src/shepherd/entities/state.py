@@ -140,7 +140,7 @@ class State:
         node_id: int = 0,
         description: str = "",
     ) -> Entity:
-        """Add an entity without mentions; over the limit, remove the one not mentioned for the longest time."""
+        """Add an entity without mentions; at the limit, remove the one with the oldest mention."""
         if len(self.entities) >= MOST_ENTITIES:
             self.remove(next(iter(self.entities)))
         entity = Entity(

@@ -1,6 +1,6 @@
-"""What the model sees, and in which order: the plan of each turn, the prompt's parts, the tail, the history.
+"""The prompt: the plan of each turn, its parts, the tail and the history, in their order.
 
-It knows messages, parts and token counts; it knows neither SQL nor token ids.
+This package knows messages, parts and token counts; it knows neither SQL nor token ids.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _MOST_WORDS = 4096
 
 
 def is_statement(text: str) -> bool:
-    """Return whether a sentence of a message, which is not a question, says more than filler and greetings."""
+    """Return whether a message has a sentence, not a question, that is more than filler and greetings."""
     return any(
         not is_question(sentence) and any(word not in _FILLER for word in keywords(sentence))
         for sentence in split_sentences(text, clauses=True)
