@@ -172,7 +172,7 @@ class Session:
             summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
         reader = None
         if config.entity_extraction:
-            from shepherd.prompt.entity_tracking import EntityReader
+            from shepherd.entities import EntityReader
 
             reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
         access = ModelAccess(
@@ -208,7 +208,7 @@ class Session:
             writes_memory=is_writable,
             extraction=worker,
             summarizer=summarizer,
-            tells_private=False,
+            shows_private=False,
             forgetful=not provider.uses_memory,
         )
         return _Opened(provider, access, stack)
