@@ -39,6 +39,7 @@ FLOORS = [
         "lru_cache",
         "replies",
         "secret_detection",
+        "sentences",
         "subprocess_sandbox",
         "tool_arguments",
         "transactions",

@@ -12,8 +12,8 @@ from shepherd.extraction.request import (
     EXTRACTION_PROMPT,
     bounded_grammar,
     extraction_request,
-    sentences,
 )
+from shepherd.sentences import split_sentences
 from shepherd.types import Message, Sampling
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LocalExtractor:
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         """The raw answers; lines that the window does not hold together are asked about in parts."""
         if self._apart:
-            parts = [[sentence] for line in lines for sentence in sentences(line)]
+            parts = [[sentence] for line in lines for sentence in split_sentences(line)]
             return [answer for part in parts for answer in self._answers(part, cancellation)]
         return self._answers(lines, cancellation)
 
