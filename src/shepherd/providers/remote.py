@@ -6,16 +6,20 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, ProviderError, ShepherdError, UsageError
 from shepherd.providers.accounting import Account, Entry, RatioStore, answered, settle, update
-from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy, Usage
+from shepherd.providers.anthropic_messages import AnthropicMessages
+from shepherd.providers.chat_completions import ChatCompletions
+from shepherd.providers.exchange import End, Exchange, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
+from shepherd.providers.keys import require_key
 from shepherd.providers.settings import ProviderSettings
+from shepherd.providers.transport import Request, Transport, require_client
 from shepherd.types import (
     FinishReason,
     Message,
@@ -28,7 +32,7 @@ from shepherd.types import (
     TurnStats,
 )
 
-__all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "Request", "Transport"]
+__all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "open_remote"]
 
 # An answer that has more characters a token than any language does not end by itself.
 _MOST_CHARS_PER_TOKEN = 64
@@ -39,36 +43,8 @@ _LEAST_OBSERVED_CHARS = 100
 _LESS = 0.9
 # Of an answer, where neither the caller nor the provider says.
 _DEFAULT_TOKENS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What one answer is asked with; `sampling` holds only what the user has set.
-
-    `must_call`: whether a tool must be called, or the name of the one.
-    """
-
-    messages: tuple[Message, ...]
-    max_tokens: int
-    sampling: dict[str, float]
-    tools: tuple[Tool, ...] = ()
-    uses_memory: bool = True
-    stop: tuple[str, ...] = ()
-    schema: ReplySchema | None = None
-    must_call: bool | str = False
-
-
-class Transport(Protocol):
-    """One protocol, through its published client."""
-
-    def send(self, request: Request, link: Link) -> Iterator[Event]:
-        """One attempt; runs on the exchange's thread. Raises what the client raises."""
-
-    def translate(self, error: Exception) -> ShepherdError:
-        """The error that a client's exception means for the user."""
-
-    def close(self) -> None:
-        """Let go of connections. May be called twice."""
+# Kinds whose server serves one model, or chooses one itself.
+_CHOOSES = {"shepherd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +85,6 @@ class RemoteModel:
         self._ratio = self._ratios.load(self._ratio_key)
         self._account = Account()
         self._fitted = 0  # tokens of the longest prompt and answer that the server has counted
-
-    @property
-    def chars_per_token(self) -> float:
-        """The average so far."""
-        return self._ratio.value
 
     def close(self) -> None:
         """Let go of connections. May be called twice."""
@@ -361,6 +332,43 @@ class RemoteReply:
             else (),
             is_estimated=self._usage is None,
         )
+
+
+def open_remote(
+    provider: ProviderSettings,
+    *,
+    sends: Collection[str] = (),
+    asks_memory: Callable[[], bool] = lambda: True,
+    policy: RetryPolicy | None = None,
+    ratios: RatioStore | None = None,
+) -> RemoteModel:
+    """Return a model of this provider, to be closed. Nothing is sent and no client is loaded yet.
+
+    UsageError when its client is not installed or no model is named, ProviderKeyError when the key is
+    missing.
+    """
+    if provider.is_local:
+        raise UsageError(f"provider {provider.name} is in this process", hint="open its model with Engine")
+    if (
+        not provider.model
+        and provider.kind not in _CHOOSES
+        and (provider.kind != "openai" or provider.is_at_home)
+    ):
+        raise UsageError(
+            f"provider {provider.name} has no model",
+            hint=f"shepherd provider set {provider.name} model NAME, or -m NAME",
+        )
+    require_client(provider)
+    key = require_key(provider)
+    protocol = AnthropicMessages if provider.kind == "anthropic" else ChatCompletions
+    return RemoteModel(
+        provider,
+        protocol(provider, key),
+        sends=sends,
+        asks_memory=asks_memory,
+        policy=policy,
+        ratios=ratios,
+    )
 
 
 def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:

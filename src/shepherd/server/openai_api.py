@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
-from shepherd.providers.extras import extra_content, sealed_extra
+from shepherd.providers.chat_completions import extra_content, sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatRequest, Collected
 from shepherd.server.errors import Denied, openai_error, problem_of
 from shepherd.server.http import EventStream, JsonRoute, LastEvents, dumps, event, quoted
