@@ -26,8 +26,8 @@ from shepherd.extraction.answer import (
     UnavailableError,
     UnusableAnswerError,
     parse_answer,
+    select,
 )
-from shepherd.extraction.selection import select
 from shepherd.memory import ExtractionJob, ExtractionStats, Memory, NewMemory, OpenJob
 
 __all__ = ["ExtractionWorker", "WorkerSettings", "is_gone", "new_owner"]

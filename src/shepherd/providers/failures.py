@@ -20,6 +20,7 @@ from shepherd.errors import (
     ProviderUnavailableError,
     ShepherdError,
 )
+from shepherd.http_endpoint import retry_after_s
 from shepherd.providers.keys import ApiKey, without_key
 from shepherd.providers.settings import ProviderSettings
 
@@ -280,13 +281,7 @@ def _overflow(provider: ProviderSettings, said: Overflow) -> ContextOverflowErro
 
 
 def _retry_after(error: Exception) -> float:
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            return max(float(headers.get(name, "")) / scale, 0.0)
-        except (TypeError, ValueError):  # missing, or a date; our own pauses do as well
-            continue
-    return 0.0
+    return retry_after_s(getattr(getattr(error, "response", None), "headers", None) or {})
 
 
 def _place(provider: ProviderSettings) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from shepherd.errors import ProviderKeyError, UsageError
+from shepherd.http_endpoint import is_header_value
 from shepherd.providers.settings import ProviderSettings
 
 __all__ = ["ApiKey", "find_key", "forget_in_keyring", "require_key", "store_in_keyring", "without_key"]
@@ -58,7 +59,7 @@ def require_key(provider: ProviderSettings) -> ApiKey:
             f"provider {provider.name} has no API key",
             hint=f"export {variable}=…, or shepherd provider set {provider.name} api_key",
         )
-    if not (key.value.isascii() and key.value.isprintable() and " " not in key.value):
+    if not is_header_value(key.value):
         raise ProviderKeyError(
             f"the API key of provider {provider.name} holds characters that no key has",
             hint=f"copy it again; it comes from {key.source}",

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import urlsplit
 
 from shepherd.config import Setting
 from shepherd.config.file import ConfigFile
 from shepherd.errors import ConfigError, UsageError
+from shepherd.http_endpoint import split_address
 
 __all__ = ["FIELDS", "KINDS", "LOCAL", "Kind", "ProviderSettings", "ProviderTable", "parsed"]
 
@@ -231,12 +231,8 @@ def _checked_name(name: str) -> str:
 
 def _checked_url(url: str) -> str:
     """`url` itself when it is the plain address of a server, else UsageError, which does not repeat it."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or url != url.strip():
+    parts = split_address(url)
+    if parts is None or url != url.strip():
         raise UsageError("base_url is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
