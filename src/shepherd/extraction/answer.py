@@ -51,7 +51,7 @@ class Cancellation:
 
     @property
     def is_set(self) -> bool:
-        """Whether it was stopped."""
+        """Return whether it was stopped."""
         return self._cancelled
 
     def set(self) -> None:
@@ -77,13 +77,13 @@ class Extractor(Protocol):
     copies: bool
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
-        """The raw answers, one for each part that the lines had to be cut into.
+        """Return the raw answers, one for each part that the lines had to be cut into.
 
         Raises UnavailableError for what may pass, another ShepherdError for what will not, CancelledError.
         """
 
     def close(self) -> None:
-        """Let go of what it holds. May be called twice."""
+        """Free what it holds. May be called twice."""
 
 
 _TEXT = {"type": "string"}
@@ -106,7 +106,7 @@ ANSWER_SCHEMA: dict[str, Any] = {
 }
 
 _THOUGHTS = ("<think>", "</think>")
-# The request's own example, said back.
+# The example in the request, repeated.
 _EXAMPLE_FACT, _EXAMPLE_ITEM = ("key", "value"), ("question", "answer")
 
 
@@ -116,7 +116,7 @@ class UnusableAnswerError(ModelError):
 
 @dataclass(slots=True)
 class Extracted:
-    """What was understood of an answer. `dropped` counts what had another shape."""
+    """Facts and memories read from an answer. `dropped` counts the entries of another shape."""
 
     facts: dict[str, str] = field(default_factory=dict)
     context: list[tuple[str, str]] = field(default_factory=list)
@@ -138,7 +138,7 @@ def parse_answer(text: str) -> Extracted:
     if re.fullmatch(r"[\W_]*none[\W_]*", after_thoughts, re.IGNORECASE):
         return Extracted()
     answer = _first_object(after_thoughts)
-    # The mark may stand in a value; what stands inside thoughts is no answer.
+    # The mark may be part of a value. An object inside thoughts is no answer.
     if answer is None and not text.lstrip().startswith(_THOUGHTS[0]):
         answer = _first_object(text)
     if answer is None:
@@ -188,7 +188,7 @@ def _take_context(extracted: Extracted, context: object) -> None:
 
 
 def _text(value: object) -> str:
-    """The value as text; "" for what is none, empty, or too long to be one."""
+    """Return the value as text; "" for what is none, empty, or too long to be one."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -197,11 +197,11 @@ def _text(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else ""
 
 
-# Memories that are looked at for one that says the same.
+# Memories compared with a new one.
 _COMPARED = 8
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-# Stop words that turn what is said into something else. Those of other languages, nicht and pas, are terms.
+# Stop words that change the meaning. Those of other languages, such as nicht and pas, are terms.
 _TELLING = {
     **{
         word: word
@@ -235,7 +235,7 @@ def select(
     copies: bool,
     secrets: bool,
 ) -> Extracted:
-    """The part that may be stored; everything else is counted as dropped.
+    """Return the part that may be stored; everything else is counted as dropped.
 
     With `copies`, a value must occur in the lines. `secrets` lets keys, passwords and the like through.
     """
@@ -257,7 +257,7 @@ def select(
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a fact or memory, `name` its key or question, holds something that must not be stored."""
+    """Return whether a fact or memory holds a secret. `name` is its key or question."""
     # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
     from shepherd.secret_detection import find_secrets
 
@@ -276,7 +276,7 @@ def _folded(text: str) -> str:
 def _is_known(
     memory: Memory, user_id: str, question: str, answer: str, new: Sequence[tuple[str, str]]
 ) -> bool:
-    """Whether a memory says the same, but for case, endings, and small words that change nothing."""
+    """Return whether a memory says the same, but for case, endings, and small words that change nothing."""
     said = _said(question, answer)
     found = memory.search(f"{question} {answer}", _COMPARED, user_id)
     others = [(result.question, result.answer) for result in found]
@@ -284,7 +284,7 @@ def _is_known(
 
 
 def _said(question: str, answer: str) -> tuple[list[str], list[str], list[str]]:
-    """What two memories that say the same have in common: terms in their order, and the stop words that tell.
+    """Return what makes two memories equal: their terms in order, and the stop words that change the meaning.
 
     The order, since Tom may owe Anna money or Anna Tom. A text of stop words alone has them as its terms.
     """

@@ -70,7 +70,7 @@ class EndpointExtractor:
         }
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
-        """The raw answer."""
+        """Return the raw answer."""
         body = self._body | {
             "messages": [
                 {"role": "system", "content": EXTRACTION_PROMPT},
@@ -86,7 +86,7 @@ class EndpointExtractor:
         return [_content(response)]
 
     def close(self) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: no connection is kept between calls."""
 
     def _post(self, body: dict[str, Any], cancellation: Cancellation) -> ServerResponse:
         """Send it from a thread of its own, which is abandoned when the call is cancelled.
@@ -145,7 +145,7 @@ class EndpointExtractor:
 
 
 def _content(response: ServerResponse) -> str:
-    """The text of the first choice."""
+    """Return the text of the first choice."""
     status = response.status
     if status in _MAY_PASS or status >= 500:
         raise UnavailableError(

@@ -39,7 +39,7 @@ _import_lock = threading.Lock()
 
 @lru_cache(maxsize=1)
 def llama() -> Any:
-    """The module of ctypes declarations, its library bound to our loop. Cost: 0.05 s the first time.
+    """Return the module of ctypes declarations, its library bound to our loop. Cost: 0.05 s the first time.
 
     Raises ModelLoadError when llama-cpp-python is missing or its llama_batch is another one.
     """
@@ -77,7 +77,7 @@ def llama_module(name: str) -> Any:
     """
     with _import_lock:
         spec = None if "llama_cpp" in sys.modules else find_spec("llama_cpp")
-        if spec is None:  # somebody has it already, or it is missing
+        if spec is None:  # imported already, or missing
             return importlib.import_module(f"llama_cpp.{name}")
         sys.modules["llama_cpp"] = module_from_spec(spec)
         try:
@@ -90,7 +90,7 @@ def llama_module(name: str) -> Any:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """The version of llama-cpp-python, without loading it; empty when it is not installed."""
+    """Return the version of llama-cpp-python, without loading it; empty when it is not installed."""
     if (package := sys.modules.get("llama_cpp")) is not None:
         return str(package.__version__)
     # The package's own line: asking importlib.metadata takes ten times as long.
@@ -114,7 +114,7 @@ def _check_version(version: str, library: Path) -> None:
 
 
 def keep_log() -> None:
-    """What llama.cpp says comes to us, and not to stderr; again before each model.
+    """Redirect llama.cpp's log from stderr to us. Called again before each model.
 
     Whoever imports the package llama_cpp later takes it over for a logger of its own.
     """

@@ -58,16 +58,16 @@ class EndpointEmbedder:
         self.name = f"{self.url} {self._model}/{self.dimension}"
 
     def embed_query(self, text: str) -> Floats:
-        """The vector (dimension,) of a question."""
+        """Return the vector (dimension,) of a question."""
         row: Floats = self._post([text], self._query_timeout_s)[0]
         return row
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n_texts, dimension) of what is searched."""
+        """Return the vectors (n_texts, dimension) of what is searched."""
         return self._post(list(texts), self._batch_timeout_s)
 
     def close(self) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: no connection is kept between calls."""
 
     def _post(self, texts: list[str], timeout_s: float) -> Floats:
         import httpx
@@ -77,7 +77,7 @@ class EndpointEmbedder:
         try:
             response = post_json(self.url, body, self._headers, timeout=timeout_s, max_bytes=_MOST_BYTES)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            # A batch may take too long for its texts' sake; whatever else fails on the way is the server's.
+            # A slow batch may be due to its texts; any other transport error is the server's.
             is_slow = isinstance(error, httpx.ReadTimeout) and timeout_s == self._batch_timeout_s
             is_away = isinstance(error, httpx.TransportError) and not is_slow
             raise (ProviderUnavailableError if is_away else ModelError)(

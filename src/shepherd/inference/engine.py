@@ -13,8 +13,7 @@ from pathlib import Path
 
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
-from shepherd.inference.answer import Answer
-from shepherd.inference.generation import Generation
+from shepherd.inference.generation import Answer, Generation
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kv_cache_file import load_session, save_session
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
@@ -26,7 +25,7 @@ from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Answer", "Engine", "EngineSettings", "Generation"]
 
-# Prompt tokens between two looks at who goes first, where llama_decode cannot be interrupted (GPUs).
+# Prompt tokens between two checks of the priorities, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
 
 
@@ -106,7 +105,7 @@ class Engine:
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is."""
+        """Description of the model."""
         return self.model.info
 
     @property
@@ -121,17 +120,17 @@ class Engine:
 
     @property
     def thread_id(self) -> int:
-        """The system's id of the thread that decodes, to watch it by."""
+        """Return the system's id of the thread that decodes, to watch it by."""
         return self._thread.native_id or 0
 
     @property
     def is_making_prompt(self) -> bool:
-        """Whether another thread makes a prompt now, which the next one waits for."""
+        """Return whether another thread makes a prompt now, which the next one waits for."""
         return self._lock.locked()
 
     @property
     def is_closed(self) -> bool:
-        """Whether close() was called."""
+        """Return whether close() was called."""
         return not self._close.alive
 
     def close(self) -> None:
@@ -180,23 +179,23 @@ class Engine:
             return save_session(self.decoder, Path(path), self.model.state_identity())
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
-        """The ids of `text`; with `special`, control tokens written in it become those tokens."""
+        """Return the ids of `text`; with `special`, control tokens written in it become those tokens."""
         self._check_open()
         return list(self.model.vocabulary.tokenize(text, special=special))
 
     def tokenize_prompt(self, text: str) -> list[int]:
-        """The ids to `complete` after: those of `text`, after BOS if the model wants one."""
+        """Return the ids to `complete` after: those of `text`, after BOS if the model wants one."""
         self._check_open()
         vocabulary = self.model.vocabulary
         return [*([vocabulary.bos] if vocabulary.adds_bos else []), *vocabulary.tokenize(text)]
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens `text` has for this model."""
+        """Return how many tokens `text` has for this model."""
         self._check_open()
         return len(self.model.vocabulary.tokenize(text))
 
     def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
-        """How many tokens a prompt of these messages has, the template's own included."""
+        """Return how many tokens a prompt of these messages has, the template's own included."""
         self._check_open()
         with self._lock:
             return len(self._transcript.prompt(messages, tools).token_ids)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
 
 from shepherd._native import engine as native
 from shepherd.errors import InternalError, ModelError, ShepherdError
 from shepherd.inference.binding import drain_log, last_error
-from shepherd.inference.vocabulary import Vocabulary
-from shepherd.types import FinishReason, TokenLogprob, TurnStats
+from shepherd.inference.tokenization import Vocabulary
+from shepherd.replies import ReplyEvent, ReplyParser
+from shepherd.types import FinishReason, Message, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
-__all__ = ["Generation"]
+__all__ = ["Answer", "Generation"]
 
 # How long one wait may last before Python looks for signals: the delay of Ctrl-C, nothing else.
 _WAIT_MS = 50
@@ -51,7 +54,7 @@ class Generation:
         self._started = started
         self._shown = frozenset(shown)
         self._has_logprobs = has_logprobs
-        # Who reads the text need not be who takes these.
+        # One thread may read the text while another takes these.
         self._logprobs_lock = threading.Lock()
         self._logprobs: list[TokenLogprob] = []
         self._n_taken = 0
@@ -83,7 +86,7 @@ class Generation:
         self.close()
 
     def poll(self) -> str | None:
-        """What is there now, without waiting: "" when nothing is, None at the end.
+        """Return the text that is there now, without waiting: "" when there is none, None at the end.
 
         Raises what iterating does, once.
         """
@@ -112,17 +115,17 @@ class Generation:
 
     @property
     def is_running(self) -> bool:
-        """Whether the engine is still at it."""
+        """Return whether the engine is still at it."""
         return self._stream.ending == native.RUNNING
 
     @property
     def text(self) -> str:
-        """The whole answer, without the stop string that ended it."""
+        """Return the whole answer, without the stop string that ended it."""
         return self._ended()[0]
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """The ids that say `text`, as sampled; after a stop string, its token's rest is tokenised anew."""
+        """Sampled ids of `text`; after a stop string, the rest of its token is tokenised again."""
         return self._ended()[1]
 
     @property
@@ -132,12 +135,12 @@ class Generation:
 
     @property
     def logprobs(self) -> tuple[TokenLogprob, ...]:
-        """Of each sampled token, if they were asked for, but those that a stop string has cut off."""
+        """Log probabilities of the sampled tokens, if requested, without those that a stop string cut off."""
         self._ended()
         return tuple(self._logprobs)
 
     def take_logprobs(self) -> list[TokenLogprob]:
-        """Those of the tokens whose text has been read and that no call has given yet. From any thread."""
+        """Return the log probabilities of tokens read since the last call. From any thread."""
         with self._logprobs_lock:
             self._collect_logprobs()
             new = self._logprobs[self._n_taken :]
@@ -219,6 +222,190 @@ class Generation:
             finish_reason=_REASONS[self._stream.ending],
             stopped_by=self._stream.stopped_by,
         )
+
+
+class Answer:
+    """Iterate for the pieces: str is the answer itself, Thought what comes before it, ToolCall a whole call.
+
+    Leaving the `with` block cancels it. `text`, `thought`, `tool_calls`, `token_ids`, `stats` and `logprobs`
+    are there once the iteration has ended; where there are calls, `stats.finish_reason` is "tool_calls", not
+    "stop". When decoding failed, it raises ModelError after the pieces that came before. One reader; `cancel`
+    may come from any thread.
+    """
+
+    def __init__(self, generation: Generation, parser: ReplyParser) -> None:
+        self._generation = generation
+        self._parser = parser
+        self._ready: deque[Piece] = deque()
+        self._has_ended = False
+        self._error: ShepherdError | None = None
+        self._n_fed = 0
+        self._said: list[str] = []
+        self._thoughts: list[str] = []
+        self._calls: list[ToolCall] = []
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        while not self._ready:
+            if self._has_ended:
+                raise self._error_once() or StopIteration
+            try:
+                self._feed(next(self._generation))
+            except StopIteration:
+                self._end()
+            except ShepherdError as error:
+                self._end(error)
+        return self._ready.popleft()
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wait(self) -> None:
+        """Return at once: the engine took the prompt, or refused it, when the answer began."""
+
+    def poll(self) -> list[Piece] | None:
+        """Return the pieces that are there now, without waiting, often none; None at the end.
+
+        Raises what iterating does, once.
+        """
+        if not self._has_ended:
+            try:
+                text = self._generation.poll()
+                self._end() if text is None else self._feed(text)
+            except ShepherdError as error:
+                self._end(error)
+        found = list(self._ready)
+        self._ready.clear()
+        if found or not self._has_ended:
+            return found
+        if (failure := self._error_once()) is not None:
+            raise failure
+        return None
+
+    def notify(self, fd: int) -> bool:
+        """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
+
+        What is not a piece yet counts as something: see `is_quiet`. Close it only after the end. False where
+        that is not possible (Windows).
+        """
+        return self._generation.notify(fd)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether the last `poll` found nothing at all: `notify`'s file gets a byte for what comes."""
+        return self._generation.is_quiet
+
+    def cancel(self) -> None:
+        """End the answer at its next token or micro-batch. From any thread; what was said stays said."""
+        self._generation.cancel()
+
+    def close(self) -> None:
+        """Cancel and wait for the end. May be called twice, and after the end."""
+        self._generation.close()
+        if not self._has_ended:
+            self._feed(self._generation.text[self._n_fed :])
+            self._end()
+        self._ready.clear()
+        self._error = None
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the engine is still at it."""
+        return self._generation.is_running
+
+    @property
+    def prompt_tokens_per_message(self) -> tuple[int, ...]:
+        """Tokens of each message of the prompt, the template's text around it included."""
+        return self._generation.prompt_tokens_per_message
+
+    @property
+    def text(self) -> str:
+        """Return the whole answer, without thoughts, calls and the stop string that ended it."""
+        self._check_ended()
+        return "".join(self._said)
+
+    @property
+    def thought(self) -> str:
+        """Thoughts before and between the parts of the answer."""
+        self._check_ended()
+        return "".join(self._thoughts)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Return the tools that it wants to call, in order."""
+        self._check_ended()
+        return tuple(self._calls)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Return the ids that were sampled, for thoughts and calls too; see Generation."""
+        return self._generation.token_ids
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...]:
+        """Log probabilities of the sampled tokens, for thoughts and calls too; see Generation."""
+        return self._generation.logprobs
+
+    def take_logprobs(self) -> list[TokenLogprob]:
+        """Return the log probabilities of tokens since the last call. From any thread."""
+        return self._generation.take_logprobs()
+
+    @property
+    def stats(self) -> TurnStats:
+        """Tokens and times, from the engine's own counters."""
+        stats = self._generation.stats
+        if self._calls and stats.finish_reason == "stop":
+            return replace(stats, finish_reason="tool_calls")
+        return stats
+
+    def message(self) -> Message:
+        """Return the answer as a part of the conversation, for the next request."""
+        return Message(
+            "assistant",
+            self.text,
+            token_ids=self.token_ids,
+            tokens=len(self.token_ids),
+            tool_calls=self.tool_calls,
+            thought=self.thought,
+        )
+
+    def _check_ended(self) -> None:
+        if not self._has_ended:
+            raise RuntimeError("the answer has not ended: iterate it to its end, or close it")
+
+    def _error_once(self) -> ShepherdError | None:
+        error, self._error = self._error, None
+        return error
+
+    def _feed(self, text: str) -> None:
+        self._n_fed += len(text)
+        self._take(self._parser.feed(text))
+
+    def _end(self, error: ShepherdError | None = None) -> None:
+        self._has_ended, self._error = True, error
+        self._take(self._parser.end())
+
+    def _take(self, events: Iterable[ReplyEvent]) -> None:
+        for event in events:
+            piece = event.piece
+            if isinstance(piece, ToolCall):
+                self._calls.append(piece)
+            elif isinstance(piece, Thought):
+                if not piece.text:
+                    continue
+                self._thoughts.append(piece.text)
+            elif piece:
+                self._said.append(piece)
+            else:
+                continue
+            self._ready.append(piece)
 
 
 def _failure(code: int) -> ShepherdError:

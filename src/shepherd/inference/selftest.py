@@ -1,4 +1,4 @@
-"""Whether an untested llama-cpp-python computes as the engine expects: asked once for each build of it.
+"""Self-test of an untested llama-cpp-python build: does it compute as the engine expects?
 
 In a process of its own, since a function whose arguments have changed ends the process: a tiny model is
 written, decoded, rewound and decoded again; logits and answers are compared with those of a fresh context.
@@ -36,7 +36,7 @@ _ALIGNMENT = 32
 
 
 def require(version: str, library: Path, *, limit_s: float = _LIMIT_S) -> None:
-    """Returns when this build has passed, now or before. ModelLoadError when it has not."""
+    """Run the test, unless this build has passed it. Raises ModelLoadError when it fails."""
     record = _record(version, library)
     if record.exists() or not subprocess_sandbox.can_run():
         return
@@ -123,7 +123,7 @@ def _logits(c: Any, context: Any, n_vocab: int) -> bytes:
 
 
 def _check_answer(path: Path, expected: Sequence[int]) -> None:
-    """Whether our own loop, by function addresses, gives the same."""
+    """Check that our own loop, by function addresses, gives the same answer."""
     from shepherd.inference.engine import Engine
     from shepherd.inference.model import EngineSettings
     from shepherd.types import Sampling
@@ -175,7 +175,7 @@ def write_tiny_model(path: Path) -> None:
 
 
 def _tensors(n_vocab: int) -> tuple[list[bytes], bytes]:
-    """The descriptions and the weights of all tensors, of unit size in the mean."""
+    """Return the descriptions and the weights of all tensors, of unit size in the mean."""
     shapes: dict[str, tuple[int, ...]] = {
         "token_embd.weight": (_N_EMBD, n_vocab),
         "output.weight": (_N_EMBD, n_vocab),

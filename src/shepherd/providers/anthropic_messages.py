@@ -66,7 +66,7 @@ class AnthropicMessages(Transport):
 def request_body(
     provider: ProviderSettings, request: Request, refused: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The fields of a request, without the sampling settings and the ways of thinking that were refused.
+    """Return the fields of a request, without those that the server refused.
 
     Cache marks stand at the end of the tools, of the system prompt, and of the last message before the newest
     one of the user: what is before each is the same in the next turn. The newest message is not marked, since
@@ -161,7 +161,7 @@ def _tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def _events(stream: Any) -> Iterator[Event]:
-    """The events of a stream. The prompt is counted at its beginning, the answer at its end."""
+    """Yield the events of a stream. The prompt is counted at its beginning, the answer at its end."""
     calls: dict[int, list[str]] = {}
     prompt = cached = answer = 0
     reason: FinishReason = "stop"
@@ -196,7 +196,7 @@ def _pieces(event: Any, calls: dict[int, list[str]]) -> Iterator[Event]:
 
 
 def _prompt_tokens(usage: Any) -> tuple[int, int]:
-    """All tokens of the prompt, and how many of them came from the cache."""
+    """Return all tokens of the prompt, and how many of them came from the cache."""
     new, written, read = (
         getattr(usage, name, None) or 0
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -118,7 +118,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def _demands(request: Request) -> dict[str, Any]:
-    """What the answer has to be, as far as that is asked."""
+    """Return the fields that constrain the answer."""
     demands: dict[str, Any] = {}
     if request.stop:
         demands["stop"] = list(request.stop)
@@ -138,7 +138,7 @@ def _demands(request: Request) -> dict[str, Any]:
 
 
 def _events(chunks: Any, address: str) -> Iterator[Event]:
-    """The events of a stream; fields that should be there may be missing or null, as servers do."""
+    """Yield the events of a stream; fields that should be there may be missing or null, as servers do."""
     parser = ReplyParser("")  # servers may leave thoughts in the answer
     calls: list[_Call] = []
     for chunk in chunks:
@@ -176,7 +176,7 @@ class _Call:
     extra: object = None
 
     def goes_on(self, index: object, call_id: str, name: str) -> bool:
-        """Whether a part with these is one of this call: a name begins one, unless the call has that id.
+        """Return whether a part with these belongs to this call: a name begins a new one.
 
         With an index, a name without an id goes on: some servers repeat it. So do those that give each part a
         new id, but no name.
@@ -186,7 +186,7 @@ class _Call:
         return call_id == self.id if call_id else not name
 
     def whole(self, address: str) -> ToolCall:
-        # Results name the call they belong to: one without an id gets one of ours.
+        # Results refer to their call by its id, so a call without an id gets one here.
         call_id = self.id or f"call_{secrets.token_hex(12)}"
         return ToolCall(call_id, self.name, self.arguments, sealed_extra(self.extra, address))
 

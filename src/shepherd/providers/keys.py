@@ -34,7 +34,7 @@ class ApiKey:
 
 
 def find_key(provider: ProviderSettings, environ: Mapping[str, str] | None = None) -> ApiKey:
-    """The provider's key, if there is one. A keyring that cannot be opened has none."""
+    """Return the provider's key, if there is one. A keyring that cannot be opened has none."""
     environ = os.environ if environ is None else environ
     variables = [provider.key_env] if provider.key_env else []
     if provider.is_at_home and not provider.key_env:
@@ -48,7 +48,7 @@ def find_key(provider: ProviderSettings, environ: Mapping[str, str] | None = Non
 
 
 def require_key(provider: ProviderSettings) -> ApiKey:
-    """The key; ProviderKeyError when this provider cannot do without and there is none.
+    """Return the key; ProviderKeyError when this provider cannot do without and there is none.
 
     A key that no HTTP header can carry is refused here: clients say so with the key in their message.
     """
@@ -97,7 +97,7 @@ def forget_in_keyring(name: str) -> None:
 
 
 def without_key(text: str, key: str) -> str:
-    """The text with the key replaced, should somebody have repeated it."""
+    """Return the text with the key replaced, should somebody have repeated it."""
     return text.replace(key, "***") if len(key) >= _LEAST_SECRET_CHARS else text
 
 

@@ -49,7 +49,7 @@ _CHOOSES = {"shepherd"}
 
 @dataclass(frozen=True, slots=True)
 class RemoteInfo:
-    """What is known about a remote model."""
+    """Description of a remote model."""
 
     name: str
     sampling: Sampling = field(default_factory=Sampling)
@@ -91,7 +91,7 @@ class RemoteModel:
         self._transport.close()
 
     def count_tokens(self, text: str) -> int:
-        """An estimate, rounded up."""
+        """Return an estimate, rounded up."""
         return self._ratio.estimate(len(text))
 
     def generate(
@@ -162,7 +162,7 @@ class RemoteModel:
             account = settle(account, error.prompt_tokens)
         window = min(self.window_tokens, error.window_tokens or self.window_tokens)
         refused = account.total + asked_tokens
-        if refused <= window:  # no number was told, or its tokens are others than ours
+        if refused <= window:  # no number was given, or its tokens are counted in another way
             window = int(_LESS * (account.total + asked_tokens // 2))
         self.window_tokens = min(self.window_tokens, max(window, self._fitted, 1))
         return account
@@ -257,27 +257,27 @@ class RemoteReply:
 
     @property
     def text(self) -> str:
-        """The whole answer, without thoughts."""
+        """Return the whole answer, without thoughts."""
         return "".join(self._pieces)
 
     @property
     def thought(self) -> str:
-        """None: servers do not want it back."""
+        """Always empty: servers do not want thoughts back."""
         return ""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """What the model wants to call."""
+        """Tools that the model wants to call."""
         return tuple(self._calls)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """None: they stay with the server."""
+        """Always empty: ids stay with the server."""
         return ()
 
     @property
     def prompt_tokens_per_message(self) -> tuple[int, ...]:
-        """As counted by the server where it did, else estimated; the system prompt and the tools first."""
+        """Tokens as the server counted them, else estimates; the system prompt and the tools first."""
         return self._account.tokens
 
     @property
@@ -372,7 +372,7 @@ def open_remote(
 
 
 def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:
-    """The messages as entries of an account; tools are part of the first one, the system prompt."""
+    """Return the messages as entries of an account; tools are part of the first one, the system prompt."""
     entries = [_entry(message) for message in messages]
     if not tools:
         return entries

@@ -18,7 +18,7 @@ __all__ = ["FIELDS", "KINDS", "LOCAL", "Kind", "ProviderSettings", "ProviderTabl
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row of the table.
+    """Kind of provider.
 
     `key_variables`: where others put the key; read only for the kind's own address, so that the key of one
     company is not sent to the server of another. `window_tokens` is assumed until it is set or learned.
@@ -87,7 +87,7 @@ KINDS = {
             key_variables=("OLLAMA_API_KEY",),
             client="openai",
             extra="ollama",
-            # What Ollama itself takes unless told otherwise; it cuts longer prompts without a word.
+            # Ollama's own default; it truncates longer prompts silently.
             window_tokens=4_096,
             options=_ALL - {"must_call"},  # it takes the field, and does not follow it
         ),
@@ -166,7 +166,7 @@ class ProviderSettings:
 
     @classmethod
     def from_entry(cls, name: str, entry: object) -> ProviderSettings:
-        """What the configuration says, without unknown fields; ConfigError for a value that does not fit."""
+        """Read an entry, without unknown fields. Raises ConfigError for an invalid value."""
         if not isinstance(entry, Mapping):
             raise ConfigError(f"provider {name}: expected an object {{…}}", hint=_again(name))
         values: dict[str, Any] = {}
@@ -185,27 +185,27 @@ class ProviderSettings:
 
     @property
     def row(self) -> Kind:
-        """What is known about its kind."""
+        """Row of its kind in the table."""
         return KINDS[self.kind]
 
     @property
     def is_local(self) -> bool:
-        """Whether the model runs in this process."""
+        """Return whether the model runs in this process."""
         return self.row.is_local
 
     @property
     def address(self) -> str:
-        """Where its server is."""
+        """Return where its server is."""
         return self.base_url.rstrip("/") or self.row.base_url
 
     @property
     def is_at_home(self) -> bool:
-        """Whether that is the address of the kind itself, for which its usual key is meant."""
+        """Return whether that is the address of the kind itself, for which its usual key is meant."""
         return self.address == self.row.base_url
 
     @property
     def uses_memory(self) -> bool:
-        """Whether this process recalls and learns while the provider is in use.
+        """Return whether this process recalls and learns while the provider is in use.
 
         Another Shepherd never gets what this one knows: it has a memory of its own.
         """
@@ -215,7 +215,7 @@ class ProviderSettings:
 
     @property
     def window_tokens(self) -> int:
-        """The window to reckon with."""
+        """Return the window to reckon with."""
         return self.window or self.row.window_tokens
 
 
@@ -262,11 +262,11 @@ class ProviderTable:
         self._file = file or ConfigFile()
 
     def names(self) -> list[str]:
-        """All names, the local one first, the others in the order in which they were added."""
+        """List all names, the local one first, the others in the order in which they were added."""
         return [LOCAL, *(name for name in self._entries() if name != LOCAL)]
 
     def get(self, name: str) -> ProviderSettings:
-        """The provider of that name, "" being the local one; UsageError when there is none."""
+        """Return the provider of that name, "" being the local one; UsageError when there is none."""
         name = name or LOCAL
         entries = self._entries()
         if name in entries:
@@ -327,7 +327,7 @@ class ProviderTable:
 
 
 def parsed(key: str, text: str) -> Any:
-    """The value of a field that a person wrote; None for "", the default. Raises UsageError."""
+    """Return the value of a field that a person wrote; None for "", the default. Raises UsageError."""
     if not text.strip():
         return None
     setting = FIELDS[key]

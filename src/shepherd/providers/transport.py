@@ -78,7 +78,7 @@ class Client:
 
     @property
     def _is_of_its_maker(self) -> bool:
-        """Whether the server is that of the client's maker, for whom its variables are meant."""
+        """Return whether the server is that of the client's maker, for whom its variables are meant."""
         return self._provider.is_at_home and self._provider.kind == self._provider.row.client
 
     def _watch(self, request: Any) -> None:
@@ -91,7 +91,7 @@ class Client:
                 if not link.cut.is_set():
                     self._stream = details["return_value"]
 
-        # The last connection is used again where it still stands; else the new one is told of.
+        # The last connection is reused while it is open; `connected` reports a new one.
         link.attach(self._stream)
         request.extensions = {**request.extensions, "trace": connected}
 

@@ -1,4 +1,4 @@
-"""What a model says, told apart while it comes: text, thoughts, tool calls.
+"""Streaming parser of model output: text, thoughts, tool calls.
 
 Each family of models marks them in its own way, known by what its chat template has in it. The markers come
 as text: the stream must hold those of `marks_of` also where they are control tokens. Nothing is lost: the
@@ -60,7 +60,7 @@ class ReplyEvent:
     raw: str
 
 
-# What in a template tells the family; the first that fits.
+# Marker in a template that identifies the family; the first match counts.
 _FAMILIES: tuple[tuple[str, Family], ...] = (
     ("<|channel|>", "harmony"),
     ("<\uff5ctool\u2581call\u2581begin\uff5c>", "deepseek"),
@@ -134,7 +134,7 @@ _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 
 
 def family_of(template: str) -> Family:
-    """How a model with this chat template writes tool calls; plain JSON where nothing tells."""
+    """Return how a model with this chat template writes tool calls; plain JSON where nothing tells."""
     return next((family for marker, family in _FAMILIES if marker in template), "json")
 
 
@@ -144,7 +144,7 @@ def thinking_marks(template: str) -> tuple[str, str]:
 
 
 def marks_of(template: str, *, family: Family | None = None, has_tools: bool = True) -> tuple[str, ...]:
-    """The texts that a parser must see even where they are control tokens, which have no text."""
+    """Return the texts that a parser must see even where they are control tokens, which have no text."""
     family = family or family_of(template)
     messages = (*_MARKS, "<|constrain|>") if family == "harmony" else ()
     opens, closes = thinking_marks(template)
@@ -153,7 +153,7 @@ def marks_of(template: str, *, family: Family | None = None, has_tools: bool = T
 
 
 def ends_in_thought(template: str, prompt: str) -> bool:
-    """Whether a rendered prompt leaves the model to begin inside a thought."""
+    """Return whether a rendered prompt leaves the model to begin inside a thought."""
     if family_of(template) == "harmony":
         return _last_channel(prompt) == "analysis"
     return prompt.rstrip().endswith(thinking_marks(template)[0])
@@ -214,7 +214,7 @@ class ReplyParser:
         self._form: _Form | None = None
         self._ends: _End = _never
         self._channel, self._recipient = _last_channel(prompt), ""
-        # Blanks after a marker stand there for its sake.
+        # Blanks after a marker belong to the marker.
         self._swallows = False
         self._is_after_call = False  # a bare one: another may follow, a separator between
         self._state: Callable[[bool], list[ReplyEvent] | None] = self._start
@@ -225,12 +225,12 @@ class ReplyParser:
             self._state, self._swallows = self._thought, True
 
     def feed(self, piece: str) -> list[ReplyEvent]:
-        """What can be said for certain after `piece`."""
+        """Add a piece; return the events that are certain by now."""
         self._buffer += piece
         return self._drain(last=False)
 
     def end(self) -> list[ReplyEvent]:
-        """What is left when the model has ended its turn, or was stopped."""
+        """Return the remaining events, after the model ended its turn or was stopped."""
         return self._drain(last=True)
 
     def _drain(self, *, last: bool) -> list[ReplyEvent]:
@@ -349,7 +349,7 @@ class ReplyParser:
     # ---- harmony: messages with heads
 
     def _opening(self, last: bool) -> list[ReplyEvent] | None:
-        """The rest of a head that the prompt began, when it says whom it is to."""
+        """Return the rest of a head that the prompt began, when it says whom it is to."""
         body = self._buffer.lstrip()
         if not last and "to=".startswith(body[:3]) and len(body) < 3:
             return None
@@ -357,7 +357,7 @@ class ReplyParser:
         return []
 
     def _message(self, last: bool) -> list[ReplyEvent] | None:
-        """The content of a message, up to the head of the next."""
+        """Return the content of a message, up to the head of the next."""
         found = [(at, mark) for mark in _MARKS if (at := self._buffer.find(mark)) >= 0]
         if not found:
             text = self._take(len(self._buffer) - (0 if last else _held(self._buffer, _MARKS)))
@@ -391,7 +391,7 @@ class ReplyParser:
         return [ReplyEvent("", head)]
 
     def _message_to_tool(self, last: bool) -> list[ReplyEvent] | None:
-        """The buffer begins with the head of a call."""
+        """Return the buffer begins with the head of a call."""
         begin = self._buffer.index("<|message|>") + len("<|message|>")
         found = [(at, m) for m in _CALL_ENDS if (at := self._buffer.find(m, begin, _LONGEST_CALL)) >= 0]
         if not found and not last and len(self._buffer) < _LONGEST_CALL:
@@ -404,7 +404,7 @@ class ReplyParser:
 
 
 def _last_channel(prompt: str) -> str:
-    """The channel of the message that a harmony prompt ends in."""
+    """Return the channel of the message that a harmony prompt ends in."""
     if not prompt.endswith("<|message|>"):
         return "final"
     channels = _CHANNEL.findall(prompt)
@@ -412,7 +412,7 @@ def _last_channel(prompt: str) -> str:
 
 
 def _held(buffer: str, markers: Sequence[str]) -> int:
-    """How many characters at the end may be the beginning of a marker."""
+    """Return how many characters at the end may be the beginning of a marker."""
     longest = max((len(marker) for marker in markers), default=1) - 1
     for n in range(min(longest, len(buffer)), 0, -1):
         tail = buffer[-n:]
@@ -441,7 +441,7 @@ def _never(text: str) -> int | None:
 
 
 def _json_call() -> _End:
-    """With the JSON value; a value whose first key is none of a call is an answer."""
+    """Find the end of a JSON call. A value whose first key is none of a call is an answer."""
     scan = JSONEnd()
 
     def ends(text: str) -> int | None:
