@@ -1,4 +1,4 @@
-"""Makes stored text harmless before a model sees it: it can be read, but never taken for structure.
+"""Make stored text harmless before a model sees it: it can be read, but never taken for structure.
 
 One rule covers everything that has a meaning in a prompt: an ASCII character that would be read as structure
 is replaced by its fullwidth twin (U+FF3D for `]`, U+FF5C for `|`). People and models still read the text, no

@@ -1,4 +1,4 @@
-"""Finds what must not be remembered: keys, tokens, private keys, card numbers, passwords.
+"""Find what must not be remembered: keys, tokens, private keys, card numbers, passwords.
 
 Pure functions over text. Meant to be right when they speak: shapes that their makers have published, numbers
 whose check digit fits, and words that follow "password is" and look like one. A secret without a shape and

@@ -64,7 +64,7 @@ def is_child() -> bool:
 
 
 def run(module: str, arguments: Sequence[str], *, limit_s: float) -> Ending:
-    """Runs `python -m module arguments` and says how it ended; after `limit_s` seconds it is killed."""
+    """Run `python -m module arguments` and says how it ended; after `limit_s` seconds it is killed."""
     try:
         done = subprocess.run(
             _command(module, arguments),
@@ -119,7 +119,7 @@ def stream(
 
 
 class _Watch:
-    """Kills a process of which nothing was `heard` for some seconds, and one that is left in an error."""
+    """Kill a process of which nothing was `heard` for some seconds, and one that is left in an error."""
 
     def __init__(self, process: subprocess.Popen[bytes], silence_s: float) -> None:
         self.heard = time.monotonic()

@@ -41,7 +41,7 @@ class RefusedError(ModelError):
 
 
 class EndpointExtractor:
-    """Posts one request a call. A call that is stopped returns at once, whatever the network does.
+    """Post one request a call. A call that is stopped returns at once, whatever the network does.
 
     UsageError for an address or a key that cannot be one.
     """

@@ -25,7 +25,17 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
 from shepherd.inference import selftest
 
-__all__ = ["devices", "drain_log", "keep_log", "last_error", "llama", "llama_module", "version"]
+__all__ = [
+    "devices",
+    "drain_log",
+    "gpu_layers",
+    "keep_log",
+    "last_error",
+    "llama",
+    "llama_module",
+    "load_weights",
+    "version",
+]
 
 # The range whose structs and behaviour the tests have seen.
 TESTED_FROM, TESTED_BELOW = (0, 3, 36), (0, 4, 0)
@@ -144,6 +154,33 @@ def last_error() -> str:
     line = (telling or lines or [""])[-1]
     # "llama_model_load: error loading model: ..." -> what comes after the function's name
     return re.sub(r"^[a-z_0-9]+: ", "", line)
+
+
+def load_weights(path: str, *, what: str = "model", hint: str = "", **parameters: object) -> Any:
+    """Load a model's file. `parameters` are fields of llama_model_params.
+
+    Raises ModelLoadError with llama.cpp's reason; `hint` is added to the advice to upgrade.
+    """
+    c = llama()
+    fields = c.llama_model_default_params()
+    for name, value in parameters.items():
+        setattr(fields, name, value)
+    model = c.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), fields)
+    reason = last_error()
+    if not model:
+        raise ModelLoadError(
+            f"{what} '{path}' cannot be loaded: {reason or 'llama.cpp gave no reason'}",
+            hint="if the architecture is unknown, upgrade llama-cpp-python" + (f"; {hint}" if hint else ""),
+        )
+    return model
+
+
+def gpu_layers(wanted: int) -> int:
+    """Return the layers to put on a GPU, where there is one; -1 means all."""
+    if not llama().llama_supports_gpu_offload():
+        return 0
+    # One more than any model has: its output layer counts too.
+    return 1 << 16 if wanted < 0 else wanted
 
 
 def devices() -> list[tuple[str, str]]:

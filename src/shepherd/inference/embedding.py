@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shepherd.errors import ModelError, ModelLoadError, UsageError
-from shepherd.inference.binding import last_error, llama
+from shepherd.inference.binding import gpu_layers, last_error, llama, load_weights
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.tokenization import Vocabulary
 
@@ -98,7 +98,7 @@ class _PooledModel:
         self._finalizer = weakref.finalize(self, handles.free)
         self.vocabulary: Vocabulary | None = None
         try:
-            handles.model = self._load(n_gpu_layers)
+            handles.model = load_weights(self.path, n_gpu_layers=gpu_layers(n_gpu_layers))
             # Where positions are a table, one beyond its end would be read outside of it.
             trained = int(self._c.llama_model_n_ctx_train(handles.model))
             self.most_tokens = min(trained or _MOST_TOKENS, _MOST_TOKENS)
@@ -118,7 +118,7 @@ class _PooledModel:
         self.pooling = int(pooled)
 
     def close(self) -> None:
-        """Frees the context, then the model; twice is fine. Waits for the batch that is being computed."""
+        """Free the context, then the model; twice is fine. Waits for the batch that is being computed."""
         with self._lock:
             if self.vocabulary is not None:
                 self.vocabulary.close()
@@ -188,18 +188,6 @@ class _PooledModel:
             )
         # A copy: the next batch overwrites it.
         return np.ctypeslib.as_array(found, (self.width,)).astype(np.float32)
-
-    def _load(self, n_gpu_layers: int) -> Any:
-        parameters = self._c.llama_model_default_params()
-        on_gpu = self._c.llama_supports_gpu_offload()
-        parameters.n_gpu_layers = (1 << 16 if n_gpu_layers < 0 else n_gpu_layers) if on_gpu else 0
-        model = self._c.llama_model_load_from_file(self.path.encode("utf-8", "surrogateescape"), parameters)
-        if not model:
-            raise ModelLoadError(
-                f"model '{self.path}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
-                hint="if the architecture is unknown, upgrade llama-cpp-python",
-            )
-        return model
 
     def _make_context(self, pooling: int, n_threads: int) -> Any:
         parameters = self._c.llama_context_default_params()
@@ -279,7 +267,7 @@ class Embedder:
         self.close()
 
     def close(self) -> None:
-        """Frees everything; twice is fine."""
+        """Free everything; twice is fine."""
         self._model.close()
 
     @property
@@ -346,7 +334,7 @@ class Reranker:
         self.close()
 
     def close(self) -> None:
-        """Frees everything; twice is fine."""
+        """Free everything; twice is fine."""
         self._model.close()
 
     def scores(self, query: str, documents: Sequence[str]) -> list[float]:

@@ -32,7 +32,7 @@ def embeddings_url(endpoint: str) -> str:
 
 
 class EndpointEmbedder:
-    """Posts texts and gets vectors, which are brought to length 1. ModelError when the server does not.
+    """Post texts and gets vectors, which are brought to length 1. ModelError when the server does not.
 
     UsageError for an address or a key that cannot be sent.
     A question has `query_timeout_s`, since somebody waits for it; a batch of memories a minute.

@@ -7,9 +7,11 @@ import threading
 import time
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
@@ -27,6 +29,8 @@ __all__ = ["Answer", "Engine", "EngineSettings", "Generation"]
 
 # Prompt tokens between two checks of the priorities, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
+
+_Run = TypeVar("_Run", Answer, Generation)
 
 
 class Engine:
@@ -244,7 +248,14 @@ class Engine:
                 name = must_call if isinstance(must_call, str) else ""
                 grammar = self._transcript.call_grammar(tools, name)
             prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
-            generation = self._begin(
+            parser = ReplyParser(
+                self.template.source,
+                family=self._transcript.family(tools),
+                prompt=prompt.text,
+                tools={tool.name: parameter_types(tool.parameters) for tool in tools},
+            )
+            return self._begin(
+                partial(Answer, parser=parser),
                 prompt,
                 sampling or Sampling(),
                 max_tokens=max_tokens,
@@ -255,13 +266,6 @@ class Engine:
                 shown=self._transcript.shown(tools),
                 started=started,
             )
-        parser = ReplyParser(
-            self.template.source,
-            family=self._transcript.family(tools),
-            prompt=prompt.text,
-            tools={tool.name: parameter_types(tool.parameters) for tool in tools},
-        )
-        return Answer(generation, parser)
 
     def complete(
         self,
@@ -287,6 +291,7 @@ class Engine:
         prompt = Prompt(array("i", token_ids), (len(token_ids),), "")
         with self._lock:
             return self._begin(
+                Generation,
                 prompt,
                 sampling or Sampling(),
                 max_tokens=max_tokens,
@@ -299,6 +304,7 @@ class Engine:
 
     def _begin(
         self,
+        kind: Callable[..., _Run],
         prompt: Prompt,
         sampling: Sampling,
         *,
@@ -309,7 +315,7 @@ class Engine:
         logprobs: int | None,
         started: float,
         shown: Sequence[int] = (),
-    ) -> Generation:
+    ) -> _Run:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
         if logprobs is not None and not 0 <= logprobs <= native.MOST_LIKELY:
@@ -324,7 +330,7 @@ class Engine:
         sampler = self._samplers.borrow(sampling)
         rules = self._grammars.borrow(grammar) if grammar else None
         stream = native.Stream([text.encode("utf-8", "replace") for text in stop if text])
-        generation = Generation(
+        generation = kind(
             stream,
             self.model.vocabulary,
             prompt_tokens_per_message=prompt.tokens_per_message,

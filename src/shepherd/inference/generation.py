@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 from shepherd._native import engine as native
 from shepherd.errors import InternalError, ModelError, ShepherdError
@@ -29,11 +30,10 @@ _REASONS: dict[int, FinishReason] = {
 }
 
 
-class Generation:
-    """Iterate for the text; each step gives all that is there by then. Leaving the `with` block cancels it.
+class _Run:
+    """One run of the engine: its stream, counters and sampled tokens, below text and chat alike.
 
-    `text`, `token_ids`, `stats` and `logprobs` are there once the iteration has ended. When decoding failed,
-    it raises ModelError after the text that came before.
+    Leaving the `with` block cancels it. One reader; `cancel` may come from any thread.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Generation:
         shown: Collection[int] = (),
         has_logprobs: bool = False,
     ) -> None:
+        # Tokens of each message of the prompt, the template's text around it included.
         self.prompt_tokens_per_message = prompt_tokens_per_message
         self._stream = stream
         self._vocabulary = vocabulary
@@ -64,46 +65,21 @@ class Generation:
         # Whether the last `poll` found nothing, so that `notify`'s file gets a byte when there is something.
         self.is_quiet = True
 
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        piece = self._take()
-        if piece is not None:
-            return piece
-        is_new = self._result is None
-        self._finish()
-        if is_new and self._stream.ending == native.FAILED:
-            raise _failure(self._stream.counters()["code"])
-        raise StopIteration
-
-    def __enter__(self) -> Generation:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
-    def poll(self) -> str | None:
-        """Return the text that is there now, without waiting: "" when there is none, None at the end.
-
-        Raises what iterating does, once.
-        """
-        data = self._stream.read(0)
-        self.is_quiet = data == b""
-        return self._keep(data) if data is not None else next(self, None)
-
     def notify(self, fd: int) -> bool:
         """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
 
-        For event loops, which look again by themselves where `poll` found something; close it only after the
-        end. False where that is not possible (Windows).
+        For event loops. Where `poll` found something, they look again by themselves; see `is_quiet`. Close
+        the file only after the end. Returns False where that is not possible (Windows).
         """
         return self._stream.notify(fd)
 
     def cancel(self) -> None:
-        """End the answer at its next token or micro-batch. From any thread; what was said stays said."""
+        """End the answer at its next token or micro-batch, from any thread. What was generated stays."""
         self._stream.cancel()
 
     def close(self) -> None:
@@ -115,17 +91,12 @@ class Generation:
 
     @property
     def is_running(self) -> bool:
-        """Return whether the engine is still at it."""
+        """Whether the engine still works on it."""
         return self._stream.ending == native.RUNNING
 
     @property
-    def text(self) -> str:
-        """Return the whole answer, without the stop string that ended it."""
-        return self._ended()[0]
-
-    @property
     def token_ids(self) -> tuple[int, ...]:
-        """Sampled ids of `text`; after a stop string, the rest of its token is tokenised again."""
+        """Sampled ids of the text; after a stop string, the rest of its token is tokenised again."""
         return self._ended()[1]
 
     @property
@@ -146,6 +117,28 @@ class Generation:
             new = self._logprobs[self._n_taken :]
             self._n_taken = len(self._logprobs)
         return new
+
+    def _next_text(self) -> str:
+        """Wait for text. Raises StopIteration at the end, and once ModelError when decoding failed."""
+        piece = self._take()
+        if piece is not None:
+            return piece
+        is_new = self._result is None
+        self._finish()
+        if is_new and self._stream.ending == native.FAILED:
+            raise _failure(self._stream.counters()["code"])
+        raise StopIteration
+
+    def _poll_text(self) -> str | None:
+        """Return the text that is there now, "" without any, None at the end. Raises as `_next_text` does."""
+        data = self._stream.read(0)
+        self.is_quiet = data == b""
+        if data is not None:
+            return self._keep(data)
+        try:
+            return self._next_text()
+        except StopIteration:
+            return None
 
     def _collect_logprobs(self) -> None:
         if not self._has_logprobs or self._vocabulary.is_closed:
@@ -224,17 +217,45 @@ class Generation:
         )
 
 
-class Answer:
-    """Iterate for the pieces: str is the answer itself, Thought what comes before it, ToolCall a whole call.
+class Generation(_Run):
+    """Generated text. Iterate for it; each step returns all that is there by then.
 
-    Leaving the `with` block cancels it. `text`, `thought`, `tool_calls`, `token_ids`, `stats` and `logprobs`
-    are there once the iteration has ended; where there are calls, `stats.finish_reason` is "tool_calls", not
-    "stop". When decoding failed, it raises ModelError after the pieces that came before. One reader; `cancel`
-    may come from any thread.
+    `text`, `token_ids`, `stats` and `logprobs` are there once the iteration has ended. When decoding failed,
+    it raises ModelError after the text that came before.
     """
 
-    def __init__(self, generation: Generation, parser: ReplyParser) -> None:
-        self._generation = generation
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._next_text()
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def poll(self) -> str | None:
+        """Return the text that is there now, without waiting: "" when there is none, None at the end.
+
+        Raises what iterating does, once.
+        """
+        return self._poll_text()
+
+    @property
+    def text(self) -> str:
+        """The whole answer, without the stop string that ended it."""
+        return self._ended()[0]
+
+
+class Answer(_Run):
+    """An answer of the chat: str is the answer, Thought comes before it, ToolCall is a whole call.
+
+    `text`, `thought`, `tool_calls`, `token_ids`, `stats` and `logprobs` are there once the iteration has
+    ended; with calls, `stats.finish_reason` is "tool_calls", not "stop". When decoding failed, it raises
+    ModelError after the pieces that came before.
+    """
+
+    def __init__(self, *arguments: Any, parser: ReplyParser, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
         self._parser = parser
         self._ready: deque[Piece] = deque()
         self._has_ended = False
@@ -252,7 +273,7 @@ class Answer:
             if self._has_ended:
                 raise self._error_once() or StopIteration
             try:
-                self._feed(next(self._generation))
+                self._feed(self._next_text())
             except StopIteration:
                 self._end()
             except ShepherdError as error:
@@ -261,11 +282,6 @@ class Answer:
 
     def __enter__(self) -> Answer:
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def wait(self) -> None:
         """Return at once: the engine took the prompt, or refused it, when the answer began."""
@@ -277,7 +293,7 @@ class Answer:
         """
         if not self._has_ended:
             try:
-                text = self._generation.poll()
+                text = self._poll_text()
                 self._end() if text is None else self._feed(text)
             except ShepherdError as error:
                 self._end(error)
@@ -289,78 +305,37 @@ class Answer:
             raise failure
         return None
 
-    def notify(self, fd: int) -> bool:
-        """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
-
-        What is not a piece yet counts as something: see `is_quiet`. Close it only after the end. False where
-        that is not possible (Windows).
-        """
-        return self._generation.notify(fd)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Return whether the last `poll` found nothing at all: `notify`'s file gets a byte for what comes."""
-        return self._generation.is_quiet
-
-    def cancel(self) -> None:
-        """End the answer at its next token or micro-batch. From any thread; what was said stays said."""
-        self._generation.cancel()
-
     def close(self) -> None:
         """Cancel and wait for the end. May be called twice, and after the end."""
-        self._generation.close()
+        super().close()
         if not self._has_ended:
-            self._feed(self._generation.text[self._n_fed :])
+            self._feed(self._ended()[0][self._n_fed :])
             self._end()
         self._ready.clear()
         self._error = None
 
     @property
-    def is_running(self) -> bool:
-        """Return whether the engine is still at it."""
-        return self._generation.is_running
-
-    @property
-    def prompt_tokens_per_message(self) -> tuple[int, ...]:
-        """Tokens of each message of the prompt, the template's text around it included."""
-        return self._generation.prompt_tokens_per_message
-
-    @property
     def text(self) -> str:
-        """Return the whole answer, without thoughts, calls and the stop string that ended it."""
-        self._check_ended()
+        """The whole answer, without thoughts, calls and the stop string that ended it."""
+        self._ended()
         return "".join(self._said)
 
     @property
     def thought(self) -> str:
         """Thoughts before and between the parts of the answer."""
-        self._check_ended()
+        self._ended()
         return "".join(self._thoughts)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """Return the tools that it wants to call, in order."""
-        self._check_ended()
+        """Tools that the model wants to call, in order."""
+        self._ended()
         return tuple(self._calls)
-
-    @property
-    def token_ids(self) -> tuple[int, ...]:
-        """Return the ids that were sampled, for thoughts and calls too; see Generation."""
-        return self._generation.token_ids
-
-    @property
-    def logprobs(self) -> tuple[TokenLogprob, ...]:
-        """Log probabilities of the sampled tokens, for thoughts and calls too; see Generation."""
-        return self._generation.logprobs
-
-    def take_logprobs(self) -> list[TokenLogprob]:
-        """Return the log probabilities of tokens since the last call. From any thread."""
-        return self._generation.take_logprobs()
 
     @property
     def stats(self) -> TurnStats:
         """Tokens and times, from the engine's own counters."""
-        stats = self._generation.stats
+        stats = self._ended()[2]
         if self._calls and stats.finish_reason == "stop":
             return replace(stats, finish_reason="tool_calls")
         return stats
@@ -376,23 +351,19 @@ class Answer:
             thought=self.thought,
         )
 
-    def _check_ended(self) -> None:
-        if not self._has_ended:
-            raise RuntimeError("the answer has not ended: iterate it to its end, or close it")
-
     def _error_once(self) -> ShepherdError | None:
         error, self._error = self._error, None
         return error
 
     def _feed(self, text: str) -> None:
         self._n_fed += len(text)
-        self._take(self._parser.feed(text))
+        self._add(self._parser.feed(text))
 
     def _end(self, error: ShepherdError | None = None) -> None:
         self._has_ended, self._error = True, error
-        self._take(self._parser.end())
+        self._add(self._parser.end())
 
-    def _take(self, events: Iterable[ReplyEvent]) -> None:
+    def _add(self, events: Iterable[ReplyEvent]) -> None:
         for event in events:
             piece = event.piece
             if isinstance(piece, ToolCall):

@@ -92,7 +92,7 @@ class GGUFHeader:
 
 
 class _Reader:
-    """Reads forward; nothing is read or allocated that the file is too short for."""
+    """Read forward; nothing is read or allocated that the file is too short for."""
 
     def __init__(self, file: BinaryIO, path: str, size: int) -> None:
         self.file, self.path, self.size = file, path, size

@@ -89,7 +89,7 @@ class PartialDownload:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turns OSError into ModelError; nothing that talks to the network belongs inside."""
+    """Turn OSError into ModelError; nothing that talks to the network belongs inside."""
     try:
         yield
     except OSError as error:

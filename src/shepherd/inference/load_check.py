@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd import subprocess_sandbox
 from shepherd.errors import ModelLoadError
-from shepherd.inference.binding import last_error, llama, version
+from shepherd.inference.binding import last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.names import variants
 from shepherd.paths import cache_dir
@@ -285,17 +285,10 @@ def _failure(path: str, ending: subprocess_sandbox.Ending, size: int) -> ModelLo
 def _try(path: str) -> None:
     """Load, tokenise, decode once, and give everything back."""
     c = llama()
-    parameters = c.llama_model_default_params()
-    parameters.n_gpu_layers = 0
     # Weights stay pages of the file: repacked ones would take as much memory again, for one token.
-    parameters.use_extra_bufts = False
-    model = c.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), parameters)
-    if not model:
-        raise ModelLoadError(
-            f"model '{path}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
-            hint="if memory is short, take a smaller quantisation; "
-            "if the architecture is unknown, upgrade llama-cpp-python",
-        )
+    model = load_weights(
+        path, hint="if memory is short, take a smaller quantisation", n_gpu_layers=0, use_extra_bufts=False
+    )
     settings = c.llama_context_default_params()
     settings.n_ctx, settings.n_batch, settings.n_ubatch = _WINDOW, _WINDOW, _WINDOW
     settings.n_threads = settings.n_threads_batch = min(4, os.cpu_count() or 1)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference.binding import devices, keep_log, last_error, llama, version
+from shepherd.inference.binding import devices, gpu_layers, keep_log, last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.kv_cache_file import identity_of
 from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies
@@ -224,24 +224,11 @@ class LoadedModel:
         return _Weights(model, header)
 
     def _load(self, header: GGUFHeader) -> Any:
-        parameters = self._c.llama_model_default_params()
-        parameters.n_gpu_layers = self._gpu_layers()
-        model = self._c.llama_model_load_from_file(self.path.encode("utf-8", "surrogateescape"), parameters)
-        reason = last_error()
-        if not model:
-            raise ModelLoadError(
-                f"model '{self.path}' cannot be loaded: {reason or 'llama.cpp gave no reason'}",
-                hint="if the architecture is unknown, upgrade llama-cpp-python; if memory is short: "
-                + remedies(header, self.settings, self.settings.n_ctx or DEFAULT_WINDOW),
-            )
-        return model
+        advice = remedies(header, self.settings, self.settings.n_ctx or DEFAULT_WINDOW)
+        return load_weights(self.path, hint=f"if memory is short: {advice}", n_gpu_layers=self._gpu_layers())
 
     def _gpu_layers(self) -> int:
-        if not self._c.llama_supports_gpu_offload():
-            return 0
-        wanted = self.settings.n_gpu_layers
-        # One more than any model has: its output layer counts too.
-        return 1 << 16 if wanted < 0 else wanted
+        return gpu_layers(self.settings.n_gpu_layers)
 
     def _refuse_what_cannot_chat(self, model: Any) -> None:
         c = self._c

@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import shepherd
 from shepherd.errors import ModelError, ModelFormatError, UsageError
 from shepherd.inference.cache import Repository, repositories
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.hub import Hub, HubFile, Listing, Report
 from shepherd.inference.names import (
+    BUILT_IN_FILE,
     FILE_TYPES,
     HUB_PREFIX,
     HubName,
@@ -45,7 +45,6 @@ __all__ = [
 BUILT_IN = "shepherd-mini"
 # A full model that most machines can run; what the built-in one sends its users to.
 SUGGESTED = "hf:Qwen/Qwen3-4B-GGUF:Q4_K_M"
-_BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0.gguf"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _READ_BYTES = 1 << 20
@@ -99,7 +98,7 @@ class ModelRegistry:
     """Finds, describes, fetches and removes models. `cache`: HF_HUB_CACHE unless another folder is given."""
 
     def __init__(
-        self, *, cache: Path | None = None, hub: Hub | None = None, built_in: Path = _BUILT_IN_FILE
+        self, *, cache: Path | None = None, hub: Hub | None = None, built_in: Path = BUILT_IN_FILE
     ) -> None:
         self._cache = cache
         self._hub = hub
@@ -293,13 +292,13 @@ def resolve(spec: str, report: Report = lambda event: None) -> Path:
 def is_built_in(path: Path) -> bool:
     """Return whether this is the file of the model that comes with the package."""
     try:
-        return path.samefile(_BUILT_IN_FILE)
+        return path.samefile(BUILT_IN_FILE)
     except OSError:
         return False
 
 
 def _require_model(repository: Repository, listing: Listing, file: HubFile) -> None:
-    """Deletes a download that is no GGUF, whatever its checksum; what another program has put there stays."""
+    """Delete a download that is no GGUF, whatever its checksum; what another program has put there stays."""
     path = repository.contents(listing, file)
     try:
         read_header(path)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import shepherd
 from shepherd.errors import UsageError
 
 __all__ = [
+    "BUILT_IN_FILE",
     "DEFAULT_QUANT",
     "FILE_TYPES",
     "HUB_PREFIX",
@@ -25,6 +28,7 @@ __all__ = [
 ]
 
 HUB_PREFIX = "hf:"
+BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0.gguf"
 # What publishers recommend for most machines: about 4.8 bits a weight.
 DEFAULT_QUANT = "Q4_K_M"
 

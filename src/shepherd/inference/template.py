@@ -92,7 +92,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class ChatTemplate:
-    """Renders messages as the model was trained to see them. Thread-safe.
+    """Render messages as the model was trained to see them. Thread-safe.
 
     `source` is the template of the GGUF; without one, ChatML if `has_chatml_tokens`, else a plain dialogue
     with the stop string that it needs. The clock that templates may ask for stands still until `turn_day`

@@ -97,7 +97,7 @@ class ReusedAnswer:
 
 
 class AnswerReuse:
-    """Finds them. `layout` gives that of a shape and tools. For one thread at a time."""
+    """Find them. `layout` gives that of a shape and tools. For one thread at a time."""
 
     def __init__(
         self,

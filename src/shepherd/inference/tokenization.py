@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from shepherd._native import engine as native
-from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference.binding import last_error, llama
+from shepherd.errors import UsageError
+from shepherd.inference.binding import llama, load_weights
 from shepherd.inference.gguf import read_header
 
 __all__ = ["Mark", "Prompt", "PromptBuilder", "Vocabulary", "open_tokenizer"]
@@ -288,15 +288,7 @@ def open_tokenizer(path: str | os.PathLike[str]) -> Iterator[Vocabulary]:
     """
     name = os.fspath(path)
     read_header(name)
-    c = llama()
-    parameters = c.llama_model_default_params()
-    parameters.vocab_only = True
-    model = c.llama_model_load_from_file(name.encode("utf-8", "surrogateescape"), parameters)
-    if not model:
-        raise ModelLoadError(
-            f"the tokenizer of '{name}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
-            hint="if the architecture is unknown, upgrade llama-cpp-python",
-        )
+    model = load_weights(name, what="the tokenizer of", vocab_only=True)
     try:
         vocabulary = Vocabulary(model)
         try:
@@ -304,4 +296,4 @@ def open_tokenizer(path: str | os.PathLike[str]) -> Iterator[Vocabulary]:
         finally:
             vocabulary.close()
     finally:
-        c.llama_model_free(model)
+        llama().llama_model_free(model)

@@ -77,7 +77,7 @@ class _Rendered:
 
 
 class Transcript:
-    """Renders and tokenises conversations for one model. Not thread-safe: one engine owns it."""
+    """Render and tokenises conversations for one model. Not thread-safe: one engine owns it."""
 
     def __init__(self, vocabulary: Vocabulary, template: ChatTemplate) -> None:
         self._vocabulary = vocabulary

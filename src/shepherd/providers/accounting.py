@@ -22,7 +22,7 @@ _MOST_MODELS = 200
 
 
 class RatioStore:
-    """Loads and saves averages by model. A damaged or unwritable file costs accuracy, nothing else."""
+    """Load and saves averages by model. A damaged or unwritable file costs accuracy, nothing else."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or state_dir() / "chars-per-token.json"

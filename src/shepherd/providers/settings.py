@@ -256,7 +256,7 @@ _SECTION = "providers"
 
 
 class ProviderTable:
-    """Reads and changes them. Each change is one atomic change of the file, under its lock."""
+    """Read and changes them. Each change is one atomic change of the file, under its lock."""
 
     def __init__(self, file: ConfigFile | None = None) -> None:
         self._file = file or ConfigFile()

@@ -30,23 +30,9 @@ __all__ = [
 ]
 
 Family = Literal[
-    "hermes",
-    "llama3",
-    "mistral",
-    "harmony",
-    "deepseek",
-    "functiongemma",
-    "gemma",
-    "kimi",
-    "lfm2",
-    "command",
-    "functionary",
-    "seed",
-    "listed",
-    "gemma4",
-    "invoked",
-    "json",
-]
+    "hermes", "llama3", "mistral", "harmony", "deepseek", "functiongemma", "gemma", "kimi", "lfm2", "command",
+    "functionary", "seed", "listed", "gemma4", "invoked", "json",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +171,7 @@ class _Form:
 
 
 class ReplyParser:
-    """Takes a stream of text and gives its events. One reply each; not thread-safe.
+    """Take a stream of text and gives its events. One reply each; not thread-safe.
 
     `family`: how calls are written, where that is not the template's own way (see ToolPrompt).
     `prompt`: the rendered prompt, which may end inside a thought. `tools`: names of the tools that the model
@@ -208,7 +194,7 @@ class ReplyParser:
         self._opens, self._closes = thinking_marks(template)
         self._forms = _FORMS.get(self.family, ()) if self._tools else ()
         if self._tools and self.family in _FENCING:
-            self._forms += (_Form("```json\n", _until("```"), self._read_known, "```"),)
+            self._forms += (_between("```json\n", "```", self._read_known),)
         self._openers = [form.opener for form in self._forms]
         self._buffer = ""
         self._form: _Form | None = None
@@ -432,6 +418,10 @@ def _until(closer: str) -> Callable[[], _End]:
     return lambda: ends
 
 
+def _between(opener: str, closer: str, read: _Read, *, is_typed: bool = False) -> _Form:
+    return _Form(opener, _until(closer), read, closer, is_typed=is_typed)
+
+
 def _at_once() -> _End:
     return lambda text: 0
 
@@ -508,50 +498,35 @@ _BEGINS_NAME = re.compile(
 _BARE = ("json", "llama3", "gemma")
 _FENCING = ("json", "gemma")
 _FORMS: dict[Family, tuple[_Form, ...]] = {
-    "hermes": (
-        _Form("<tool_call>", _until("</tool_call>"), tool_calls.from_marked, "</tool_call>", is_typed=True),
-    ),
-    # Up to the end of the turn: calls apart by semicolons, or one in Python.
+    "hermes": (_between("<tool_call>", "</tool_call>", tool_calls.from_marked, is_typed=True),),
+    # Up to the end of the turn: calls separated by semicolons, or one in Python.
     "llama3": (_Form("<|python_tag|>", lambda: _never, _tagged),),
     "mistral": (_Form("[TOOL_CALLS]", _bracketed, tool_calls.from_bracketed),),
     "deepseek": (
         _Form(_DS_CALLS_BEGIN, _at_once, _nothing),
-        _Form(_DS_BEGIN, _until(_DS_END), _deepseek, _DS_END),
+        _between(_DS_BEGIN, _DS_END, _deepseek),
         _Form(_DS_CALLS_END, _at_once, _nothing),
     ),
     "functiongemma": (
-        _Form(
-            "<start_function_call>",
-            _until("<end_function_call>"),
-            tool_calls.from_functiongemma,
-            "<end_function_call>",
-        ),
+        _between("<start_function_call>", "<end_function_call>", tool_calls.from_functiongemma),
     ),
-    "gemma4": (_Form("<|tool_call>", _until("<tool_call|>"), tool_calls.from_functiongemma, "<tool_call|>"),),
+    "gemma4": (_between("<|tool_call>", "<tool_call|>", tool_calls.from_functiongemma),),
     "invoked": tuple(
-        _Form(f"<{name}>", _until(f"</{name}>"), tool_calls.from_invokes, f"</{name}>", is_typed=True)
+        _between(f"<{name}>", f"</{name}>", tool_calls.from_invokes, is_typed=True)
         for name in ("minimax:tool_call", "\uff5cDSML\uff5ctool_calls", "\uff5cDSML\uff5cfunction_calls")
     ),
     "kimi": (
         _Form(_KIMI_CALLS_BEGIN, _at_once, _nothing),
-        _Form(_KIMI_BEGIN, _until(_KIMI_END), _kimi, _KIMI_END),
+        _between(_KIMI_BEGIN, _KIMI_END, _kimi),
         _Form(_KIMI_CALLS_END, _at_once, _nothing),
     ),
-    "lfm2": (_Form("<|tool_call_start|>", _until("<|tool_call_end|>"), _tagged, "<|tool_call_end|>"),),
-    "command": (_Form("<|START_ACTION|>", _until("<|END_ACTION|>"), tool_calls.from_json, "<|END_ACTION|>"),),
-    "functionary": (_Form("<function=", _until("</function>"), _named, "</function>"),),
-    "seed": (
-        _Form(
-            "<seed:tool_call>",
-            _until("</seed:tool_call>"),
-            tool_calls.from_marked,
-            "</seed:tool_call>",
-            is_typed=True,
-        ),
-    ),
+    "lfm2": (_between("<|tool_call_start|>", "<|tool_call_end|>", _tagged),),
+    "command": (_between("<|START_ACTION|>", "<|END_ACTION|>", tool_calls.from_json),),
+    "functionary": (_between("<function=", "</function>", _named),),
+    "seed": (_between("<seed:tool_call>", "</seed:tool_call>", tool_calls.from_marked, is_typed=True),),
     "listed": (
-        _Form("<tool_calls>", _until("</tool_calls>"), tool_calls.from_json, "</tool_calls>"),
-        _Form("<TOOLCALL>", _until("</TOOLCALL>"), tool_calls.from_json, "</TOOLCALL>"),
+        _between("<tool_calls>", "</tool_calls>", tool_calls.from_json),
+        _between("<TOOLCALL>", "</TOOLCALL>", tool_calls.from_json),
     ),
-    "gemma": (_Form("```tool_code\n", _until("```"), tool_calls.from_python, "```"),),
+    "gemma": (_between("```tool_code\n", "```", tool_calls.from_python),),
 }

@@ -56,7 +56,7 @@ _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 
 
 class JSONEnd:
-    """Finds where the JSON object or array ends that begins a text which comes in pieces."""
+    """Find where the JSON object or array ends that begins a text which comes in pieces."""
 
     def __init__(self) -> None:
         self._at = self._depth = 0
