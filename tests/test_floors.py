@@ -36,6 +36,7 @@ FLOORS = [
         "bytesize",
         "escaping",
         "fusion",
+        "http_endpoint",
         "lru_cache",
         "replies",
         "secret_detection",
