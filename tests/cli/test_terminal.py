@@ -193,7 +193,7 @@ def test_private_lines_are_not_kept_anywhere(terminal, model, home, shepherd):
     chat = terminal("-m", model)
 
     chat.type("/private")
-    chat.expect("private: nothing is recalled, nothing is kept")
+    chat.expect("private: nothing is recalled or stored")
     assert "private>" in chat.prompt()
     chat.type("My secret is 42")
     chat.expect("wrote")

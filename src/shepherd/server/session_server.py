@@ -27,9 +27,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd import __version__
-from shepherd.chat_session import opened_session
+from shepherd.chat_session import Session
 from shepherd.config import Config
-from shepherd.factory import keys_without_memory, memory_of_a_server
+from shepherd.factory import keys_without_memory, open_memory_or_read_only
 from shepherd.memory import ApiKeys, Memory
 from shepherd.server import middleware
 from shepherd.server.app import answer_errors, show_memory
@@ -112,21 +112,21 @@ def opened_shared_session(
     with contextlib.ExitStack() as stack:
         locked_by = None if memory else stack.enter_context(keys_without_memory(config))
         session = stack.enter_context(
-            opened_session(
+            Session(
                 config,
                 model=model,
                 memory=memory,
                 warn=warn,
                 loading=loading,
-                opens_memory=memory_of_a_server,
+                opens_memory=open_memory_or_read_only,
             )
         )
         assistant = session.assistant
         if assistant.memory is not None:
             assistant.resume()
-            yield assistant, SessionState(config, assistant.memory, session.is_writable)
+            yield assistant, SessionState(config, assistant.memory, session.access.writes_memory)
         elif memory:
-            kept_out, _ = memory_of_a_server(config, warn)
+            kept_out, _ = open_memory_or_read_only(config, warn)
             stack.callback(kept_out.close)
             yield assistant, SessionState(config, kept_out, is_writable=False)
         else:
