@@ -412,7 +412,7 @@ def test_provider_at_the_prompt_lists_and_switches(new_session, upstream):
     ask(session, "hello")
 
     assert out.getvalue().splitlines() == ["* local", "  far", "  friend", "  other"]
-    assert "far answers from here on: other-model" in err.getvalue()
+    assert "far answers from now on: other-model" in err.getvalue()
     assert "nothing is recalled or stored" in err.getvalue()
     assert upstream.asked[-1].body["model"] == "other-model"
 

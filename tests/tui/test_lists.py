@@ -181,6 +181,6 @@ def test_the_provider_is_chosen_from_a_list(perform, scripted_model):
         await stage.shows("Provider from now on")
         assert stage.options("OptionList") == ["* local"]
         await stage.pilot.press("home", "enter")
-        await stage.shows("local answers from here on: shepherd-mini")
+        await stage.shows("local answers from now on: shepherd-mini")
 
     perform(play, scripted_model)
