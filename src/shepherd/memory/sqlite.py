@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd._native import store as native
-from shepherd.bytesize import parse_limit
+from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
 from shepherd.memory import claim, facts, maintenance, pruning, recall_counts, tenants
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
