@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shepherd.config import Config
 from shepherd.memory import Memory, Turn
 from shepherd.types import Injection
 from tests.memory.conftest import NOW
@@ -151,6 +152,15 @@ def test_memories_of_the_running_session_stay_out_and_others_move_up(memory: Mem
     results = memory.recall("tea", except_session="now").results
 
     assert sorted(result.id for result in results) == earlier
+
+
+def test_library_and_settings_have_the_same_defaults(path: Path) -> None:
+    settings = Config()
+
+    with Memory(path) as memory:
+        assert memory.relevance_threshold == settings.rag_relevance_threshold == 0.3
+        assert memory.recency_floor == settings.rag_recency_floor == 0.9
+        assert memory.max_results == settings.rag_max_results == 3
 
 
 def test_session_stays_out_from_the_very_second_on(memory: Memory) -> None:
