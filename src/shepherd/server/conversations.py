@@ -256,8 +256,16 @@ class Conversations:
             _KEPT_ANSWERS, max_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
         )
 
-    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
+    def begin(
+        self,
+        request: ChatRequest,
+        *,
+        asked_at: float | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> ServedTurn:
         """Start an answer. `asked_at`: when it was asked for (perf_counter), if a thread had to come first.
+
+        Once `cancelled` is set, nothing is generated.
 
         Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
         UsageError for what the model cannot do, Denied for what this user or this server cannot have.
@@ -299,6 +307,7 @@ class Conversations:
                 plan=planner.plan if planner is not None else draft.planned,
                 toolbox=toolbox,
                 own_names=own_names,
+                cancelled=cancelled,
             )
             turn.prepare(compact=planner.compact if planner is not None else lambda: None)
             if planner is not None:
@@ -323,13 +332,7 @@ class Conversations:
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Whether `begin` takes a millisecond or so and waits for nobody, so that an event loop may do it."""
         engine = self.models.engine
-        if (
-            engine is None
-            or engine.is_making_prompt
-            or request.tools
-            or request.memory_tools
-            or request.schema
-        ):
+        if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
             return False
         if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
             return False
