@@ -170,9 +170,11 @@ class LazyReranker:
             if self._reranker is None:
                 config = self._config
                 try:
-                    load_check.require(self._path, is_trusted=not config.model_trial)
                     self._reranker = Reranker(
-                        self._path, n_gpu_layers=config.gpu_layers, n_threads=config.threads
+                        self._path,
+                        n_gpu_layers=config.gpu_layers,
+                        n_threads=config.threads,
+                        is_trusted=not config.model_trial,
                     )
                 except ShepherdError as error:
                     self._failure = error
@@ -184,8 +186,12 @@ def open_embedder(config: Config, path: Path) -> Embedder:
     """The model of embeddings at `path`, loaded; one that was never loaded here is tried before."""
     from shepherd.inference.embedding import Embedder
 
-    load_check.require(path, is_trusted=not config.model_trial)
-    return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
+    return Embedder(
+        path,
+        n_gpu_layers=config.gpu_layers,
+        n_threads=config.threads,
+        is_trusted=not config.model_trial,
+    )
 
 
 def open_memory_to_read(config: Config) -> Memory:
@@ -384,7 +390,7 @@ def open_engine(
     loading(f"loading {path} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
-        return Engine(path, settings=settings, yields_to=yields_to)
+        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True)
     finally:
         loading("")
 

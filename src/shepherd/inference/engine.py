@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
+from shepherd.inference import load_check
 from shepherd.inference.generation import Answer, Generation
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kv_cache_file import load_session, save_session
@@ -49,7 +50,8 @@ class Engine:
 
     `model` is the path of a GGUF file, the name of an installed model, or `hf:user/repo:quant`, which is
     downloaded; "" is the small model that comes with Shepherd.
-    With `yields_to`, its answers pause while that engine makes one.
+    A file that was never loaded here is loaded in a child process first, where it may crash llama.cpp without
+    harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
     """
 
@@ -59,10 +61,14 @@ class Engine:
         *,
         settings: EngineSettings | None = None,
         yields_to: Engine | None = None,
+        is_trusted: bool = False,
         _weights_of: LoadedModel | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
-        self.model = LoadedModel(_path_of(model), self.settings, weights_of=_weights_of)
+        path = _path_of(model)
+        if _weights_of is None:
+            load_check.require(path, is_trusted=is_trusted)
+        self.model = LoadedModel(path, self.settings, weights_of=_weights_of)
         self._priority_lock = native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
