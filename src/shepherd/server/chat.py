@@ -145,7 +145,7 @@ class Chat:
                 turn = begin(request)
             else:
                 cancelled = threading.Event()
-                async with ended_with_its_client(receive, cancelled.set):
+                async with cancelled_on_disconnect(receive, cancelled.set):
                     turn = await blocking(lambda: begin(request, asked_at=asked_at, cancelled=cancelled))
             chat = cls(state, route, turn)
         except Exception as error:
