@@ -166,9 +166,11 @@ class LazyReranker:
             if self._reranker is None:
                 config = self._config
                 try:
-                    load_check.require(self._path, is_trusted=not config.model_trial)
                     self._reranker = Reranker(
-                        self._path, n_gpu_layers=config.gpu_layers, n_threads=config.threads
+                        self._path,
+                        n_gpu_layers=config.gpu_layers,
+                        n_threads=config.threads,
+                        is_trusted=not config.model_trial,
                     )
                 except ShepherdError as error:
                     self._failure = error
@@ -180,8 +182,12 @@ def open_embedder(config: Config, path: Path) -> Embedder:
     """Load the embedding model at `path`, after a trial if it never was loaded here."""
     from shepherd.inference.embedding import Embedder
 
-    load_check.require(path, is_trusted=not config.model_trial)
-    return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
+    return Embedder(
+        path,
+        n_gpu_layers=config.gpu_layers,
+        n_threads=config.threads,
+        is_trusted=not config.model_trial,
+    )
 
 
 def open_memory_to_read(config: Config) -> Memory:
@@ -378,7 +384,7 @@ def open_engine(
     loading(f"loading {path} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
-        return Engine(path, settings=settings, yields_to=yields_to)
+        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True)
     finally:
         loading("")
 
