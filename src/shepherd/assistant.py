@@ -225,9 +225,11 @@ class Assistant:
         it.
 
         Its `text` has the sections [SYSTEM], [CONTEXT], [KNOWLEDGE] and [USER] and at most `max_tokens` of
-        the model's tokens. Nothing is generated, stored or changed. With `times` turns show the clock. Raises
-        ContextOverflowError when system part and question alone are longer.
+        the model's tokens. A summarizer, if there is one, sums up the turns that do not fit. Nothing is
+        stored or changed. With `times` turns show the clock. Raises ContextOverflowError when system part and
+        question alone are longer.
         """
+        summarizer = self._access.summarizer
         return self._planner.one_shot(
             question,
             self._exchanges,
@@ -236,6 +238,7 @@ class Assistant:
             count=self._budget.count,
             times=times,
             private=self.private or self.is_forgetful,
+            summarize=None if summarizer is None else summarizer.summarize,
         )
 
     # ---- between turns

@@ -52,6 +52,7 @@ __all__ = [
     "open_memory",
     "open_memory_or_warn",
     "open_memory_to_read",
+    "own_summarizer",
     "persistent_kv_cache",
     "reranker_of",
     "summarizer_of",
@@ -63,7 +64,7 @@ __all__ = [
 
 # At the end of a conversation: how long it may take to learn from what was said last.
 _FLUSH_S = 1.5
-# Of the model that sums up: a fold of an 8k window, in at most two parts.
+# Window of the model that summarises: a compaction of an 8k window takes at most two parts.
 SUMMARY_WINDOW_TOKENS = 4096
 # What may pass by itself, or concerns writing alone. A wrong path or a foreign file is a mistake to correct.
 _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
@@ -230,6 +231,22 @@ def summarizer_of(
     window = min(chat_model.window_tokens, SUMMARY_WINDOW_TOKENS)
     summarizer = Summarizer(
         lambda: open_model(window), max_tokens=config.history_summary_tokens, queues=queues
+    )
+    try:
+        yield summarizer
+    finally:
+        summarizer.close()
+
+
+@contextmanager
+def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
+    """Give a summarizer that loads the model at `path` when needed, None where the settings want none."""
+    if not sums_up(config, path):
+        yield None
+        return
+    summarizer = Summarizer(
+        lambda: open_engine(replace(config, n_ctx=SUMMARY_WINDOW_TOKENS), path),
+        max_tokens=config.history_summary_tokens,
     )
     try:
         yield summarizer

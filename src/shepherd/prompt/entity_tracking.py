@@ -80,6 +80,11 @@ class Dialogue:
         """The state for `continue_from`; this dialogue must not be used after that."""
         return DialogueState(self._registry, self._texts)
 
+    @property
+    def is_empty(self) -> bool:
+        """True while no entity is registered."""
+        return not len(self._registry)
+
     def continue_from(self, state: DialogueState) -> None:
         """Continue behind another dialogue of the same conversation, whose state may be used again."""
         self._registry, self._texts = state.registry.copy(), state.texts.copy()

@@ -15,6 +15,7 @@ from shepherd.errors import InternalError, ShepherdError
 from shepherd.server import (
     anthropic_api,
     completion_api,
+    context_api,
     embedding_api,
     knowledge_resources,
     middleware,
@@ -30,7 +31,7 @@ from shepherd.server.state import ServerState
 
 __all__ = ["answer_errors", "create_app", "show_memory"]
 
-_MODELS = (anthropic_api, embedding_api, models_api)
+_MODELS = (anthropic_api, context_api, embedding_api, models_api)
 # `overview` before `resources`, where what follows /v1/memory/ is a memory's number.
 _MEMORY = (overview, resources, knowledge_resources, page)
 _log = logging.getLogger(__name__)

@@ -274,7 +274,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 # Nothing there depends on who asks; the page has a field for the key.
 _OPEN_PATHS = frozenset({"/health", *page.PATHS})
-_MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/knowledge")
+_MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/knowledge", "/v1/context")
 _BEARER = "bearer "
 # Looks at the table of keys at once. Threads of their own: those of handlers may all be busy with answers.
 _LOOKS = 8
