@@ -22,7 +22,7 @@ import pytest
 from bench.small import JUDGED, count, sized
 from shepherd.config import Config
 from shepherd.inference.models import resolve
-from shepherd.inference.vocabulary import open_tokenizer
+from shepherd.inference.tokenization import open_tokenizer
 from shepherd.knowledge import Knowledge, NewNode
 from shepherd.memory import Memory
 from shepherd.prompt import Draft, Planner, WindowBudget, take_snapshot

@@ -65,7 +65,7 @@ def extraction_request(lines: Iterable[str]) -> str:
 
 
 def bounded_grammar(most_tokens: int) -> str:
-    """The answers that end within so many tokens, whatever the model's tokens are: one is at least a byte.
+    """Return the grammar of answers that end within so many tokens; a token is at least a byte.
 
     For a model that may repeat itself without end: where ANSWER_GRAMMAR leaves an answer that was cut off and
     is no JSON, this one still has its end to say.
@@ -83,7 +83,7 @@ def bounded_grammar(most_tokens: int) -> str:
 
 
 def _text(kind: str, left: int, end: str, needed: int) -> list[str]:
-    """The rule for the rest of a string: `left` pieces for all that comes, of which its end needs some."""
+    """Return the rule for the rest of a string, with `left` pieces for all that follows."""
     if left < needed:
         return []
     ways = [f"upto7 {end}"]
@@ -95,17 +95,17 @@ def _text(kind: str, left: int, end: str, needed: int) -> list[str]:
 
 
 def _fact(left: int) -> str:
-    """A fact up to its key's first character; "" when too few pieces are left to end it."""
+    """Return a fact up to its key's first character; "" when too few pieces are left to end it."""
     return rf'"\"" first key-{left - 1}' if left >= 2 else ""
 
 
 def _item(left: int) -> str:
-    """The same of a question and its answer."""
+    """Return the same of a question and its answer."""
     return rf'"{{\"q\": \"" first question-{left - _QUESTION}' if left > _QUESTION else ""
 
 
 def _facts_end(left: int) -> str:
-    """The end of the facts, and what may follow it."""
+    """Return the end of the facts, and what may follow it."""
     return rf'"}}, \"context\": [" ({_one_of(_item(left), _items_end())})'
 
 
@@ -114,7 +114,7 @@ def _items_end() -> str:
 
 
 def _after(thing: str) -> str:
-    """The thing, behind another one."""
+    """Return the thing, behind another one."""
     return thing and f'", " {thing}'
 
 

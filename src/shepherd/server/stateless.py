@@ -1,4 +1,4 @@
-"""Turns of clients that keep no state on the server: the history, the plan of a request, its storage."""
+"""Turns of stateless clients: the history of a request, its plan, and its storage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from shepherd.trace import Traces, Value, trace_of
 from shepherd.turn.recorder import append_turn
 from shepherd.types import Message
 
-__all__ = ["ClientHistory", "Plans", "RequestPlanner", "RequestStore"]
+__all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +126,21 @@ _log = logging.getLogger(__name__)
 
 Count = Callable[[str], int]
 
-# Conversations whose entities are known from the turn before, and users whose names are.
+# Conversations whose entities are kept from the turn before, and users whose names are.
 _DIALOGUES = 1024
 _USERS = 4096
-# Summaries being made, of all conversations.
+# Summaries being made, of all conversations together.
 _PENDING = 256
-# What an event loop may be held up for; a thread costs its callers more where many ask at once.
+# Time that a plan may take on the event loop; a thread costs more if many requests come at once.
 _MOMENT_S = 0.002
-# System parts that are kept as they were rendered.
+# Rendered system parts that are kept.
 _SNAPSHOTS, _SNAPSHOTS_BYTES = 256, 4 << 20
-# Of an entry, beside its texts.
+# Bytes of an entry beside its texts.
 _SNAPSHOT_BYTES = 1024
 # The client's own instructions, the nodes in it, whether tails are explained, the window, the summary.
 _System = tuple[str, Before, bool, int, Summary]
-# Messages that are analysed again when the state is not cached: older names are out of focus.
-_REGISTERED_AGAIN = 24
+# Messages that entity tracking reads again if its state is lost; older entities are not in focus.
+_REPLAYED = 24
 
 
 @dataclass(slots=True)
@@ -169,8 +169,8 @@ class RequestPlanner:
         self.compaction.compact(self.draft, self.exchanges, self.budget, self.take_snapshot)
 
     @property
-    def said(self) -> ShownKnowledge:
-        """The nodes that the ledger's note of this request is to hold."""
+    def shown(self) -> ShownKnowledge:
+        """Nodes for the ledger's note of this request."""
         snapshot = self.draft.snapshot
         if self.restored.shown:
             hubs = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
@@ -195,8 +195,8 @@ class RequestPlanner:
 class Plans:
     """Makes the plans of a server's requests. Thread-safe.
 
-    With `tells_private` the model is told what is private of an entity. The `summarizer`, if there is one,
-    sums up the turns that leave the window.
+    With `tells_private` prompts contain private attributes of entities. The `summarizer`, if there is one,
+    summarizes turns that leave the window.
     """
 
     def __init__(
@@ -208,29 +208,31 @@ class Plans:
         summarizer: Summarizer | None = None,
     ) -> None:
         self._summarizer = summarizer
-        # Summaries being made, by user and hash of the conversation that they are of.
+        # Summaries being made, by user and hash of their conversation.
         self._pending: LRUCache[tuple[str, str], PendingSummary] = LRUCache(_PENDING)
         self._memory = memory
         self._config = config
         self._tells_private = tells_private
         self._names: LRUCache[str, KnownNames] = LRUCache(_USERS)
         self._dialogues: LRUCache[tuple[str, str], DialogueState] = LRUCache(_DIALOGUES)
-        # Seconds that a processor computed for each user's last plan. Not those on the clock: beside 64
-        # others a quick one looks slow, would go to a thread, and wait for that.
+        # Processor time of each user's last plan. By wall-clock time a quick plan among 64 others would seem
+        # slow, and wait for a thread.
         self._cost_s: LRUCache[str, float] = LRUCache(_USERS)
-        # Few are different: most clients say the same of themselves, or nothing, with every request.
+        # Few differ: most clients send the same instructions, or none, with every request.
         self._snapshots: LRUCache[_System, Snapshot] = LRUCache(
-            _SNAPSHOTS, max_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
+            _SNAPSHOTS,
+            max_bytes=_SNAPSHOTS_BYTES,
+            size_of=lambda key, kept: _SNAPSHOT_BYTES + 4 * (len(key[0]) + 2 * len(kept.system.text)),
         )
 
     def is_quick(self, user_id: str) -> bool:
-        """Whether a plan for this user is made in a moment, documents and all, as the last one was."""
+        """Return True if the last plan of this user was quick."""
         cost_s = self._cost_s.get(user_id)
         return cost_s is not None and cost_s < _MOMENT_S
 
-    def took(self, user_id: str, draft: Draft, cpu_s: float) -> None:
-        """Note the processor time of a plan of this user's."""
-        if not draft.private:  # nothing was looked for
+    def record_cost(self, user_id: str, draft: Draft, cpu_s: float) -> None:
+        """Record the processor time of a plan of this user."""
+        if not draft.private:  # nothing was recalled
             self._cost_s.put(user_id, cpu_s)
 
     def snapshot(
@@ -265,7 +267,7 @@ class Plans:
         return known
 
     def _before(self, request: ChatRequest, restored: Restored) -> Before:
-        """What of the knowledge the system part has: what it had, or that of now where there was none."""
+        """Return the knowledge in the system part: that of earlier requests, else the present one."""
         if restored.shown:
             first = restored.shown[min(restored.shown)]
             return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
@@ -305,7 +307,7 @@ class Plans:
         )
 
     def ended(self, planned: RequestPlanner, user_id: str, answer: Message, key: str) -> None:
-        """Take in an answer, under whose hash the conversation continues."""
+        """Record an answer; `key` is the hash of the conversation up to it."""
         draft, compaction = planned.draft, planned.compaction
         gone = {exchange.key for exchange in draft.evicted(planned.exchanges)}
         left = [exchange for exchange in planned.exchanges if exchange.key not in gone]
@@ -336,7 +338,7 @@ class Plans:
     def _dialogue(
         self, user: str, messages: Sequence[Message], hashes: Sequence[str], knowledge: Knowledge | None
     ) -> Dialogue | None:
-        """Who the conversation was about before its newest message, heard again where that is not known."""
+        """Return the entities before the newest message; reads earlier messages again if they are unknown."""
         if self._config.context_entities is not True:
             return None
         names = self._names.get(user)
@@ -344,7 +346,7 @@ class Plans:
             names = KnownNames(knowledge)
             self._names.put(user, names)
         dialogue = Dialogue(None, None, user, allow_private=self._tells_private, names=names)
-        first = max(0, len(messages) - 1 - _REGISTERED_AGAIN)
+        first = max(0, len(messages) - 1 - _REPLAYED)
         for i in range(len(messages) - 2, first - 1, -1):
             known = self._dialogues.get((user, hashes[i])) if messages[i].role == "assistant" else None
             if known is not None:
@@ -359,13 +361,23 @@ class Plans:
         return dialogue
 
 
-def _bytes_of_snapshot(key: _System, snapshot: Snapshot) -> int:
-    return _SNAPSHOT_BYTES + 4 * (len(key[0]) + 2 * len(snapshot.system.text))
-
-
-# A message that comes again so soon in the same conversation is the same one, tried again.
+# The same message within this time in the same conversation is a retry.
 _RETRY_S = 600.0
 _RETRIES_KNOWN = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A turn to store: `answer` as the client received it, `last_text` that of its last reply."""
+
+    user_id: str
+    draft: Draft
+    history: ClientHistory
+    answer: Message
+    planner: RequestPlanner | None
+    last_text: str
+    is_whole: bool
+    model_name: str
 
 
 class RequestStore:
@@ -378,119 +390,84 @@ class RequestStore:
         self._stored: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
 
     def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
-        """The conversation, whose hashes these are, as the model saw it last time."""
+        """Return the conversation as the model saw it last time; `hashes` are those of its messages."""
         return Ledger(self._memory, user_id).restore(messages, hashes)
 
-    def write(
-        self,
-        user_id: str,
-        draft: Draft,
-        history: ClientHistory,
-        answer: Message,
-        *,
-        planner: RequestPlanner | None,
-        last_text: str,
-        is_whole: bool,
-        model_name: str,
-    ) -> None:
-        """Store one turn. Only a whole answer becomes a memory.
-
-        `answer` is the answer as the client got it, `last_text` the text of its last reply: the replies
-        before it are among the draft's steps.
-        """
-        key = user_id, conversation_hashes(history.messages)[-1]
+    def write(self, turn: FinishedTurn) -> None:
+        """Store a turn. Only a whole answer becomes a memory."""
+        history = turn.history
+        key = turn.user_id, conversation_hashes(history.messages)[-1]
         stored_at, session = self._stored.get(key) or (0.0, "")
         is_retry = time.monotonic() - stored_at < _RETRY_S and bool(session)
-        session = history.restored.session or (session if is_retry else "")
-
-        def write(session: str) -> None:
-            # The first failure ends it: a locked database would be waited for with every write.
-            session = session or self._memory.start_session(user_id, model_name)
-            self._note(user_id, draft, history, planner, session)
+        try:
+            # The first failure ends it: each write would wait for a locked database.
+            session = (
+                history.restored.session
+                or (session if is_retry else "")
+                or self._memory.start_session(turn.user_id, turn.model_name)
+            )
+            self._note(turn, session)
             is_new = history.newest.role == "user" and not is_retry
-            reply = answer
-            if draft.steps:
-                reply = answer.copy()
-                reply.raw = reply.sent = last_text
+            steps, reply = turn.draft.steps, turn.answer
+            if steps:
+                reply = reply.copy()
+                reply.raw = reply.sent = turn.last_text
             append_turn(
                 self._memory,
                 session,
-                user_id,
+                turn.user_id,
                 history.newest if is_new else None,
-                (*draft.steps, reply) if reply.raw else draft.steps,
+                (*steps, reply) if reply.raw else steps,
                 learner=self._worker,
             )
             if is_new:
                 self._stored.put(key, (time.monotonic(), session))
             if self._worker is not None:
-                self._worker.told(session, user_id)
+                self._worker.told(session, turn.user_id)
             if self._config.archive_turns:
-                self._archive(user_id, draft, history, reply, session, is_whole)
-            self._trace(user_id, draft, planner, session, model_name)
-
-        try:
-            write(session)
+                self._archive(turn, reply, session)
+            self._trace(turn, session)
         except ShepherdError as error:
             _log.warning("storing the turn failed: %s", error)
 
-    def _note(
-        self,
-        user_id: str,
-        draft: Draft,
-        history: ClientHistory,
-        planner: RequestPlanner | None,
-        session: str,
-    ) -> None:
+    def _note(self, turn: FinishedTurn, session: str) -> None:
+        history, draft = turn.history, turn.draft
         first = history.first_kept(draft)
         was_first = max(history.restored.n_left, history.n_instructions)
-        Ledger(self._memory, user_id).record(
+        Ledger(self._memory, turn.user_id).record(
             history.messages,
             history.restored,
             n_left=first if first > was_first else 0,
             stripped=history.stripped(draft),
             session=session,
-            shown=None if planner is None else planner.said,
+            shown=None if turn.planner is None else turn.planner.shown,
             summary=draft.snapshot.summary,
         )
 
-    def _trace(
-        self,
-        user_id: str,
-        draft: Draft,
-        planner: RequestPlanner | None,
-        session: str,
-        model_name: str,
-    ) -> None:
+    def _trace(self, turn: FinishedTurn, session: str) -> None:
         """Store the trace of a turn that a message of the user began."""
-        if planner is None or draft.private or not self._config.trace_turns:
+        if turn.planner is None or turn.draft.private or not self._config.trace_turns:
             return
-        record = planner.trace(model=model_name, with_prompt=self._config.trace_prompts)
-        Traces(self._memory.transactions, user_id).write(session, record)
+        record = turn.planner.trace(model=turn.model_name, with_prompt=self._config.trace_prompts)
+        Traces(self._memory.transactions, turn.user_id).write(session, record)
 
-    def _archive(
-        self,
-        user_id: str,
-        draft: Draft,
-        history: ClientHistory,
-        answer: Message,
-        session: str,
-        is_whole: bool,
-    ) -> None:
-        """Archive what the user told, and the turns that left the window with this request."""
+    def _archive(self, turn: FinishedTurn, answer: Message, session: str) -> None:
+        """Archive the user's statement, and the turns that left the window with this request."""
+        history = turn.history
         said = next((m.raw for m in reversed(history.messages) if m.role == "user"), "")
-        if is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
-            self._remember(user_id, said, answer.raw, history.newest.created_at, session)
+        if turn.is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
+            self._remember(turn.user_id, said, answer.raw, history.newest.created_at, session)
         asked: Message | None = None
-        for i, message in history.evicted(draft):
+        for i, message in history.evicted(turn.draft):
             if i < history.restored.n_left:
                 continue
             if message.role == "user":
                 asked = message
             elif message.role == "assistant" and message.raw and asked is not None:
                 if is_worth_a_memory(asked, message.raw):
-                    told_at = asked.created_at or int(time.time())
-                    self._remember(user_id, asked.raw, message.raw, told_at, session)
+                    asked_at = asked.created_at or int(time.time())
+                    self._remember(turn.user_id, asked.raw, message.raw, asked_at, session)
                 asked = None
 
-    def _remember(self, user_id: str, question: str, answer: str, told_at: int, session: str) -> None:
-        self._memory.archive_turn(Turn(question, answer.strip(), told_at, session), user_id)
+    def _remember(self, user_id: str, question: str, answer: str, asked_at: int, session: str) -> None:
+        self._memory.archive_turn(Turn(question, answer.strip(), asked_at, session), user_id)
