@@ -222,3 +222,12 @@ def test_short_conversation_leaves_most_of_the_budget_to_knowledge():
 
     # Three turns: 15 history to 15 entities to 60 knowledge.
     assert made.plan.budget["knowledge"] >= 0.5 * 600
+
+
+def test_more_than_ten_entities_get_a_larger_share():
+    def granted(n_entities):
+        entities = [Part("entities", f"entity:{n}", f"• Anna{n} " + "x " * 60) for n in range(n_entities)]
+        made = build([*FULL_TAIL[:21], *entities, *history_parts(Summary(), LONG_TALK)], max_tokens=800)
+        return next(share.granted for share in made.plan.shares if share.category == "entities")
+
+    assert granted(11) > 1.15 * granted(10) > 0
