@@ -331,7 +331,7 @@ class Config:
     role: Literal["orchestrator", "executor", "planner"] = _setting(
         "orchestrator",
         "text",
-        "which tools over the knowledge the model has, and whether it is told of the background",
+        "task of the model: its instructions and tools over the knowledge; an orchestrator has background and workflows",
         choices=("orchestrator", "executor", "planner"),
     )
     knowledge_max_mb: int = _setting(
