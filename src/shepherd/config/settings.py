@@ -331,7 +331,7 @@ class Config:
     role: Literal["orchestrator", "executor", "planner"] = _setting(
         "orchestrator",
         "text",
-        "task of the model: its instructions and tools over the knowledge; an orchestrator has background and workflows",
+        "task of the model: its instructions and tools; an orchestrator has background and workflows",
         choices=("orchestrator", "executor", "planner"),
     )
     knowledge_max_mb: int = _setting(
