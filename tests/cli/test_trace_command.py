@@ -149,13 +149,8 @@ def test_metta_sees_the_atoms_of_a_path_and_calls_predicates(shepherd, traced):
 def test_metta_has_the_models_of_the_settings(shepherd, model):
     turns = '((Turn (content "Bees fly.")) (Turn (content "So they do.")))'
     without = shepherd("trace", "metta", '!(embed-query "x")')
-    summed_up = shepherd(
-        "trace",
-        "metta",
-        f"!(summarize-turns {turns} 50)",
-        SHEPHERD_MODEL=str(model),
-        SHEPHERD_HISTORY_SUMMARY="true",
-    )
+    asked = ("trace", "metta", f"!(summarize-turns {turns} 50)")
+    summed_up = shepherd(*asked, SHEPHERD_MODEL=str(model), SHEPHERD_HISTORY_SUMMARY="true")
     expert = shepherd("trace", "metta", '!(format-personality (Expert "botany"))')
     odd = shepherd("trace", "metta", '!(format-chunk (Chunk (contnt "hi")) (DocumentSource))')
 
