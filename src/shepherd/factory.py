@@ -53,6 +53,7 @@ __all__ = [
     "open_memory_or_read_only",
     "open_memory_or_warn",
     "open_memory_to_read",
+    "own_summarizer",
     "persistent_kv_cache",
     "reranker_of",
     "running_worker",
@@ -231,6 +232,22 @@ def summarizer_of(
     window = min(chat_model.window_tokens, _SUMMARY_WINDOW_TOKENS)
     summarizer = Summarizer(
         lambda: open_model(window), max_tokens=config.history_summary_tokens, queues=queues
+    )
+    try:
+        yield summarizer
+    finally:
+        summarizer.close()
+
+
+@contextmanager
+def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
+    """Give a summarizer that loads the model at `path` when needed, None where the settings want none."""
+    if not sums_up(config, path):
+        yield None
+        return
+    summarizer = Summarizer(
+        lambda: open_engine(replace(config, n_ctx=_SUMMARY_WINDOW_TOKENS), path),
+        max_tokens=config.history_summary_tokens,
     )
     try:
         yield summarizer

@@ -306,6 +306,20 @@ class Knowledge:
 
         return self.look(find, [])
 
+    def nearest(self, vector: Sequence[float], limit: int = 10) -> list[ChunkResult]:
+        """Return the chunks nearest to a vector by cosine; none without vectors in the memory."""
+        meaning = self._transactions.meaning
+
+        def find(connection: Connection) -> list[ChunkResult]:
+            number = self._transactions.find_number(connection, self.user_id)
+            if meaning is None or number is None or limit < 1:
+                return []
+            near, _ = meaning.nearest(connection, number, vector, [], limit)
+            hits = [(chunk_id, 0.0, cosine, cosine) for chunk_id, cosine in near[:limit]]
+            return chunks.results(connection, self.user_id, hits)
+
+        return self.look(find, [])
+
     def _hits(
         self,
         connection: Connection,

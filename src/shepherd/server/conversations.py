@@ -231,6 +231,7 @@ class Conversations:
     ) -> None:
         self.models = models
         self.config = config
+        self.summarizer = summarizer
         self._memory = memory
         self._writes = writes_memory
         self._store = None if memory is None else RequestStore(memory, config, worker)
