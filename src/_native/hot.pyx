@@ -8,7 +8,7 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.math cimport isfinite, isnan
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp
 
@@ -42,6 +42,7 @@ from hot_h cimport (
     shp_hot_status,
     shp_hot_word,
 )
+from rank cimport check_rank_numbers
 from rescore_query cimport set_rescore_query
 from text_h cimport shp_text_initialise
 
@@ -93,9 +94,20 @@ cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
     return 0
 
 
+cdef int64_t _sequence(int64_t memory_id, int64_t first_id) except? -1:
+    """-1, which no memory has, for an id below the first."""
+    return memory_id - first_id if memory_id >= first_id else -1
+
+
+cdef int _check_first_id(int64_t first_id) except -1:
+    if not 0 <= first_id <= INT64_MAX - UINT32_MAX:
+        raise ValueError(f"first_id must be from 0 to {INT64_MAX - UINT32_MAX}")
+    return 0
+
+
 cdef int _fill_row(tuple values, int64_t first_id, shp_hot_row* row, list kept) except -1:
     try:
-        row.sequence, row.timestamp, row.doc_len = <int64_t>values[0] - first_id, values[1], values[2]
+        row.sequence, row.timestamp, row.doc_len = _sequence(values[0], first_id), values[1], values[2]
         row.thread, row.label, row.asks = values[3], values[4], values[5]
         _fill_text(values[6], row, 0, kept)
         _fill_text(values[7], row, 1, kept)
@@ -148,8 +160,9 @@ cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
 cdef int _fill_query(shp_hot_query* query, int64_t k, double now, double k1, double b, double recency_floor,
                      double min_relevance, periods, weights) except -1:
     """All but the version."""
-    if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
-        raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
+    if not isfinite(now):
+        raise ValueError("now must be finite")
+    check_rank_numbers(k1, b, recency_floor)
     if isnan(min_relevance):
         raise ValueError("min_relevance must be a number")
     query.k, query.most_postings = k, KEEP_GIL_POSTINGS
@@ -184,6 +197,7 @@ cdef class HotIndex:
         self.index = NULL
 
     def __init__(self, int64_t first_id=0):
+        _check_first_id(first_id)
         self.first_id = first_id
         if self.index == NULL:
             self.index = shp_hot_new()
@@ -237,7 +251,7 @@ cdef class HotIndex:
             raise MemoryError
         try:
             for i in range(n):
-                filled[i] = <int64_t>ordered[i] - self.first_id
+                filled[i] = _sequence(ordered[i], self.first_id)
             with nogil:
                 status = shp_hot_remove(self.index, filled, n)
             _check(status)
@@ -338,6 +352,7 @@ cdef class HotIndex:
         cdef HotIndex loaded = HotIndex.__new__(HotIndex)
         cdef size_t n = saved.shape[0]
         cdef shp_hot_status status = SHP_HOT_DAMAGED
+        _check_first_id(first_id)
         if n:
             with nogil:
                 status = shp_hot_load(&saved[0], n, &loaded.index)

@@ -132,8 +132,10 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
     for (uint32_t number = 0; number < dictionary->n; number++) {
         size_t n;
         const uint8_t *word = hot_dictionary_word(dictionary, &dictionary->terms[number], &n);
-        uint32_t hash = hot_dictionary_hash(word, n);
-        *slot_of(dictionary, hash, word, n) = slot_value(dictionary, hash, number);
+        uint32_t hash = hot_dictionary_hash(word, n), *slot = slot_of(dictionary, hash, word, n);
+        if (*slot)
+            return SHP_HOT_DAMAGED;
+        *slot = slot_value(dictionary, hash, number);
     }
     return SHP_HOT_OK;
 }
@@ -141,7 +143,7 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
 static shp_hot_status reserve(hot_dictionary *dictionary, size_t n)
 {
     if (dictionary->n == dictionary->capacity) {
-        uint32_t capacity = dictionary->capacity ? dictionary->capacity + dictionary->capacity / 2 : FIRST_TERMS;
+        uint32_t capacity = dictionary->capacity + dictionary->capacity / 2 + FIRST_TERMS;
         hot_term *terms = realloc(dictionary->terms, (size_t)capacity * sizeof *terms);
         if (!terms)
             return SHP_HOT_NO_MEMORY;

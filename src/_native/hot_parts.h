@@ -55,7 +55,7 @@ int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const u
 /* A term's word, which stays where it is until the next one comes. */
 const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n);
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out);
-/* Fills the slots again from the terms. */
+/* Fills the slots again from the terms; SHP_HOT_DAMAGED when two terms have the same word. */
 shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slots);
 void hot_dictionary_free(hot_dictionary *dictionary);
 
@@ -86,6 +86,7 @@ typedef struct {
 typedef struct {
     uint64_t key; /* term << 32 | document */
     uint32_t tf;
+    uint32_t unused; /* 0: no padding gets into a saved file */
 } hot_big_tf;
 
 typedef struct {
