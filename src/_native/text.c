@@ -14,7 +14,7 @@
  * are cut off ("steve's" is steve), what is left is joined ("don't" is dont, a stop word; "o'brien" is
  * obrien) and, unless it is a stop word, followed by its parts (brien).
  * Plain words are left out when they are stop words; when they are English letters only, irregular and colloquial
- * forms are read as their base (forms.h), and the word is stemmed.
+ * forms are read as their base (forms.h), acronyms lose their plural s (plurals.h), and the word is stemmed.
  *
  * Cost: one pass, about 10 ns a byte, stemming and scoping included; each term is copied once. */
 #include "text.h"
@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "forms.h"
+#include "plurals.h"
 #include "stem.h"
 #include "stopwords.h"
 
@@ -307,7 +308,10 @@ static shp_text_status add_word(shp_terms *terms, spelling *word, int is_part) {
         word->n = strlen(base);
         memcpy(word->bytes, base, word->n);
     }
-    if (word->is_english) word->n = shp_stem_english((char *)word->bytes, word->n);
+    if (word->is_english) {
+        word->n = shp_plural_cut((const char *)word->bytes, word->n);
+        word->n = shp_stem_english((char *)word->bytes, word->n);
+    }
     return add_term(terms, word->bytes, word->n);
 }
 

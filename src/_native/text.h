@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Stored in every database; another number means that its index has to be made again. */
-#define SHP_TEXT_VERSION 2
+#define SHP_TEXT_VERSION 3
 
 /* Longer words are cut, longer technical forms are kept in parts only: nobody asks for them whole, and one
  * pasted base64 block must not become one term of a megabyte.  In characters. */
