@@ -226,6 +226,25 @@ def test_a_word_repeated_hundreds_of_times_keeps_its_number() -> None:
     )
 
 
+@pytest.mark.parametrize("k1", [0.9, 2.0, 100.0])
+@pytest.mark.parametrize("times", [3, 4, 254, 255, 300])
+def test_a_memory_that_has_one_word_very_often_is_found_beside_a_rarer_word(k1: float, times: int) -> None:
+    """Once the rarer word's memories set the threshold, only the bound of the other list lets it in."""
+    stored: list[Any] = [
+        (["echo" if i % 3 else "golf"], ["fox"] if i % 6 == 0 else [], NOW) for i in range(1500)
+    ]
+    for i in range(10):
+        stored[140 * i + 1] = (["echo"] * times, [], NOW)
+    rows = numbered(stored)
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for b in (0.0, 0.3):
+        for keywords in (["echo", "fox"], ["fox", "golf", "echo"]):
+            expected = twin_rank.search(documents, keywords, 25, NOW, k1=k1, b=b)
+
+            assert index.search(1, keywords, 25, NOW, k1=k1, b=b) == expected
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.text(max_size=80), st.text(max_size=80)), min_size=1, max_size=8))
 def test_every_term_of_any_text_is_found(texts: list[tuple[str, str]]) -> None:
