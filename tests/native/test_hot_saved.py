@@ -39,7 +39,8 @@ def use(index: HotIndex, words: Sequence[str]) -> None:
     ids = {sequence for (sequence,) in struct.iter_unpack("<q", index.sequences())}
     assert len(ids) == counts["n_memories"]
     for keywords in questions(words):
-        found = index.search(counts["version"], keywords, 400, NOW)
+        assert index.search(counts["version"], keywords, 400, NOW) is not None
+        found = index.search(counts["version"], keywords, 30, NOW)
         assert found is not None
         assert ids.issuperset(hit[0] for hit in found)
         assert all(math.isfinite(number) for hit in found for number in hit)
