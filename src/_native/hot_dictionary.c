@@ -37,8 +37,8 @@ static letters letters_of(const uint8_t *word, size_t n)
     return (letters){0, 0};
 }
 
-/* Eight bytes at a time, multiplied and folded.  Words come from the user's own texts: nobody else can choose them,
-   so the hash need not keep a secret. */
+/* Eight bytes at a time, multiplied and mixed.  Words come from the user's own texts: no other user can choose them,
+   so the hash needs no secret. */
 static uint64_t mixed(uint64_t h, uint64_t part)
 {
     h = (h ^ part) * 0x9FB21C651E98DF25u;

@@ -1,6 +1,6 @@
 /* The keywords of a search of the hot index: lookup, idf, upper bounds.
 
-   For a user who has not asked for a while every access is a cache miss, and each keyword needs four of them, one after
+   After a pause of the user every access is a cache miss, and each keyword needs four of them, one after
    the other: slot, term with its word, list, its last documents.  So all keywords take each step together, and their
    misses overlap. */
 #include <math.h>

@@ -84,7 +84,7 @@ static void fill_header(const shp_hot *index, size_t size, header *out)
     memcpy(out->free_chunks, index->heap.free_chunks, sizeof index->heap.free_chunks);
 }
 
-/* Clears the units of the heap that hold no postings: place 0, the ends of chunks, and free chunks but for their link. */
+/* Clears the units of the heap without postings: place 0, the ends of chunks, and free chunks except for their link. */
 static void clear_unused(const shp_hot *index, uint64_t *units)
 {
     const hot_heap *heap = &index->heap;
@@ -96,7 +96,8 @@ static void clear_unused(const shp_hot *index, uint64_t *units)
             continue;
         uint32_t capacity = hot_class_capacity(term->size_class), n_unused = capacity - term->n;
         uint8_t *documents = (uint8_t *)(units + term->place + 1), *weights = documents + 4 * (size_t)capacity;
-        uint8_t *unused = weights + 2 * (size_t)term->n, *end = (uint8_t *)(units + term->place + hot_class_units(term->size_class));
+        uint8_t *unused = weights + 2 * (size_t)term->n;
+        uint8_t *end = (uint8_t *)(units + term->place + hot_class_units(term->size_class));
         memset(documents + 4 * (size_t)term->n, 0, 4 * (size_t)n_unused);
         memset(unused, 0, (size_t)(end - unused));
     }
@@ -200,12 +201,12 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     index->n_memories = head->n_memories;
     index->total_length = head->total_length;
     index->n_postings = head->n_postings;
-    int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms && heap->units &&
-                  heap->big_tfs;
+    int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms &&
+                  heap->units && heap->big_tfs;
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
 
-/* Marks the units of a chunk in `taken`, a bit for each of the heap; 0 when it is not inside, or meets another's. */
+/* Marks the units of a chunk in `taken`, a bit for each of the heap; 0 when it is not inside or overlaps another. */
 static int take_chunk(const hot_heap *heap, uint32_t place, int size_class, uint8_t *taken)
 {
     uint64_t end = (uint64_t)place + hot_class_units(size_class);
@@ -219,7 +220,7 @@ static int take_chunk(const hot_heap *heap, uint32_t place, int size_class, uint
     return is_free;
 }
 
-/* What the checks of the lists share. */
+/* State of the checks of the lists. */
 typedef struct {
     const shp_hot *index;
     uint8_t *taken; /* a bit for each unit of the heap */
@@ -317,7 +318,7 @@ static int is_document_sound(const shp_hot *index, uint32_t i)
            (near->asks & 15) <= SHP_ASKS_ONLY && near->has_label == (document->label != 0);
 }
 
-/* Sets also what is not saved: the longest and the oldest, whether there are gaps, and the neighbours. */
+/* Also sets the fields that are not saved: longest, oldest, ahead, and the neighbours. */
 static int are_documents_sound(shp_hot *index)
 {
     int64_t n_memories = 0, total_length = 0;

@@ -1,7 +1,7 @@
 /* Plurals of acronyms.  Included by text.c alone.
  *
  * Porter2 keeps the s of "gpus", since it takes -us for Latin, and of "pdfs" and "kpis", since it wants a vowel with a
- * letter behind it.  So a final s goes before the word is stemmed when the letters before it are two or more
+ * letter behind it.  So a final s is cut before the word is stemmed when the letters before it are two or more
  * consonants (other than y), then at most one vowel, and do not end with s:
  *
  *     gpus cpus skus kpis ngos cves pdfs pcs vms llms        but not  bus gas his aws ios saas css boss

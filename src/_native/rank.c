@@ -5,7 +5,7 @@
 
    relevance(B) = min(1, B / I) * (1 - 2^(-B / m)),   m = ln(1 + (N - 1/2) / (3/2))
    I: sum of the idf of the query's keywords that the memories know; m: the idf of a word that one memory has.
-   The first factor says how much of the question was met, the second how telling the words were.  It grows
+   The first factor is the share of the query that matched, the second the rarity of its words.  Relevance grows
    strictly with B, so a threshold on it is a threshold on B (min_bm25). */
 #include "rank.h"
 

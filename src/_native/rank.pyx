@@ -1,4 +1,4 @@
-"""The ranking formulas one by one, from the same C as recall: for explanations, tests and other stores."""
+"""The ranking formulas one by one, in the C that recall uses: for explanations, tests and other stores."""
 from collections import namedtuple
 
 from libc.math cimport isfinite, isnan
@@ -64,14 +64,14 @@ DEFAULT_WEIGHTS = _default_weights()
 
 
 def idf(double n_docs, double doc_freq):
-    """Weight of a word that `doc_freq` of `n_docs` memories have: ln(1 + (N - df + 1/2) / (df + 1/2))."""
+    """Return the weight of a word that `doc_freq` of `n_docs` memories have: ln(1 + (N - df + 1/2) / (df + 1/2))."""
     if not (0.0 <= doc_freq <= n_docs and isfinite(n_docs)):
         raise ValueError("doc_freq must be between 0 and n_docs, which must be finite")
     return shp_rank_idf(n_docs, doc_freq)
 
 
 def bm25_term(double idf, double tf, double doc_len, double mean_len, *, double k1=0.9, double b=0.3):
-    """BM25 of one keyword in a memory of `doc_len` terms that has it `tf` times.
+    """Return the BM25 of one keyword in a memory of `doc_len` terms that has it `tf` times.
 
     A `mean_len` of 0, as of no memories, means that lengths do not count.
     """
@@ -88,7 +88,7 @@ def bm25_term(double idf, double tf, double doc_len, double mean_len, *, double 
 
 
 def recency(double age_days, double floor):
-    """Factor from 1 (now) down to `floor`; half of the way after 30 days.  The future counts as now."""
+    """Return a factor from 1 (now) to `floor`, half-way after 30 days.  The future counts as now."""
     if not 0.0 <= floor <= 1.0:
         raise ValueError("floor must be between 0 and 1")
     if isnan(age_days):
@@ -97,29 +97,29 @@ def recency(double age_days, double floor):
 
 
 def relevance(double bm25, double idf_sum, double n_docs):
-    """How well a memory fits, 0 to 1, without its age.
+    """Return how well a memory matches, 0 to 1, regardless of its age.
 
-    `idf_sum` is over those keywords of the query that the user's `n_docs` memories know.
+    `idf_sum` is the sum over the keywords that occur in the user's `n_docs` memories.
     """
     return shp_rank_relevance(bm25, idf_sum, n_docs)
 
 
 def min_bm25(double relevance, double idf_sum, double n_docs):
-    """The least BM25 of at least this relevance, to a few units in the last place; inf when there is none."""
+    """Return the least BM25 with this relevance, to a few units in the last place; inf when there is none."""
     return shp_rank_min_bm25(relevance, idf_sum, n_docs)
 
 
 def key(str text):
-    """The number that stands for a term, a label or a session; 0 for nothing."""
+    """Return the key of a term, a label or a session; 0 for an empty text."""
     cdef bytes encoded = text.encode("utf-8", "surrogatepass")
     return shp_rescore_key(encoded, <size_t>len(encoded)) if encoded else 0
 
 
 def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=DEFAULT_WEIGHTS):
-    """(sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
+    """Return (sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
 
-    `memories`: (sequence, timestamp, bm25, thread, label, asks, is_candidate), rising by sequence: all
-    candidates and what lies within three of one.  The formula is at the top of rescore.c.
+    `memories` are (sequence, timestamp, bm25, thread, label, asks, is_candidate) in ascending order of sequence: all
+    candidates and the memories within three sequences of one.  The formula is in rescore.c.
     """
     cdef list given = list(memories)
     cdef shp_rescore_query query
@@ -146,7 +146,7 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
             (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].thread, rows[i].label, rows[i].asks,
              rows[i].is_candidate) = given[i]
             if i and rows[i].sequence <= rows[i - 1].sequence:
-                raise ValueError("memories must rise by sequence")
+                raise ValueError("memories must be in ascending order of sequence")
             if not -MOST_SEQUENCE <= rows[i].sequence <= MOST_SEQUENCE:
                 raise ValueError(f"a sequence must be between -{MOST_SEQUENCE} and {MOST_SEQUENCE}")
         if not shp_rescore(&buffers, &query, rows, len(given)):

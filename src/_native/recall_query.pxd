@@ -23,7 +23,7 @@ cdef inline int check_recall_numbers(int64_t tenant, double now, double k1, doub
 cdef inline int set_recall_query(shp_recall_query* out, int64_t tenant, bytes match, list words, int64_t k, double k1,
                                  double b, double min_relevance, double now, double recency_floor, periods,
                                  weights) except -1:
-    """`match` is the FTS5 query of `words` and is borrowed; check_recall_numbers has accepted the numbers."""
+    """Fill the query; `match`, the FTS5 query of `words`, is borrowed. check_recall_numbers was called before."""
     cdef bytes encoded
     cdef Py_ssize_t i
     out.tenant = tenant
