@@ -521,7 +521,7 @@ cdef class Connection:
             statement.is_running = False
 
     cdef list _execute_together(self, tuple statements, list taken):
-        """Prepare and run; adds the statements to `taken`, which the caller resets."""
+        """Prepare and run the statements; append them to `taken`, which the caller resets."""
         cdef shp_cell cells[MAX_RUN_CELLS]
         cdef shp_run runs[MAX_RUNS]
         cdef list deferred = self.deferred, results = []
@@ -678,7 +678,7 @@ cdef class Connection:
 
     @property
     def changes(self):
-        """Number of rows that the last INSERT, UPDATE or DELETE changed."""
+        """The number of rows that the last INSERT, UPDATE or DELETE changed."""
         self._enter_settled()
         cdef int64_t n = sqlite3_changes64(self.db)
         self._leave()
@@ -694,7 +694,7 @@ cdef class Connection:
 
     @property
     def in_transaction(self):
-        """Whether BEGIN has run and neither COMMIT nor ROLLBACK ended it."""
+        """True between BEGIN and its COMMIT or ROLLBACK."""
         self._enter_settled()
         cdef bint inside = not sqlite3_get_autocommit(self.db)
         self._leave()
