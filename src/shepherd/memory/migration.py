@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from shepherd._native.store import Connection
 from shepherd.memory import adding, facts
 from shepherd.memory import connection as shared
-from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
 from shepherd.types import Fact
@@ -27,6 +26,7 @@ from shepherd.types import Fact
 __all__ = [
     "DEFAULT_USER",
     "MEMORIES",
+    "OLD_COLUMNS",
     "OLD_FACTS",
     "SOURCE",
     "Migrated",
@@ -41,6 +41,7 @@ DEFAULT_USER = "local"
 SOURCE = "migration"
 
 MEMORIES = ("context", "conversations")
+OLD_COLUMNS = frozenset({"id", "user_message", "assistant_response", "timestamp", "content_hash"})
 OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
 _OURS = (
     "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes",

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 
 from shepherd.errors import StoreError
-from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.migration import (
     MEMORIES,
+    OLD_COLUMNS,
     OLD_FACTS,
     SOURCE,
     Migrated,
