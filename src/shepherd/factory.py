@@ -30,7 +30,7 @@ from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
-from shepherd.paths import default_database, from_home
+from shepherd.paths import default_database, expanded, from_home
 from shepherd.prompt import Summarizer
 from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS
@@ -79,9 +79,10 @@ def model_path(config: Config, report: Report = lambda event: None) -> Path:
 
 def open_memory(config: Config, *, read_only: bool = False) -> Memory:
     """The memory of these settings; raises StoreError, or UsageError for a database this build cannot use."""
-    from_url = "://" in config.memory_database
     named = config.memory_database
-    database = named if from_url else str(from_home(named, "memory_database"))
+    database = (
+        expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
+    )
     return Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,

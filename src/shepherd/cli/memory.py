@@ -21,7 +21,7 @@ from shepherd.cli.parsing import (
     whole_number,
 )
 from shepherd.cli.progress import amount, working
-from shepherd.commands.screen import Screen, age_in_words, counted, size
+from shepherd.commands.screen import Screen, age_in_words, counted, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import new_file
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["add_jobs_action", "build_parser", "changes_jobs", "execute", "execute_jobs"]
 
 
+_LOCAL = "local"  # memories from before there were users
 _ID, _OFFSET, _COUNT = whole_number(1, LARGEST_ID), whole_number(0, LARGEST_ID), whole_number(1, MOST_ROWS)
 
 
@@ -98,7 +99,7 @@ def _add_carrying(actions: Any) -> None:
     importing.add_argument("--format", choices=formats, default="auto", help="what it is (looked at)")
 
     claim = add_action(actions, "claim", "take over what is stored under another id")
-    claim.add_argument("--from", dest="from_user", default="local", metavar="USER", help="that id (local)")
+    claim.add_argument("--from", dest="from_user", default=_LOCAL, metavar="USER", help="that id (local)")
 
 
 def _add_upkeep(actions: Any) -> None:
@@ -129,9 +130,29 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     screen.table(["id", "when", "question", "answer"], [_row(record) for record in records])
     total = memory.count_memories()
     if not total:
-        screen.note("nothing is remembered yet")
+        screen.note("nothing is remembered yet" + _claimable(memory, arguments))
     elif arguments.offset + len(records) < total:
         screen.note(f"{len(records)} of {counted(total, 'memory', 'memories')}; --offset shows older ones")
+
+
+def _claimable(memory: Memory, arguments: Namespace) -> str:
+    """Return a hint at memories of another user that can be claimed, "" if there are none.
+
+    Of a server with many users, only ids that this user had before are named.
+    """
+    from shepherd.config import default_user_id
+    from shepherd.memory.claim import users_with_memories
+
+    others = memory.transactions.read(users_with_memories)
+    others.pop(memory.user_id, None)
+    if "://" in loaded_settings(arguments).config.memory_database:
+        others = {user: others[user] for user in (_LOCAL, default_user_id()) if user in others}
+    if not others:
+        return ""
+    user = _LOCAL if _LOCAL in others else next(iter(others))
+    source = "" if user == _LOCAL else f" --from {printable(user)}"
+    n = counted(others[user], "memory", "memories")
+    return f" of {memory.user_id}; {user} has {n}: shepherd memory claim{source} takes them over"
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd.memory import failures
 
-__all__ = ["copy_database", "free_name"]
+__all__ = ["copy_database", "free_name", "keep_copy"]
 
 
 def copy_database(connection: Connection, target: str) -> None:
@@ -26,6 +27,24 @@ def copy_database(connection: Connection, target: str) -> None:
         for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
             if os.path.exists(leftover):
                 os.remove(leftover)
+
+
+def keep_copy(connection: Connection, target: str) -> tuple[str, bool]:
+    """Copy to `target` or a free name like it; return the copy, and False if an older one was identical.
+
+    A killed migration leaves its copy, and the next one needs no other.
+    """
+    copy = free_name(target)
+    copy_database(connection, copy)
+    number = 1
+    older = target
+    while older != copy:
+        if os.path.isfile(older) and filecmp.cmp(older, copy, shallow=False):
+            os.remove(copy)
+            return older, False
+        number += 1
+        older = f"{target}-{number}"
+    return copy, True
 
 
 def free_name(path: str) -> str:

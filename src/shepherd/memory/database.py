@@ -17,7 +17,7 @@ from types import TracebackType
 from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.errors import ShepherdError, StoreError, StoreMissingError
 from shepherd.memory import failures
-from shepherd.memory.backup import copy_database, free_name
+from shepherd.memory.backup import keep_copy
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.schema import APPLICATION_ID, create_schema
@@ -195,16 +195,12 @@ class Database:
             return ""
         if not is_original(writer):
             raise foreign(self.path)
-        kept = free_name(self.path + ".before-migration")
         # A connection of its own: one that writes cannot be copied from.
         with self._connect(read_only=True) as connection:
-            copy_database(connection, kept)
-        undo.callback(os.remove, kept)
-        migrated = migrate(writer, int(time.time()))
-        return (
-            f"{self.path}: an older Shepherd's database, migrated: {migrated.memories} memories"
-            f" ({migrated.duplicates} duplicates left out), {migrated.facts} facts; kept as it was: {kept}"
-        )
+            kept, is_new = keep_copy(connection, self.path + ".before-migration")
+        if is_new:
+            undo.callback(os.remove, kept)
+        return migrate(writer, int(time.time())).summary(self.path, f"kept as it was: {kept}")
 
     def _use_log(self) -> None:
         deadline = time.monotonic() + self._busy_timeout_s
