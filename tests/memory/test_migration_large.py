@@ -121,3 +121,17 @@ def test_every_pair_of_generations_opens_with_every_row(
         }
         for word in words_of(case)[:: N_ROWS // 5]:
             assert [found.question for found in memory.search(word, 1, "local")] == [f"Where is the {word}?"]
+
+
+def test_interrupted_checkpoint_is_completed_from_the_log(folder: Path, tmp_path: Path) -> None:
+    case = ("2.30>2.37", "6 MiB", "wal")
+    files = files_of(folder, case)
+    number = CASES.index(case)
+    path = tmp_path / f"{number}.db"
+    # The new first page is in the file; the pages that it points to are in the log alone.
+    path.write_bytes((folder / f"live-{number}.db").read_bytes()[:4096])
+    path.with_name(f"{number}.db-wal").write_bytes(files[f"{number}.db-wal"])
+
+    assert identify(str(path)) is Owner.ORIGINAL
+    with Memory(path) as memory:
+        assert memory.count_memories("local") == N_ROWS
