@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from shepherd.bytesize import LEAST_DATABASE_BYTES
 from shepherd.config import SETTINGS
 from shepherd.config.file import ConfigFile, parse_document
 from shepherd.errors import ConfigError, ShepherdError, UsageError
@@ -41,6 +40,8 @@ _DROPPED = {
 # Fields by which older files described their one model.
 _LEGACY = ("backend", "model_path", "path", "context_size", "key", "api_key", "api_base", "model")
 _KINDS = {"cli": "shepherd", "grok": "openai"}
+# Least size that both programs take.
+_LEAST_DB_BYTES = 1 << 20
 _GROK = "https://api.x.ai/v1"
 # Fields of a provider that its service needs and that we do not support.
 _UNSUPPORTED = ("client_id", "token_url", "deployment_name")
@@ -101,7 +102,7 @@ def _move_settings(document: dict[str, Any], new: dict[str, Any], lines: list[st
             continue
         name = "system_prompt" if key == "system" else key
         is_number = name == "max_db_size" and isinstance(value, (int, float))
-        wanted = str(int(max(value, LEAST_DATABASE_BYTES))) if is_number else value
+        wanted = str(int(max(value, _LEAST_DB_BYTES))) if is_number else value
         if name not in SETTINGS:
             new[name] = value
             continue

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shepherd import transactions
 from shepherd._native.store import Connection
 from shepherd.config import default_user_id
-from shepherd.memory import adding, facts
-from shepherd.memory import connection as shared
+from shepherd.memory import facts, full_text
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
 from shepherd.types import Fact
@@ -168,14 +168,14 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
-            is_new = adding.add_all(connection, user_id, [memory])[0][1]
+            is_new = full_text.add_all(connection, user_id, [memory])[0][1]
             users.add(user_id)
             n_new += is_new
             n_known += not is_new
 
 
 def move_facts(
-    connection: shared.Connection, table: str, columns: set[str], now: int
+    connection: transactions.Connection, table: str, columns: set[str], now: int
 ) -> tuple[int, set[str]]:
     """Store the old facts; return how many there are now, and their users.
 
