@@ -30,7 +30,7 @@ from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
-from shepherd.paths import default_database, from_home
+from shepherd.paths import default_database, expanded, from_home
 from shepherd.prompt import Summarizer
 from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS
@@ -89,9 +89,10 @@ def existing_file(name: str, hint: str, report: Report = lambda event: None) -> 
 
 def open_memory(config: Config, *, read_only: bool = False) -> Memory:
     """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database."""
-    from_url = "://" in config.memory_database
     named = config.memory_database
-    database = named if from_url else str(from_home(named, "memory_database"))
+    database = (
+        expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
+    )
     return Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
