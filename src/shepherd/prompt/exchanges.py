@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -103,6 +104,7 @@ def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Messag
         generation.text,
         token_ids=ids,
         tokens=len(ids),
+        created_at=int(time.time()),
         tool_calls=calls,
         thought=generation.thought,
     )
