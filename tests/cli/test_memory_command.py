@@ -365,3 +365,30 @@ def test_a_fact_that_is_not_there_is_a_failure(shepherd, action):
 
     assert done.returncode == 1
     assert "there is no fact 'nothing'" in done.stderr
+
+
+def test_a_backup_to_a_folder_that_cannot_be_is_blamed_on_its_own_path(shepherd, three):
+    done = shepherd("memory", "backup", "/proc/x")
+
+    assert done.returncode == 1
+    assert "/proc/x" in done.stderr
+    assert "name another file for the backup" in done.stderr
+    assert "memory_database" not in done.stderr
+
+
+def test_junk_is_no_logs_db_and_no_damage_of_the_memory(shepherd, tmp_path):
+    (tmp_path / "junk.txt").write_text("this is no database\n" * 100)
+
+    done = shepherd("memory", "import", "--format", "llm", str(tmp_path / "junk.txt"))
+
+    assert done.returncode == 2
+    assert f"{tmp_path / 'junk.txt'}: this is no readable logs.db of llm" in done.stderr
+    assert "memory check" not in done.stderr
+
+
+@pytest.mark.parametrize("fact", [("", "x"), ("name", " ")])
+def test_a_fact_without_key_or_value_names_the_command_that_forgets(shepherd, fact):
+    done = shepherd("facts", "set", *fact)
+
+    assert done.returncode == 2
+    assert "shepherd facts clear KEY" in done.stderr

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shepherd._native.store import Connection
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.errors import UsageError
+from shepherd.errors import StoreError, UsageError
 from shepherd.memory import chunk_upkeep, consistency, memories, tenants
 from shepherd.memory.backup import copy_database
 from shepherd.memory.chunk_index import FileChunks
@@ -85,4 +85,9 @@ def backup(database: Database, path: str) -> None:
     if os.path.exists(target):
         raise UsageError(f"{target}: there is already something", hint="name a new file for the backup")
     with database.separate_connection() as connection:
-        copy_database(connection, target)
+        try:
+            copy_database(connection, target)
+        except StoreError as error:
+            if str(error).startswith(f"{target}:"):  # the copy is to blame, not the database
+                error.hint = "name another file for the backup"
+            raise

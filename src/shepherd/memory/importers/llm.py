@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from shepherd._native.store import Connection, SQLiteError
-from shepherd.errors import UsageError
+from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreCorruptError, UsageError
 from shepherd.memory import failures
 from shepherd.memory.importers.records import Bad, Entry, moment, text
 from shepherd.memory.records import NewMemory
@@ -34,7 +34,7 @@ class Logs:
         try:
             self._connection = Connection(path, read_only=True, create=False)
         except SQLiteError as error:
-            raise failures.from_sqlite_error(path, error) from error
+            raise _failure(path, error) from error
         try:
             self._has_responses = {"id", "prompt", "response"} <= self._columns("responses")
             self._has_turns = {"tip_message_hash", "parent_message_hash"} <= self._columns("turns")
@@ -43,7 +43,7 @@ class Logs:
         except BaseException as error:
             self._connection.close()
             if isinstance(error, SQLiteError):
-                raise failures.from_sqlite_error(path, error) from error
+                raise _failure(path, error) from error
             raise
 
     def __enter__(self) -> Logs:
@@ -54,7 +54,7 @@ class Logs:
     ) -> None:
         self._connection.close()
         if isinstance(error, SQLiteError):
-            raise failures.from_sqlite_error(self._path, error) from error
+            raise _failure(self._path, error) from error
 
     def count(self) -> int:
         """How many turns there are at most."""
@@ -149,3 +149,13 @@ def _literal(written: str | None, payload: str | None) -> str:
         return "".join(piece.get("literal", "") for piece in pieces)
     except (ValueError, AttributeError, TypeError):
         return ""
+
+
+def _failure(path: str, error: SQLiteError) -> ShepherdError:
+    """Return the error for an unreadable file; damage to it is no damage to the user's memory."""
+    failure = failures.from_sqlite_error(path, error)
+    if isinstance(failure, (StoreCorruptError, ForeignDatabaseError)):
+        return UsageError(
+            f"{path}: this is no readable logs.db of llm", hint="llm logs path says where that is"
+        )
+    return failure
