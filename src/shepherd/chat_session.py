@@ -187,7 +187,7 @@ class Session:
             if sums_up(config, path) and provider.kind != "shepherd":
                 summarizer = stack.enter_context(summarizer_of(config, open_another, model))
             if engine is not None and config.entity_extraction:
-                from shepherd.prompt.entity_tracking import EntityReader
+                from shepherd.entities import EntityReader
 
                 open_reader = partial(engine.sibling, n_ctx=_READER_WINDOW)
                 reader = stack.enter_context(closing(EntityReader(open_reader)))
@@ -198,7 +198,7 @@ class Session:
                 extraction=worker,
                 summarizer=summarizer,
                 reader=reader,
-                tells_private=provider.is_local,
+                shows_private=provider.is_local,
                 forgetful=not provider.uses_memory,
             )
             return _Opened(provider, access, stack.pop_all())

@@ -47,6 +47,7 @@ __all__ = [
     "NAMING_SETTINGS",
     "LazyReranker",
     "check_setting",
+    "existing_file",
     "extracts",
     "keys_without_memory",
     "model_path",
@@ -90,9 +91,9 @@ NAMING_SETTINGS = (*_MODEL_HINTS, "provider", "memory_database", "mcp_servers")
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
     """Return the file of the configured model; one named hf:… is downloaded if it is not here.
 
-    Raises UsageError when there is no such file.
+    Raises UsageError if there is no such file.
     """
-    return _existing(config.model, "model", report)
+    return existing_file(config.model, "model", report)
 
 
 def check_setting(config: Config, key: str) -> None:
@@ -118,7 +119,7 @@ def check_setting(config: Config, key: str) -> None:
     elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
         return  # a name of that server's
     elif key in _MODEL_HINTS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
-        _existing(value, key)
+        existing_file(value, key)
 
 
 def _check_database(named: str) -> None:
@@ -136,7 +137,8 @@ def _check_database(named: str) -> None:
         )
 
 
-def _existing(model: str, setting: str, report: Report = lambda event: None) -> Path:
+def existing_file(model: str, setting: str, report: Report = lambda event: None) -> Path:
+    """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
     try:
         path = resolve(model, report)
     except UsageError as error:
@@ -201,7 +203,7 @@ def vector_settings(config: Config) -> VectorSettings | None:
             ),
             config.memory_vectors_weight,
         )
-    path = _existing(wanted, "memory_vectors")
+    path = existing_file(wanted, "memory_vectors")
     return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
 
 
@@ -210,7 +212,7 @@ def reranker_of(config: Config) -> LazyReranker | None:
     wanted = config.knowledge_reranker.strip()
     if wanted in ("", "off"):
         return None
-    return LazyReranker(config, _existing(wanted, "knowledge_reranker"))
+    return LazyReranker(config, existing_file(wanted, "knowledge_reranker"))
 
 
 class LazyReranker:
@@ -384,7 +386,7 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
         )
     own = path
     if config.memory_extraction_model or own is None:
-        own = _existing(config.memory_extraction_model, "memory_extraction_model")
+        own = existing_file(config.memory_extraction_model, "memory_extraction_model")
     built_in = is_built_in(own)
 
     def open_own() -> Engine:

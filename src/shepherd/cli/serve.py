@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from shepherd.server.state import Gated
+    from shepherd.server.state import AppState
 
 __all__ = ["build_parser", "execute"]
 
@@ -70,7 +70,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     with optional_packages("server", "the server"):
         import uvicorn  # noqa: F401  (and what is installed with it)
 
-        from shepherd.server import metrics  # noqa: F401
+        from shepherd.server import monitoring  # noqa: F401
     config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
     from shepherd.server.process import bound
 
@@ -92,14 +92,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             from shepherd.server.factory import opened_server
 
             with opened_server(config, **options) as state:
-                _run(create_app(state), listening, state, arguments, screen, overdue=state.cut)
+                _run(create_app(state), listening, state, arguments, screen, overdue=state.cancel_all)
     return 0
 
 
 def _run(
     app: FastAPI,
     listening: socket.socket,
-    state: Gated,
+    state: AppState,
     arguments: Namespace,
     screen: Screen,
     *,

@@ -15,7 +15,7 @@ from shepherd.cli.main import INTERRUPTED
 from shepherd.commands.screen import Screen, counted, near_miss, printable
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.server.scopes import CHAT
+from shepherd.server.identity import CHAT
 
 if TYPE_CHECKING:
     import httpx
