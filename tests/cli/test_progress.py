@@ -50,12 +50,14 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch, no_color):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "SILENT_S", 0.0)
     controller, end = pty.openpty()
-    with os.fdopen(end, "w", encoding="utf-8") as stream:
-        with progress.working(Screen(io.StringIO(), stream), "counting"):
-            seen = ""
-            deadline = time.monotonic() + 60
-            while "counting" not in seen and time.monotonic() < deadline:
-                seen += os.read(controller, 1 << 16).decode()
+    with (
+        os.fdopen(end, "w", encoding="utf-8") as stream,
+        progress.working(Screen(io.StringIO(), stream), "counting"),
+    ):
+        seen = ""
+        deadline = time.monotonic() + 60
+        while "counting" not in seen and time.monotonic() < deadline:
+            seen += os.read(controller, 1 << 16).decode()
     os.close(controller)
 
     assert ("\x1b[38;" in seen or "\x1b[3" in seen) is not bool(no_color)
