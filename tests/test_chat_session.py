@@ -463,3 +463,17 @@ def test_forget_at_the_prompt_says_what_was_forgotten(new_session):
     assert err.getvalue() == "forgotten: Which editor?\nthe fact name is forgotten; it was Steve\n"
     assert memory.count_memories() == 0
     assert memory.get_all_facts() == []
+
+
+def test_private_is_switched_by_its_word_and_without_one(new_session):
+    session = new_session()
+    chat = Chat(session.assistant, Screen(io.StringIO(), io.StringIO()), session=session)
+    seen = []
+
+    for line in ("/private off", "/private on", "/private on", "/private", "/private"):
+        chat.message_of(line)
+        seen.append(session.assistant.private)
+    with pytest.raises(UsageError, match="usage: /private"):
+        chat.message_of("/private maybe")
+
+    assert seen == [False, True, True, False, True]

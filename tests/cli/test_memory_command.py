@@ -13,6 +13,7 @@ from shepherd.cli.memory import build_parser
 from shepherd.memory.importers import FORMATS
 from tests.cli.conftest import in_latin_1
 from tests.memory import originals
+from tests.memory.test_check import harm
 
 
 @pytest.fixture
@@ -392,3 +393,22 @@ def test_a_fact_without_key_or_value_names_the_command_that_forgets(shepherd, fa
 
     assert done.returncode == 2
     assert "shepherd facts clear KEY" in done.stderr
+
+
+def test_check_fails_until_the_damage_is_repaired(shepherd, home, three):
+    harm(home.database, "INSERT INTO recalls VALUES(99, 1, 1)")
+
+    found, as_json = shepherd("memory", "check"), shepherd("memory", "check", "--json")
+    assert (found.returncode, as_json.returncode) == (1, 1)
+    assert found.stdout.startswith("problem: ")
+    assert found.stderr == "shepherd memory check --repair repairs what can be repaired\n"
+    assert json.loads(as_json.stdout)["ok"] is False
+
+    repaired = shepherd("memory", "check", "--repair")
+    assert (repaired.returncode, repaired.stderr) == (0, "")
+    assert repaired.stdout.startswith("repaired: ")
+    assert shepherd("memory", "check", "--json").returncode == 0
+
+
+def test_without_jobs_nothing_is_said_of_dead_ones(shepherd, three):
+    assert shepherd("memory", "jobs").stderr == "nothing is waiting\n"

@@ -53,8 +53,6 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("formatter_class", _HelpFormatter)
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
-        if self._optionals.title != "options":  # Python 3.9's word, kept by some distributions
-            self._optionals.title = "options"
 
     def format_help(self) -> str:
         """Return the help with the examples of this command."""
