@@ -42,3 +42,22 @@ def test_a_pipe_is_told_nothing(capsys):
         pass
 
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_colours_are_for_terminals_that_want_them(monkeypatch, no_color):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "SILENT_S", 0.0)
+    controller, end = pty.openpty()
+    with (
+        os.fdopen(end, "w", encoding="utf-8") as stream,
+        progress.working(Screen(io.StringIO(), stream), "counting"),
+    ):
+        seen = ""
+        deadline = time.monotonic() + 60
+        while "counting" not in seen and time.monotonic() < deadline:
+            seen += os.read(controller, 1 << 16).decode()
+    os.close(controller)
+
+    assert ("\x1b[38;" in seen or "\x1b[3" in seen) is not bool(no_color)
