@@ -477,3 +477,20 @@ def test_private_is_switched_by_its_word_and_without_one(new_session):
         chat.message_of("/private maybe")
 
     assert seen == [False, True, True, False, True]
+
+
+def test_why_names_the_trace_of_the_turn_unless_it_was_private(new_session):
+    out, err = io.StringIO(), io.StringIO()
+    session = new_session()
+    chat = Chat(session.assistant, Screen(out, err), session=session)
+
+    chat.message_of("/why")
+    ask(session, "hello")
+    chat.message_of("/why")
+    chat.message_of("/private on")
+    chat.message_of("/why")
+
+    said = err.getvalue()
+    assert said.startswith("nothing has been answered yet\n")
+    assert said.count(f"all of it: shepherd trace tree {session.assistant.session_id}/0") == 1
+    assert "tokens shown" in out.getvalue()
