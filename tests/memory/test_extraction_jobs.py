@@ -9,6 +9,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.memory import ExtractionStats, Memory, NewMemory, OpenJob
+from shepherd.memory.extraction_queue import LEASE_S
 from shepherd.types import Injection, Message
 
 OWNER = OpenJob("host/1/a", 3)
@@ -160,6 +161,7 @@ def test_the_lease_of_a_job_that_failed_often_still_ends(memory, clock):
         job = memory.extraction.claim("worker")
 
     assert 3600 < memory.extraction.due_in() < 86_400
+    assert memory.extraction.due_in() == 64 * LEASE_S
 
 
 def test_an_open_job_that_nobody_adds_to_any_more_is_anybodys(memory, clock):
@@ -263,6 +265,18 @@ def test_the_dead_are_retried_or_dropped(memory):
     assert memory.extraction.drop() == 0
     assert memory.extraction.retry(99) == 0
     assert [job.id for job in memory.extraction.jobs()] == [second, third]
+
+
+def test_a_retried_job_has_all_its_refusals_again(memory):
+    job = due(memory, "one")
+    options = {"refused": True, "most_refusals": 2, "retry_in_s": 0}
+    assert not memory.extraction.fail(job, "no", **options)
+    assert memory.extraction.fail(memory.extraction.claim("worker"), "no", **options)
+
+    memory.extraction.retry(job.id)
+
+    assert not memory.extraction.fail(memory.extraction.claim("worker"), "no", **options)
+    assert memory.extraction.fail(memory.extraction.claim("worker"), "no", **options)
 
 
 def test_the_oldest_waiting_goes_beyond_the_limit(memory):

@@ -242,3 +242,14 @@ def test_a_step_takes_at_most_half_of_what_its_user_holds_more(path: Path) -> No
     assert n_removed is not None
     assert 15 <= n_removed <= 20
     assert left == [("anna", 100 - n_removed), ("steve", 60)]
+
+
+def test_only_conversation_of_a_user_is_never_pruned(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
+        session = memory.start_session()
+        memory.append_message(session, Message("user", "Hello " * 1000))
+
+        fill(memory, 1000)
+
+        assert memory.count_memories() < 1000
+        assert [message.raw for message in memory.load_session(session)] == ["Hello " * 1000]
