@@ -28,6 +28,7 @@ from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn.components import no_promise_grammar
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
 
 __all__ = ["Conversations", "ServedTurn"]
@@ -429,7 +430,9 @@ class Conversations:
         """Return the options of the replies; Denied for what this kind of model cannot do."""
         extra: dict[str, Any] = {"stop": request.stop}
         if isinstance(model, Engine):
-            extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
+            is_stored = self._writes and self._memory is not None and request.remembers
+            grammar = grammar_of(request) or ("" if is_stored or request.tools else no_promise_grammar(model))
+            extra |= {"grammar": grammar, "logprobs": request.logprobs}
         else:
             self._refuse_for_remote(request)
             extra["schema"] = request.schema
