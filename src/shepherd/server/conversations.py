@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
-from shepherd.server.errors import Denied, invalid
+from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
@@ -250,12 +250,20 @@ class Conversations:
             size_of=lambda _, kept: _ENTRY_BYTES + kept[0].itemsize * len(kept[0]) + 4 * len(kept[1]),
         )
 
-    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
+    def begin(
+        self,
+        request: ChatRequest,
+        *,
+        asked_at: float | None = None,
+        is_gone: Callable[[], bool] = lambda: False,
+    ) -> ServedTurn:
         """Start an answer. `asked_at` (perf_counter) is when it was queued for this thread, if it was.
 
         Raises ContextOverflowError, before anything is decoded, if the newest turn alone does not fit;
-        UsageError for what the model cannot do; Denied for what this user or this server cannot have.
+        UsageError for what the model cannot do; Denied for what this user or this server cannot have, and
+        once `is_gone` says that the client has disconnected.
         """
+        refuse_gone(is_gone())
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
         own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
@@ -298,6 +306,7 @@ class Conversations:
             if planner is not None:
                 injection_time = watch.read()
                 self._plans.record_cost(request.user_id, draft, injection_time.cpu_s)
+            refuse_gone(is_gone())
             turn.start()
         except BaseException:
             self.models.give_back(model)

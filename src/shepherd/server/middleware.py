@@ -21,6 +21,7 @@ from shepherd.memory.api_keys import PREFIX
 from shepherd.server import monitoring, page
 from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.identity import CHAT, MEMORY, METRICS
+from shepherd.server.limits import problem_of_json
 from shepherd.server.logs import Observer
 from shepherd.server.request_record import App, Middleware, Receive, Scope, Send, header, record_of, refuse
 
@@ -50,6 +51,8 @@ __all__ = [
 _T = TypeVar("_T")
 # [address]:port, or a name or address without brackets.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
+# More than any client or proxy sends.
+_MOST_HEADERS = 128
 _WAIT = (("Retry-After", "1"),)
 # Open for long, or needed when the server is overloaded.
 _UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
@@ -77,6 +80,8 @@ class HostMiddleware:
             await refuse(scope, send, problem)
 
     def _problem(self, scope: Scope) -> Problem | None:
+        if len(scope["headers"]) > _MOST_HEADERS:
+            return Problem(431, "headers_too_large", f"the request has more than {_MOST_HEADERS} headers")
         hosts = header(scope, b"host")
         if len(hosts) != 1 or not self._is_ours(host_of(hosts[0])):
             return Problem(
@@ -122,7 +127,7 @@ class JsonByDefault(Middleware):
 
 
 class BodyMiddleware(Middleware):
-    """Reads the whole body before the handler begins, within limits of size and time."""
+    """Reads the whole body before the handler begins, within limits of size, time and structure."""
 
     def __init__(self, app: App, *, max_bytes: int, timeout_s: float) -> None:
         super().__init__(app)
@@ -147,7 +152,12 @@ class BodyMiddleware(Middleware):
         if len(body) > self._max_bytes:
             await refuse(scope, send, self._too_large(), close=True)
             return
-        await self._app(scope, _replayed(bytes(body), receive), send)
+        whole = bytes(body)
+        found = problem_of_json(whole)
+        if found is not None:
+            await refuse(scope, send, found)
+            return
+        await self._app(scope, _replayed(whole, receive), send)
 
     async def _read_in_time(self, receive: Receive) -> bytearray | None:
         # anyio's fail_after takes 0.1 ms, and nearly all bodies have arrived already.
