@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from shepherd.errors import UsageError
+from shepherd.server.connections import limited, most_connections
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -79,6 +80,7 @@ def run(
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=max(1, round(shutdown_s + _CUT_S)),
+        http=limited(connections=most_connections()),
     )
     server = WebServer(config, ready=ready, ending=ending, overdue=overdue, shutdown_s=shutdown_s)
     # The 100,000 objects that exist already stay: each collection of them would delay every answer by 40 ms.
