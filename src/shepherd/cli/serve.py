@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from shepherd.config import Config
+    from shepherd.server.process import Watchdog
     from shepherd.server.state import AppState
 
 __all__ = ["build_parser", "execute"]
@@ -89,7 +90,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
     from shepherd.server.app import create_app
     from shepherd.server.factory import opened_server
-    from shepherd.server.process import bound
+    from shepherd.server.process import Watchdog, bound
     from shepherd.server.session_server import create_session_app, opened_shared_session
 
     parts: dict[str, Any] = {
@@ -98,14 +99,18 @@ def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> 
         "warn": screen.warn,
         "loading": screen.transient,
     }
-    with bound(config.server_host, config.server_port) as listening, ExitStack() as stack:
+    with (
+        Watchdog.of(config.server_shutdown) as watchdog,
+        bound(config.server_host, config.server_port) as listening,
+        ExitStack() as stack,
+    ):
         if arguments.session:
             assistant, shared = stack.enter_context(opened_shared_session(config, **parts))
             app = create_session_app(assistant, shared)
-            _run(app, listening, shared, arguments, screen, ending=app.state.conversation.close)
+            _run(app, listening, shared, arguments, screen, watchdog, ending=app.state.conversation.close)
         else:
             state = stack.enter_context(opened_server(config, **parts))
-            _run(create_app(state), listening, state, arguments, screen, overdue=state.cancel_all)
+            _run(create_app(state), listening, state, arguments, screen, watchdog, overdue=state.cancel_all)
 
 
 def _run(
@@ -114,6 +119,7 @@ def _run(
     state: AppState,
     arguments: Namespace,
     screen: Screen,
+    watchdog: Watchdog,
     *,
     ending: Callable[[], None] = lambda: None,
     overdue: Callable[[], None] = lambda: None,
@@ -133,9 +139,12 @@ def _run(
     logs.log_to(arguments.log)
     if arguments.quiet:
         logging.getLogger("shepherd").setLevel(logging.WARNING)
+    if state.memory is not None:
+        watchdog.close = state.memory.close
     run(
         app,
         listening,
+        signalled=watchdog.start,
         shutdown_s=config.server_shutdown,
         ready=lambda: _say_where(config, listening, screen, arguments),
         ending=ending,
