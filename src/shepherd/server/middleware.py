@@ -49,6 +49,9 @@ __all__ = [
 
 
 _T = TypeVar("_T")
+# What a body has beyond this is read at a limited rate, so that uploads leave the event loop to others.
+_UNPACED_BYTES = 1 << 20
+_BYTES_PER_S = 64 << 20
 # [address]:port, or a name or address without brackets.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 # More than any client or proxy sends.
@@ -132,6 +135,7 @@ class BodyMiddleware(Middleware):
     def __init__(self, app: App, *, max_bytes: int, timeout_s: float) -> None:
         super().__init__(app)
         self._max_bytes, self._timeout_s = max_bytes, timeout_s
+        self._paced_until = 0.0
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _has_body(scope):
@@ -189,9 +193,18 @@ class BodyMiddleware(Middleware):
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
-            body += message.get("body", b"")
+            piece = message.get("body", b"")
+            body += piece
+            if len(body) > _UNPACED_BYTES:
+                await self._pace(len(piece))
             if len(body) > self._max_bytes or not message.get("more_body", False):
                 return body
+
+    async def _pace(self, n_bytes: int) -> None:
+        """Wait until all large bodies together have come no faster than _BYTES_PER_S."""
+        now = asyncio.get_running_loop().time()
+        self._paced_until = max(self._paced_until, now) + n_bytes / _BYTES_PER_S
+        await asyncio.sleep(self._paced_until - now)
 
     def _too_large(self) -> Problem:
         return Problem(
