@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shepherd.providers.extras import extra_content, sealed_extra
+from shepherd.providers.chat_completions import extra_content, sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.errors import Problem, invalid, openai_error, unsupported
 from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
+from shepherd.entities import KnownNames
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.knowledge import Hub, Knowledge
@@ -28,16 +29,15 @@ from shepherd.prompt import (
 )
 from shepherd.prompt.archive_policy import is_worth_a_memory
 from shepherd.prompt.compaction import PendingSummary
-from shepherd.prompt.entity_tracking import Dialogue, KnownNames, Listened
-from shepherd.prompt.eviction import turns
+from shepherd.prompt.entity_tracking import Dialogue, DialogueState
+from shepherd.prompt.exchanges import turns
 from shepherd.prompt.gathering import hubs_of
-from shepherd.prompt.ledger import Restored, Said, conversation_hashes
+from shepherd.prompt.ledger import Restored, ShownKnowledge, conversation_hashes
 from shepherd.prompt.system_prompt import Before, look_around
 from shepherd.providers import ChatModel
 from shepherd.server.chat import ChatRequest
-from shepherd.trace import Traces, TurnTrace
-from shepherd.trace.planned import trace_of
-from shepherd.turn.store import append_turn
+from shepherd.trace import Traces, Value, trace_of
+from shepherd.turn.recorder import append_turn
 from shepherd.types import Message
 
 __all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore"]
@@ -127,7 +127,7 @@ _log = logging.getLogger(__name__)
 Count = Callable[[str], int]
 
 # Conversations whose entities are kept from the turn before, and users whose names are.
-_LISTENED = 1024
+_DIALOGUES = 1024
 _USERS = 4096
 # Summaries being made, of all conversations together.
 _PENDING = 256
@@ -169,23 +169,26 @@ class RequestPlanner:
         self.compaction.compact(self.draft, self.exchanges, self.budget, self.take_snapshot)
 
     @property
-    def said(self) -> Said:
+    def shown(self) -> ShownKnowledge:
         """Nodes for the ledger's note of this request."""
         snapshot = self.draft.snapshot
-        if self.restored.said:
+        if self.restored.shown:
             hubs = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
-            return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
-        return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks)
+            return ShownKnowledge(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
+        return ShownKnowledge(
+            tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks
+        )
 
-    def trace(self, *, model: str) -> TurnTrace:
+    def trace(self, *, model: str, with_prompt: bool) -> dict[str, Value]:
         """Return the record of the turn, once it is over: what the model was shown, and why."""
         self.planner.settle(self.draft, self.budget)
-        summary = self.draft.snapshot.summary.kept.text
+        summary = self.draft.snapshot.summary.public.text
         return trace_of(
             self.draft,
             model=model,
             summary=summary,
             summary_tokens=self.budget.count(summary) if summary else 0,
+            with_prompt=with_prompt,
         )
 
 
@@ -211,7 +214,7 @@ class Plans:
         self._config = config
         self._tells_private = tells_private
         self._names: LRUCache[str, KnownNames] = LRUCache(_USERS)
-        self._listened: LRUCache[tuple[str, str], Listened] = LRUCache(_LISTENED)
+        self._dialogues: LRUCache[tuple[str, str], DialogueState] = LRUCache(_DIALOGUES)
         # Processor time of each user's last plan. By wall-clock time a quick plan among 64 others would seem
         # slow, and wait for a thread.
         self._cost_s: LRUCache[str, float] = LRUCache(_USERS)
@@ -265,8 +268,8 @@ class Plans:
 
     def _before(self, request: ChatRequest, restored: Restored) -> Before:
         """Return the knowledge in the system part: that of earlier requests, else the present one."""
-        if restored.said:
-            first = restored.said[min(restored.said)]
+        if restored.shown:
+            first = restored.shown[min(restored.shown)]
             return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
         explains = self._explains(request)
         knowledge = self._knowledge(request) if explains else None
@@ -290,8 +293,8 @@ class Plans:
         knowledge = self._knowledge(request)
         dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
         planner = Planner(self._config, self._memory, knowledge, user, dialogue)
-        told = [said for _, said in sorted(restored.said.items())]
-        planner.know_told(Hub(*hub) for said in told[1:] for hub in said.hubs)
+        told = [said for _, said in sorted(restored.shown.items())]
+        planner.add_shown_hubs(Hub(*hub) for said in told[1:] for hub in said.hubs)
         exchanges = history.exchanges(draft, hashes)
         compaction = Compaction(
             verbatim=self._config.history_verbatim_turns,
@@ -315,8 +318,8 @@ class Plans:
         dialogue = planned.dialogue
         if dialogue is not None:
             planned.dialogue = None
-            dialogue.answered(answer.raw)
-            self._listened.put((user_id, key), dialogue.listened)
+            dialogue.end_turn(answer.raw)
+            self._dialogues.put((user_id, key), dialogue.state)
 
     def _pending_of(self, user: str, exchanges: Sequence[Exchange]) -> PendingSummary | None:
         """Return the summary being made of the first of these exchanges, if there is one."""
@@ -345,16 +348,16 @@ class Plans:
         dialogue = Dialogue(None, None, user, allow_private=self._tells_private, names=names)
         first = max(0, len(messages) - 1 - _REPLAYED)
         for i in range(len(messages) - 2, first - 1, -1):
-            known = self._listened.get((user, hashes[i])) if messages[i].role == "assistant" else None
+            known = self._dialogues.get((user, hashes[i])) if messages[i].role == "assistant" else None
             if known is not None:
-                dialogue.go_on(known)
+                dialogue.continue_from(known)
                 first = i + 1
                 break
         for message in messages[first:-1]:
             if message.role == "user":
-                dialogue.heard(message.raw)
+                dialogue.register(message.raw)
             elif message.role == "assistant":
-                dialogue.answered(message.raw)
+                dialogue.end_turn(message.raw)
         return dialogue
 
 
@@ -437,7 +440,7 @@ class RequestStore:
             n_left=first if first > was_first else 0,
             stripped=history.stripped(draft),
             session=session,
-            said=None if turn.planner is None else turn.planner.said,
+            shown=None if turn.planner is None else turn.planner.shown,
             summary=draft.snapshot.summary,
         )
 
@@ -445,9 +448,8 @@ class RequestStore:
         """Store the trace of a turn that a message of the user began."""
         if turn.planner is None or turn.draft.private or not self._config.trace_turns:
             return
-        record = turn.planner.trace(model=turn.model_name)
-        traces = Traces(self._memory.transactions, turn.user_id)
-        traces.write(session, record, with_prompt=self._config.trace_prompts)
+        record = turn.planner.trace(model=turn.model_name, with_prompt=self._config.trace_prompts)
+        Traces(self._memory.transactions, turn.user_id).write(session, record)
 
     def _archive(self, turn: FinishedTurn, answer: Message, session: str) -> None:
         """Archive the user's statement, and the turns that left the window with this request."""
