@@ -22,7 +22,7 @@ from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
-from shepherd.server.errors import Denied, invalid
+from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
@@ -261,11 +261,12 @@ class Conversations:
     ) -> ServedTurn:
         """Start an answer. `asked_at` (perf_counter) is when it was queued for this thread, if it was.
 
-        Once `cancelled` is set, nothing is generated.
-
         Raises ContextOverflowError, before anything is decoded, if the newest turn alone does not fit;
-        UsageError for what the model cannot do; Denied for what this user or this server cannot have.
+        UsageError for what the model cannot do; Denied for what this user or this server cannot have, and
+        once `cancelled` is set, when the client has disconnected; nothing is generated then.
         """
+        cancelled = cancelled or threading.Event()
+        refuse_gone(cancelled.is_set())
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
         own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
@@ -309,6 +310,7 @@ class Conversations:
             if planner is not None:
                 injection_time = watch.read()
                 self._plans.record_cost(request.user_id, draft, injection_time.cpu_s)
+            refuse_gone(cancelled.is_set())
             turn.start()
         except BaseException:
             self.models.give_back(model)
