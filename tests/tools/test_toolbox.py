@@ -13,6 +13,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.tools import AssistantTool, Toolbox, knowledge_tools, memory_tools
 from shepherd.types import Tool, ToolCall
+from tests.examples import examples
 
 # Of JSON, and of what models write instead: halves of characters, numbers that no column holds.
 LEAVES = (
@@ -161,7 +162,7 @@ def needed(tool):
     }
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(data=st.data())
 def test_no_call_of_any_tool_raises(whole_box, data):
     tool = data.draw(st.sampled_from(whole_box.tools))

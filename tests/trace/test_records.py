@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from shepherd.trace import AssembledTrace, TurnTrace, paths_of
 from tests.trace.turns import FULL, turns
@@ -80,7 +80,6 @@ def test_empty_turn_says_only_its_schema():
     assert list(paths_of(TurnTrace())) == [("schema", 1)]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(turns)
 def test_same_turn_gives_the_same_paths_each_once(turn):
     pairs = list(paths_of(turn))
