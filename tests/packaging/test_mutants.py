@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,28 @@ def test_faults_of_the_package_compile_but_for_a_few() -> None:
 
     for fault in faults_of(source):
         ast.parse(fault.applied(source))
+
+
+def test_files_that_changed_since_a_revision_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    mutants = runpy.run_path(str(ROOT / "tools/mutants"), run_name="mutants")
+    monkeypatch.setitem(mutants["sources"].__globals__, "ROOT", tmp_path)
+    folder = tmp_path / "src/shepherd/memory"
+    folder.mkdir(parents=True)
+    for name in ("changed.py", "removed.py", "same.py", "page.html"):
+        (folder / name).write_text("A = 1\n")
+    for words in ("init", "add .", "-c user.name=a -c user.email=a@example.org commit -m a"):
+        subprocess.run(["git", *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    (folder / "changed.py").write_text("A = 2\n")
+    (folder / "page.html").write_text("A = 2\n")
+    (folder / "removed.py").unlink()
+    (folder / "added.py").write_text("A = 1\n")
+
+    found = mutants["sources"]([], "HEAD")
+
+    assert [path.name for path in found] == ["added.py", "changed.py"]
 
 
 def test_faults_are_tried_in_a_copy_and_counted() -> None:
