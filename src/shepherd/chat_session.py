@@ -1,17 +1,15 @@
-"""A conversation with everything it needs, whose provider may change: each one brings its own rules of
-memory.
+"""A conversation whose provider can change, with everything it needs.
 
-Nothing here is global. What a provider needs is opened when it is chosen and closed when another one is; the
-memory is opened by the first one that may use it.
+Each provider has its own rules of memory. Its model is opened when it is chosen, and closed when another one
+is; the memory is opened by the first provider that may use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
@@ -32,19 +30,16 @@ from shepherd.providers import ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 from shepherd.turn.components import ModelAccess
 
-if TYPE_CHECKING:
-    pass
+__all__ = ["Session"]
 
-__all__ = ["Session", "opened_session"]
-
-# Of the model that reads messages for entities: the beginning of a long one, and a list.
+# Window of the model that extracts entities: the beginning of a long message, and a list.
 _READER_WINDOW = 2048
 OpensMemory = Callable[[Config, Callable[[str, str], None]], tuple[Memory | None, bool]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A provider, its model with what it may do, and what closes it."""
+    """A provider, its model and rights, and the stack that closes them."""
 
     provider: ProviderSettings
     access: ModelAccess
@@ -52,7 +47,14 @@ class _Opened:
 
 
 class Session:
-    """One assistant and the provider that it talks with now. `switch` it, `close` it; from one thread."""
+    """One assistant and its current provider; for one thread, and closed by `with`.
+
+    `model` overrides the provider's. Cheap checks come first. A database that is locked, full or read-only
+    costs a warning and the memory, unless `opens_memory` is stricter; a wrong one raises StoreError.
+    `loading` is called with a message before slow work, and with "" after it; `report` for downloads.
+    `confirm` is asked before a tool of another program may change something; without it such tools are
+    refused. `is_limited`: the setting `max_tokens` was given for this session, and overrides the provider's.
+    """
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Session:
         opens_memory: OpensMemory = open_memory_or_warn,
     ) -> None:
         self.config = config
-        self.is_limited = is_limited  # max_tokens was asked for; it holds whoever answers
+        self.is_limited = is_limited
         self.table = ProviderTable()
         self._with_memory, self._opens_memory = memory, opens_memory
         self._warn, self._loading, self._report = warn, loading, report
@@ -83,24 +85,30 @@ class Session:
             tools=self._tools_of_servers(confirm),
         )
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @property
     def assistant(self) -> Assistant:
-        """The conversation."""
+        """Assistant of the conversation."""
         assert self._assistant is not None
         return self._assistant
 
     @property
     def provider(self) -> ProviderSettings:
-        """Who answers."""
+        """Current provider."""
         return self._parts.provider
 
     @property
     def is_writable(self) -> bool:
-        """Whether what is said may be remembered."""
+        """True if the memory may be written."""
         return self._parts.access.writes_memory
 
     def switch(self, name: str, model: str = "") -> ProviderSettings:
-        """Go on with another provider; when it cannot be had, the old one stays and the error tells why."""
+        """Change the provider; on an error the old one stays."""
         parts = self._open(self._chosen(name, model))
         try:
             self.assistant.switch(parts.access)
@@ -114,14 +122,14 @@ class Session:
         return parts.provider
 
     def close(self) -> None:
-        """Close what is open. May be called twice."""
+        """Close everything. May be called twice."""
         self._servers.close()
         self._parts.stack.close()
         if self._memory is not None and self._memory[0] is not None:
             self._memory[0].close()
 
     def _tools_of_servers(self, confirm: Confirm | None) -> list[AssistantTool]:
-        """What the chosen servers of mcp.json offer; they run until the session ends."""
+        """Return the tools of the chosen servers of mcp.json, which run until the session ends."""
         if not self.config.mcp_servers:
             return []
         try:
@@ -137,7 +145,7 @@ class Session:
         return replace(provider, model=model) if model else provider
 
     def _max_tokens(self, provider: ProviderSettings) -> int:
-        """Of the longest answer: the provider's own stands before the setting, but not before a request."""
+        """Token limit of an answer: one given for the session wins, then the provider's, then the setting."""
         return self.config.max_tokens if self.is_limited else provider.max_tokens or self.config.max_tokens
 
     def _open(self, provider: ProviderSettings) -> _Opened:
@@ -146,7 +154,7 @@ class Session:
             return replace(open_parts(provider, stack), stack=stack.pop_all())
 
     def _open_local(self, provider: ProviderSettings, stack: ExitStack) -> _Opened:
-        # In the order of what a mistake costs: the file's name, the database, the loading.
+        # Cheap checks first: the file's name, the database, loading the model.
         config = replace(self.config, model=provider.model or self.config.model)
         path = model_path(config, self._report)
         memory, is_writable = self._memory_for(provider)
@@ -164,7 +172,7 @@ class Session:
             summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
         reader = None
         if config.entity_extraction:
-            from shepherd.prompt.entity_tracking import EntityReader
+            from shepherd.entities import EntityReader
 
             reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
         access = ModelAccess(
@@ -190,7 +198,7 @@ class Session:
             worker = stack.enter_context(worked(memory, self.config, None, None))
         summarizer = None
         if sums_up(self.config, None) and provider.kind != "shepherd":
-            # A client of its own: the conversation's may be answering meanwhile.
+            # A client of its own: the conversation's may be busy.
             summarizer = stack.enter_context(
                 summarizer_of(self.config, lambda _: open_remote(provider, sends=set()), model)
             )
@@ -200,7 +208,7 @@ class Session:
             writes_memory=is_writable,
             extraction=worker,
             summarizer=summarizer,
-            tells_private=False,
+            shows_private=False,
             forgetful=not provider.uses_memory,
         )
         return _Opened(provider, access, stack)
@@ -211,7 +219,7 @@ class Session:
         return provider.uses_memory and memory is not None and is_writable and extracts(self.config, path)
 
     def _memory_for(self, provider: ProviderSettings) -> tuple[Memory | None, bool]:
-        """The memory, which stays open once it is: /memory and /undo go on working on it."""
+        """Return the memory, which stays open for /memory and /undo."""
         if self._memory is None and self._with_memory and provider.uses_memory:
             self._memory = self._opens_memory(self.config, self._warn)
             if self._memory[0] is not None:
@@ -220,42 +228,3 @@ class Session:
 
     def _asks_memory(self) -> bool:
         return self._with_memory and (self._assistant is None or not self._assistant.private)
-
-
-@contextmanager
-def opened_session(
-    config: Config,
-    *,
-    model: str = "",
-    memory: bool = True,
-    warn: Callable[[str, str], None],
-    loading: Callable[[str], None] = lambda text: None,
-    report: Report = lambda event: None,
-    confirm: Confirm | None = None,
-    is_limited: bool = False,
-    opens_memory: OpensMemory = open_memory_or_warn,
-) -> Iterator[Session]:
-    """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
-
-    Mistakes are found in the order of their cost. A database that is locked, full or read-only costs a
-    warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
-    "" when that is over; `report` is told of downloads. `confirm` is asked before a tool of another program
-    may change something; without it that is refused. `is_limited`: the setting `max_tokens` was asked for
-    with this session, so that no provider's own stands before it. `opens_memory` is what bad weather costs
-    where that is not a warning.
-    """
-    session = Session(
-        config,
-        model=model,
-        memory=memory,
-        warn=warn,
-        loading=loading,
-        report=report,
-        confirm=confirm,
-        is_limited=is_limited,
-        opens_memory=opens_memory,
-    )
-    try:
-        yield session
-    finally:
-        session.close()

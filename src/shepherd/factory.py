@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LazyReranker",
+    "existing_file",
     "extracts",
     "keys_without_memory",
     "memory_of_a_server",
@@ -71,9 +72,14 @@ _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
     """The file of the configured model; one named hf:… is fetched when it is not here. UsageError without."""
-    path = resolve(config.model, report)
+    return existing_file(config.model, "-m or the setting 'model' names a GGUF file", report)
+
+
+def existing_file(name: str, hint: str, report: Report = lambda event: None) -> Path:
+    """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
+    path = resolve(name, report)
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint="-m or the setting 'model' names a GGUF file")
+        raise UsageError(f"{path}: there is no such file", hint=hint)
     return path
 
 
@@ -114,12 +120,7 @@ def vector_settings(config: Config) -> VectorSettings | None:
             ),
             config.memory_vectors_weight,
         )
-    path = resolve(wanted)
-    if not path.exists():
-        raise UsageError(
-            f"{path}: there is no such file", hint="memory_vectors names a GGUF file, a server, or is off"
-        )
-
+    path = existing_file(wanted, "memory_vectors names a GGUF file, a server, or is off")
     return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
 
 
@@ -128,12 +129,7 @@ def reranker_of(config: Config) -> LazyReranker | None:
     wanted = config.knowledge_reranker.strip()
     if wanted in ("", "off"):
         return None
-    path = resolve(wanted)
-    if not path.exists():
-        raise UsageError(
-            f"{path}: there is no such file", hint="knowledge_reranker names a GGUF file, or is off"
-        )
-    return LazyReranker(config, path)
+    return LazyReranker(config, existing_file(wanted, "knowledge_reranker names a GGUF file, or is off"))
 
 
 class LazyReranker:
@@ -297,12 +293,9 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
             max_tokens=config.memory_extraction_max_tokens,
             temperature=config.memory_extraction_temperature,
         )
-    own = resolve(config.memory_extraction_model) if config.memory_extraction_model else path or resolve("")
-    if not own.exists():
-        raise UsageError(
-            f"{own}: there is no such file",
-            hint="memory_extraction_model names a GGUF file, or is empty for the chat's",
-        )
+    named = config.memory_extraction_model
+    hint = "memory_extraction_model names a GGUF file, or is empty for the chat's"
+    own = path if path is not None and not named else existing_file(named, hint)
     built_in = is_built_in(own)
 
     def open_own() -> Engine:

@@ -16,7 +16,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.commands.screen import Screen, near_miss
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.server.scopes import DEFAULT_SCOPES, SCOPES
+from shepherd.server.identity import DEFAULT_SCOPES, SCOPES
 
 if TYPE_CHECKING:
     from shepherd.memory import ApiKey, Memory

@@ -137,7 +137,7 @@ def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
         garbage.keep()
         return take_part(config, message, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
-    from shepherd.chat_session import opened_session
+    from shepherd.chat_session import Session
     from shepherd.providers import ProviderTable
 
     provider = ProviderTable().get(config.provider)
@@ -146,7 +146,7 @@ def _chat(arguments: Namespace, screen: Screen, garbage: Garbage) -> int:
             replace(config, model=model or provider.model or config.model), arguments, screen
         )
     is_conversation = message is None and not arguments.json
-    with opened_session(
+    with Session(
         config,
         model=model,
         memory=not arguments.nomemory,

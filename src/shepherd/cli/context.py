@@ -71,7 +71,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 def _build(question: str, config: Config, memory: Memory, arguments: Namespace) -> OneShot:
     from shepherd.factory import model_path
-    from shepherd.inference.vocabulary import open_tokenizer
+    from shepherd.inference.tokenization import open_tokenizer
     from shepherd.knowledge import Knowledge
     from shepherd.prompt import Planner
     from shepherd.prompt.one_shot import DEFAULT_TOKENS

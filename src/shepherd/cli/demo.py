@@ -85,10 +85,10 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
 
 
 def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> int:
-    from shepherd.chat_session import opened_session
+    from shepherd.chat_session import Session
 
     config = loaded_settings(Namespace()).config
-    with opened_session(config, warn=screen.warn) as session:
+    with Session(config, warn=screen.warn) as session:
         assistant = session.assistant
         if "--json" in options:
             from shepherd.cli.jsonlines import answer_lines

@@ -220,8 +220,8 @@ def _device(config: Config) -> Finding:
 
 def _provider(config: Config) -> Finding:
     from shepherd.providers import ProviderTable
-    from shepherd.providers.clients import require_client
     from shepherd.providers.keys import require_key
+    from shepherd.providers.transport import require_client
 
     provider = ProviderTable().get(config.provider)
     if provider.is_local:

@@ -51,8 +51,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         import anyio
         import uvicorn  # noqa: F401  (comes with it)
 
-        from shepherd.mcp.catalog import Catalog
-        from shepherd.mcp.server import create_server, serve_stdio
+        from shepherd.mcp import Catalog, create_server, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise

@@ -79,7 +79,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
-    from shepherd.providers.table import parsed
+    from shepherd.providers.settings import parsed
 
     given = {key: getattr(arguments, key) for key in ("model", "base_url", "memory", "key_env")}
     values = {key: parsed(key, text) for key, text in given.items() if text is not None}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.chat import provider_and_model
 from shepherd.cli.parsing import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from shepherd.config import Config
-    from shepherd.server.state import Gated
+    from shepherd.server.state import AppState
 
 __all__ = ["build_parser", "execute"]
 
@@ -73,7 +74,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     try:
         import uvicorn  # noqa: F401  (and what comes with it)
 
-        from shepherd.server import metrics  # noqa: F401
+        from shepherd.server import monitoring  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise
@@ -81,7 +82,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             f"the server needs {error.name}", hint="pip install 'shepherd-llm[server]'"
         ) from error
     config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
-    (_serve_session if arguments.session else _serve)(config, model, arguments, screen)
+    _serve(config, model, arguments, screen)
     return 0
 
 
@@ -89,42 +90,28 @@ def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> 
     from shepherd.server.app import create_app
     from shepherd.server.factory import opened_server
     from shepherd.server.process import bound
-
-    with (
-        bound(config.server_host, config.server_port) as listening,
-        opened_server(
-            config,
-            model=model,
-            memory=not arguments.nomemory,
-            warn=screen.warn,
-            loading=screen.transient,
-        ) as state,
-    ):
-        _run(create_app(state), listening, state, arguments, screen, overdue=state.cut)
-
-
-def _serve_session(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.server.process import bound
     from shepherd.server.session_server import create_session_app, opened_shared_session
 
-    with (
-        bound(config.server_host, config.server_port) as listening,
-        opened_shared_session(
-            config,
-            model=model,
-            memory=not arguments.nomemory,
-            warn=screen.warn,
-            loading=screen.transient,
-        ) as (assistant, state),
-    ):
-        app = create_session_app(assistant, state)
-        _run(app, listening, state, arguments, screen, ending=app.state.conversation.close)
+    parts: dict[str, Any] = {
+        "model": model,
+        "memory": not arguments.nomemory,
+        "warn": screen.warn,
+        "loading": screen.transient,
+    }
+    with bound(config.server_host, config.server_port) as listening, ExitStack() as stack:
+        if arguments.session:
+            assistant, shared = stack.enter_context(opened_shared_session(config, **parts))
+            app = create_session_app(assistant, shared)
+            _run(app, listening, shared, arguments, screen, ending=app.state.conversation.close)
+        else:
+            state = stack.enter_context(opened_server(config, **parts))
+            _run(create_app(state), listening, state, arguments, screen, overdue=state.cancel_all)
 
 
 def _run(
     app: FastAPI,
     listening: socket.socket,
-    state: Gated,
+    state: AppState,
     arguments: Namespace,
     screen: Screen,
     *,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.server.scopes import CHAT
+from shepherd.server.identity import CHAT
 
 if TYPE_CHECKING:
     import httpx

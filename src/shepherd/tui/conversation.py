@@ -224,11 +224,11 @@ class Conversation(threading.Thread):
 
     def _converse(self) -> None:
         # Here, since their imports take as long as drawing the first screen.
-        from shepherd.chat_session import opened_session
+        from shepherd.chat_session import Session
         from shepherd.commands.slash import Chat
 
         opening = self._opening
-        with opened_session(
+        with Session(
             opening.config,
             model=opening.model,
             memory=opening.memory,

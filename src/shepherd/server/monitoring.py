@@ -1,13 +1,15 @@
-"""`/metrics`: what a server does, in Prometheus' format. Numbers about all users together, no names.
+"""`/metrics` in Prometheus' format, about all users together and without names; and `/health`.
 
-Each app has a registry of its own: two of them in one process do not add up.
+Each app has a registry of its own, so that two apps in one process are not added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -15,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from shepherd.errors import StoreError
 from shepherd.server.request_record import RequestRecord, current
-from shepherd.server.state import Gated, InjectionTime, Served, ServerState
+from shepherd.server.state import AppState, InjectionTime, Served, ServerState
 
 __all__ = ["Metrics", "router"]
 
@@ -26,69 +28,52 @@ router = APIRouter()
 
 
 class Metrics:
-    """The counters of one app; `served` is an observer of its answers."""
+    """The metrics of one app; `served` is an observer of its answers."""
 
-    def __init__(self, state: Gated) -> None:
+    def __init__(self, state: AppState) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "shepherd_requests",
-            "Requests, by route and status",
-            ["method", "route", "status"],
-            registry=self.registry,
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self._requests = counter(
+            "shepherd_requests", "Requests, by route and status", ["method", "route", "status"]
         )
-        self._seconds = Histogram(
-            "shepherd_request_seconds",
-            "Time until the last byte",
-            ["route"],
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._seconds = histogram(
+            "shepherd_request_seconds", "Time until the last byte", ["route"], buckets=_SECONDS
         )
-        self._first = Histogram(
+        self._first = histogram(
             "shepherd_first_byte_seconds",
             "Time until the first byte of the answer",
             ["route"],
             buckets=_SECONDS,
-            registry=self.registry,
         )
         self._in_flight = Gauge("shepherd_requests_in_flight", "Requests under way", registry=self.registry)
-        self._tokens = Counter(
-            "shepherd_tokens",
-            "Tokens: reused from the cache, decoded (read anew), generated",
-            ["kind"],
-            registry=self.registry,
+        self._tokens = counter(
+            "shepherd_tokens", "Tokens: reused from the cache, decoded (read anew), generated", ["kind"]
         )
-        self._answers = Counter(
-            "shepherd_answers",
-            "Answers of a model, by whether memory was appended",
-            ["injected", "error"],
-            registry=self.registry,
+        self._answers = counter(
+            "shepherd_answers", "Answers of a model, by whether memory was appended", ["injected", "error"]
         )
-        self._recall = Histogram(
+        self._recall = histogram(
             "shepherd_recall_seconds",
             "Time that recall took of an answer with memory",
             buckets=_MEMORY_SECONDS,
-            registry=self.registry,
         )
-        self._injection = Histogram(
+        self._injection = histogram(
             "shepherd_injection_seconds",
             "Time until the model had a request with memory: old tails, recall, plan, waits",
             buckets=_MEMORY_SECONDS,
-            registry=self.registry,
         )
-        self._injection_cpu = Histogram(
-            "shepherd_injection_cpu_seconds",
-            "Of that, what a processor computed",
-            buckets=_MEMORY_SECONDS,
-            registry=self.registry,
+        self._injection_cpu = histogram(
+            "shepherd_injection_cpu_seconds", "Of that, what a processor computed", buckets=_MEMORY_SECONDS
         )
         self.registry.register(_StateCollector(state))
 
     def began(self) -> None:
-        """A request is under way."""
+        """Count a request that begins."""
         self._in_flight.inc()
 
     def ended(self, record: RequestRecord, route: str) -> None:
-        """It is over."""
+        """Count a request that has ended."""
         self._in_flight.dec()
         self._requests.labels(record.method, route, str(record.status)).inc()
         self._seconds.labels(route).observe(record.ms / 1000)
@@ -96,7 +81,7 @@ class Metrics:
             self._first.labels(route).observe(record.first_ms / 1000)
 
     def served(self, event: Served) -> None:
-        """A model has answered, for the request that this task serves."""
+        """Count an answer for the request that this task serves."""
         self._answers.labels(str(event.injected).lower(), event.error).inc()
         stats, record = event.stats, current.get()
         if stats is None:
@@ -123,23 +108,25 @@ class Metrics:
 
 
 class _StateCollector(Collector):
-    """What is looked up when somebody asks: the queue of what is to be learned."""
+    """Gauges that are read when they are asked for: the extraction queue and the slots."""
 
-    def __init__(self, state: Gated) -> None:
+    def __init__(self, state: AppState) -> None:
         self._state = state
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges as of now."""
-        started = GaugeMetricFamily("shepherd_start_time_seconds", "When the server started, in unix seconds")
-        started.add_metric([], self._state.started_at)
-        yield started
+        """Yield the present gauges."""
+        yield GaugeMetricFamily(
+            "shepherd_start_time_seconds",
+            "When the server started, in unix seconds",
+            value=self._state.started_at,
+        )
         yield from self._slots()
         memory = self._state.memory
         if memory is None:
             return
         try:
             counts = memory.extraction.counts()
-        except StoreError:  # the other figures are still true
+        except StoreError:  # the other metrics are still right
             return
         jobs = GaugeMetricFamily(
             "shepherd_extraction_jobs",
@@ -164,17 +151,31 @@ class _StateCollector(Collector):
         answers.add_metric(["waiting"], max(models.n_lent - n_slots, 0))
         yield answers
         if models.engine is not None:
-            slots = GaugeMetricFamily("shepherd_slots", "Answers that the engine makes at once")
-            slots.add_metric([], n_slots)
-            yield slots
+            yield GaugeMetricFamily("shepherd_slots", "Answers that the engine makes at once", value=n_slots)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing: registering must not ask the database."""
+        """Return nothing: registering must not query the database."""
         return iter(())
 
 
 @router.get("/metrics")
 def metrics(request: Request) -> Response:
-    """All figures; runs on a worker thread, since the queue's are in the database."""
+    """Return all metrics. Runs on a worker thread, since the queue is in the database."""
     counted: Metrics = request.app.state.metrics
     return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/health")
+def health(request: Request) -> JSONResponse:
+    """Return 200 if requests can be answered and remembered, 503 if the database cannot be read."""
+    state: AppState = request.app.state.shepherd
+    memory = "off"
+    if state.memory is not None:
+        memory = "ok" if state.is_writable else "read-only"
+    if state.keys is not None:  # needed for every request, also without memory
+        try:
+            state.keys.are_any()
+        except StoreError:
+            memory = "failed"
+    is_well = memory != "failed"
+    return JSONResponse({"status": "ok" if is_well else "failed", "memory": memory}, 200 if is_well else 503)

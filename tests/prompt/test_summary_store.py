@@ -8,12 +8,12 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
-from shepherd.prompt.summary import KeptSummaries, Left, Summary
+from shepherd.prompt.summary import StoredSummary, Summary, SummaryStore
 from tests.memory.conftest import NOW, database, engine, path
 
 __all__ = ["database", "engine", "path"]
 
-LEFT = Left(Summary(("Steve bought a boat.", "It is r\ud800d."), 7), 42)
+LEFT = StoredSummary(Summary(("Steve bought a boat.", "It is r\ud800d."), 7), 42)
 
 
 @pytest.fixture
@@ -23,46 +23,46 @@ def memory(database: str) -> Iterator[Memory]:
 
 
 @pytest.fixture
-def kept(memory: Memory) -> KeptSummaries:
-    return KeptSummaries(memory.transactions, "steve")
+def kept(memory: Memory) -> SummaryStore:
+    return SummaryStore(memory.transactions, "steve")
 
 
-def test_the_last_summary_comes_back_as_it_was(kept: KeptSummaries, memory: Memory) -> None:
+def test_the_last_summary_comes_back_as_it_was(kept: SummaryStore, memory: Memory) -> None:
     session = memory.start_session()
-    assert kept.load(session) == Left()
+    assert kept.load(session) == StoredSummary()
 
-    kept.save(session, Left(Summary(("First.",), 3), 6))
+    kept.save(session, StoredSummary(Summary(("First.",), 3), 6))
     kept.save(session, LEFT)
 
     assert kept.load(session) == LEFT
-    assert kept.load(memory.start_session()) == Left()
+    assert kept.load(memory.start_session()) == StoredSummary()
 
 
-def test_nobody_else_reads_or_writes_it(kept: KeptSummaries, memory: Memory) -> None:
+def test_nobody_else_reads_or_writes_it(kept: SummaryStore, memory: Memory) -> None:
     session = memory.start_session()
     kept.save(session, LEFT)
-    mallory = KeptSummaries(memory.transactions, "mallory")
+    mallory = SummaryStore(memory.transactions, "mallory")
 
-    assert mallory.load(session) == Left()
+    assert mallory.load(session) == StoredSummary()
     with pytest.raises(UsageError):
-        mallory.save(session, Left())
+        mallory.save(session, StoredSummary())
     assert kept.load(session) == LEFT
 
 
-def test_it_goes_with_the_messages_of_its_conversation(kept: KeptSummaries, memory: Memory) -> None:
+def test_it_goes_with_the_messages_of_its_conversation(kept: SummaryStore, memory: Memory) -> None:
     session = memory.start_session()
     kept.save(session, LEFT)
 
     memory.clear_session(session)
 
-    assert kept.load(session) == Left()
+    assert kept.load(session) == StoredSummary()
 
 
-def test_of_a_damaged_row_the_place_is_left(kept: KeptSummaries, memory: Memory) -> None:
+def test_of_a_damaged_row_the_place_is_left(kept: SummaryStore, memory: Memory) -> None:
     session = memory.start_session()
     kept.save(session, LEFT)
     memory.transactions.write(
         "steve", lambda connection: connection.execute("UPDATE session_summaries SET pieces = '{'")
     )
 
-    assert kept.load(session) == Left(Summary(), 42)
+    assert kept.load(session) == StoredSummary(Summary(), 42)

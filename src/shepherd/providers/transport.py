@@ -1,18 +1,23 @@
-"""The published clients: loaded and opened when first needed, with a clear word where one is missing."""
+"""Requests sent through the published client libraries, which are loaded when first needed."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from shepherd.errors import UsageError
-from shepherd.providers.exchange import Link
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.providers.exchange import Event, Link
+from shepherd.providers.failures import failure_of
 from shepherd.providers.keys import ApiKey
 from shepherd.providers.settings import ProviderSettings
+from shepherd.types import Message, ReplySchema, Tool
 
-__all__ = ["Client", "require_client"]
+__all__ = ["Client", "Request", "Transport", "require_client"]
 
 _CONNECT_TIMEOUT_S = 10.0
 # How httpcore's events end that have a new network stream; through a proxy they begin in another way.
@@ -73,7 +78,7 @@ class Client:
 
     @property
     def _is_of_its_maker(self) -> bool:
-        """Whether the server is that of the client's maker, for whom its variables are meant."""
+        """Return whether the server is that of the client's maker, for whom its variables are meant."""
         return self._provider.is_at_home and self._provider.kind == self._provider.row.client
 
     def _watch(self, request: Any) -> None:
@@ -86,9 +91,78 @@ class Client:
                 if not link.cut.is_set():
                     self._stream = details["return_value"]
 
-        # The last connection is used again where it still stands; else the new one is told of.
+        # The last connection is reused while it is open; `connected` reports a new one.
         link.attach(self._stream)
         request.extensions = {**request.extensions, "trace": connected}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Request of one answer. `sampling` holds only the settings that the user has set.
+
+    `must_call` is the name of the tool that must be called, or True for any tool.
+    """
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    sampling: dict[str, float]
+    tools: tuple[Tool, ...] = ()
+    uses_memory: bool = True
+    stop: tuple[str, ...] = ()
+    schema: ReplySchema | None = None
+    must_call: bool | str = False
+
+
+class Transport(ABC):
+    """One protocol, spoken through its published client. Fields that a server rejected are not sent again."""
+
+    _client_class: str
+
+    def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
+        self._provider, self._key = provider, key
+        self._client = Client(provider, key, self._client_class)
+        self._refused: set[str] = set()
+
+    def send(self, request: Request, link: Link) -> Iterator[Event]:
+        """Make one attempt, on the exchange's thread. Raises what the client raises.
+
+        When the server rejects a field that the request can do without, the request is sent again without it.
+        """
+        client = self._client.open(link)
+        while True:
+            body = self._body(request)
+            try:
+                stream = self._create(client, body)
+                break
+            except Exception as error:
+                if getattr(error, "status_code", 0) not in (400, 422) or not self._drop_refused(error, body):
+                    raise
+        with stream:
+            yield from self._events(stream)
+
+    def translate(self, error: Exception) -> ShepherdError:
+        """Return the error that a client's exception means for the user."""
+        return failure_of(error, self._provider, self._key)
+
+    def close(self) -> None:
+        """Close the connections. May be called twice."""
+        self._client.close()
+
+    @abstractmethod
+    def _body(self, request: Request) -> dict[str, Any]:
+        """Return the fields of a request."""
+
+    @abstractmethod
+    def _create(self, client: Any, body: dict[str, Any]) -> Any:
+        """Send a request; return its stream."""
+
+    @abstractmethod
+    def _events(self, stream: Any) -> Iterator[Event]:
+        """Yield the events of a stream."""
+
+    @abstractmethod
+    def _drop_refused(self, error: Exception, body: dict[str, Any]) -> bool:
+        """Remember the fields that the server rejected; return whether the next body differs."""
 
 
 def _forget_environment(client: Any) -> None:
