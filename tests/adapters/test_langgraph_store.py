@@ -153,6 +153,15 @@ def test_threads_write_together(store):
 # ---- users
 
 
+def test_first_label_may_be_the_user(memory):
+    store = ShepherdStore(memory, user_label=0)
+    store.put(("steve", "memories"), "food", {"likes": "pizza"})
+    store.put(("anna", "memories"), "food", {"likes": "soup"})
+
+    assert [item.value for item in store.search(("anna",))] == [{"likes": "soup"}]
+    assert store.get(("steve", "memories"), "food").value == {"likes": "pizza"}
+
+
 def test_label_of_the_namespace_is_the_user(memory, by_user):
     by_user.put(STEVE, "food", {"likes": "pizza"})
     by_user.put(ANNA, "food", {"likes": "pizza, too"})
@@ -249,6 +258,7 @@ def test_mistakes_are_told_with_the_remedy(memory, filled):
         (lambda: filled.put(STEVE, "a", {"n": 1}, index="text"), "index"),
         (lambda: ShepherdStore(memory, fields="text"), "fields"),
         (lambda: ShepherdStore(memory, user_id="steve", user_label=1), "user_label"),
+        (lambda: ShepherdStore(memory, user_label=-1), "user_label"),
     ):
         with pytest.raises(UsageError) as caught:
             ask()
