@@ -33,7 +33,6 @@ FLOORS = [
         "types",
         "paths",
         "config",
-        "bytesize",
         "escaping",
         "fusion",
         "http_endpoint",

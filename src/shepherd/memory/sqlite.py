@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd._native.store import Connection, Recall
-from shepherd.bytesize import parse_limit
+from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
 from shepherd.memory import (
     adding,

@@ -13,15 +13,15 @@ from shepherd.factory import (
     existing_file,
     extracts,
     keys_without_memory,
-    memory_of_a_server,
     model_path,
     open_embedder,
     open_engine,
+    open_memory_or_read_only,
     persistent_kv_cache,
+    running_worker,
     summarizer_of,
     sums_up,
     supports_entity_blocks,
-    worked,
 )
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
@@ -61,7 +61,7 @@ def opened_server(
         config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
         path = model_path(config, report) if provider.is_local else None
         embeddings = _embeddings(config)
-        opened, is_writable = memory_of_a_server(config, warn) if memory else (None, False)
+        opened, is_writable = open_memory_or_read_only(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
@@ -74,7 +74,9 @@ def opened_server(
         in_use = opened if provider.uses_memory else None
         worker: ExtractionWorker | None = None
         if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
-            worker = stack.enter_context(worked(in_use, config, path, models.engine, for_everyone=True))
+            worker = stack.enter_context(
+                running_worker(in_use, config, path, models.engine, for_everyone=True)
+            )
         summarizer = _summarizer(config, models, provider, path, stack) if in_use is not None else None
         conversations = Conversations(
             models,

@@ -28,7 +28,7 @@ from pydantic import Field
 from shepherd import __version__
 from shepherd.chat_session import Session
 from shepherd.config import Config
-from shepherd.factory import keys_without_memory, memory_of_a_server
+from shepherd.factory import keys_without_memory, open_memory_or_read_only
 from shepherd.server.app import memory_app
 from shepherd.server.errors import Denied
 from shepherd.server.http import EventStream, StrictBody, event
@@ -90,14 +90,19 @@ def opened_shared_session(
     with contextlib.ExitStack() as stack:
         keys = None if memory else stack.enter_context(keys_without_memory(config))
         session = Session(
-            config, model=model, memory=memory, warn=warn, loading=loading, opens_memory=memory_of_a_server
+            config,
+            model=model,
+            memory=memory,
+            warn=warn,
+            loading=loading,
+            opens_memory=open_memory_or_read_only,
         )
         assistant = stack.enter_context(session).assistant
-        opened, is_writable = assistant.memory, session.is_writable
+        opened, is_writable = assistant.memory, session.access.writes_memory
         if opened is not None:
             assistant.resume()
         elif memory:
-            opened, is_writable = memory_of_a_server(config, warn)[0], False
+            opened, is_writable = open_memory_or_read_only(config, warn)[0], False
             stack.callback(opened.close)
         yield assistant, AppState(config, opened, is_writable, keys=keys)
 

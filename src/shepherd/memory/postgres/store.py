@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd.bytesize import parse_limit
+from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import claim, facts, recalls
 from shepherd.memory.corpora import Corpus

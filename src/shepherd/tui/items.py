@@ -1,9 +1,11 @@
-"""Look at, change, pin and forget what a list shows; the same keys wherever facts and memories are listed."""
+"""Lists of memories and facts, with keys to read, edit, pin and forget them."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on, work
@@ -14,22 +16,85 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from shepherd.commands.screen import shortened
+from shepherd.commands.explain import provenance
+from shepherd.commands.screen import age_in_words, printable, shortened
 from shepherd.errors import ShepherdError
 from shepherd.tui.dialogs import Confirm, Reading, Revise
-from shepherd.tui.words import Item, Shown, in_full, in_short
-from shepherd.types import Fact, MemoryRecord, SearchResult
+from shepherd.types import SECONDS_PER_DAY, Fact, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
+    from shepherd.prompt.plan import Part
 
-__all__ = ["Items", "complain"]
+__all__ = ["Item", "Items", "PlanPart", "notify_error"]
 
 _T = TypeVar("_T")
+_SHOWN_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPart:
+    """A passage, node or entity that was added to a message; read-only."""
+
+    title: str
+    text: str
+    about: str
+
+    @classmethod
+    def of(cls, part: Part) -> PlanPart:
+        """Convert a part of a plan."""
+        title = str(part.about.get("title") or "") or shortened(part.text, _SHOWN_CHARS)
+        score = f" \N{MIDDLE DOT} score {part.score:.2f}" if part.score else ""
+        return cls(title, part.text.strip(), f"{part.category} \N{MIDDLE DOT} {part.id}{score}")
+
+
+Item = Fact | MemoryRecord | SearchResult | PlanPart
+
+
+def _in_short(item: Item, *, gone: bool = False) -> Content:
+    """Return a few lines: its text and source, struck through when it has been forgotten (`gone`)."""
+    if isinstance(item, Fact):
+        text = Content.assemble(
+            (_line(item.key), "bold"),
+            f" = {_line(item.value)}",
+            (f" \N{MIDDLE DOT} {_fact_age(item)}", "$text-muted"),
+        )
+    elif isinstance(item, PlanPart):
+        text = Content.assemble((_line(item.title), "bold"), (f"\n{item.about}", "$text-muted"))
+    else:
+        pin = ("\N{BLACK DIAMOND} ", "$accent") if item.pinned else ""
+        text = Content.assemble(pin, (_line(item.question), "bold"))
+        if item.answer:
+            text += Content(f"\n{_line(item.answer)}")
+        text += Content.styled(f"\n{provenance(item)}", "$text-muted")
+    return Content.assemble(text.stylize("strike dim"), ("\nforgotten", "$warning")) if gone else text
+
+
+def _in_full(item: Item) -> Content:
+    """Return the whole text and its source."""
+    if isinstance(item, Fact):
+        key, value = printable(item.key), printable(item.value)
+        return Content.assemble((f"{key}\n\n", "bold"), value, (f"\n\na fact, {_fact_age(item)}", "dim"))
+    if isinstance(item, PlanPart):
+        about = (f"\n\n{item.about}", "dim")
+        return Content.assemble((f"{printable(item.title)}\n\n", "bold"), printable(item.text), about)
+    return Content.assemble(
+        (f"{printable(item.question)}\n\n", "bold"),
+        printable(item.answer),
+        (f"\n\n{provenance(item)}", "dim"),
+    )
+
+
+def _fact_age(fact: Fact) -> str:
+    return age_in_words((time.time() - fact.updated_at) / SECONDS_PER_DAY)
+
+
+def _line(text: str) -> str:
+    return printable(shortened(text[:1000], _SHOWN_CHARS))
 
 
 class Items(OptionList):
-    """Facts and memories of the user. Enter reads one, e changes it, f forgets it, p pins it."""
+    """List of facts and memories. Enter reads one, e edits it, f forgets it, p pins it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "edit", "Edit"),
@@ -40,7 +105,7 @@ class Items(OptionList):
     ]
 
     class Changed(Message):
-        """Something was changed or forgotten."""
+        """An item was changed or forgotten."""
 
     def __init__(self, *, id: str, empty: str) -> None:
         super().__init__(id=id, markup=False)
@@ -51,25 +116,25 @@ class Items(OptionList):
         self._user = ""
 
     def on_mount(self) -> None:
-        """Say what will be here."""
+        """Show the text for an empty list."""
         self.show([], None, "")
 
     def on_focus(self) -> None:
-        """Begin at the first one: the keys are for the one under the cursor."""
+        """Highlight the first item, which the keys act on."""
         if self._items and self.highlighted is None:
             self.highlighted = 0
 
     def show(
         self, items: Sequence[Item], memory: Memory | None, user: str, *, empty: str | None = None
     ) -> None:
-        """List these; what is changed is changed in this memory of this user."""
+        """List these items; changes go to this memory of this user."""
         place = self.highlighted
         self._items, self._gone, self._memory, self._user = list(items), set(), memory, user
         self.clear_options()
         for item in items:
             if not isinstance(item, Fact):
-                self.add_option(None)  # a rule: a memory is several lines, a fact is one
-            self.add_option(Option(in_short(item)))
+                self.add_option(None)  # a rule, since a memory has several lines
+            self.add_option(Option(_in_short(item)))
         if not items:
             self.add_option(
                 Option(Content.styled(self._empty if empty is None else empty, "dim"), disabled=True)
@@ -79,7 +144,7 @@ class Items(OptionList):
 
     @property
     def item(self) -> Item | None:
-        """The one that the cursor is on, if it is still there."""
+        """The item under the cursor, unless it has been forgotten."""
         place = self.highlighted
         if place is None or place >= len(self._items) or place in self._gone:
             return None
@@ -89,19 +154,19 @@ class Items(OptionList):
     def _read(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         if self.item is not None:
-            self.app.push_screen(Reading(in_full(self.item)))
+            self.app.push_screen(Reading(_in_full(self.item)))
 
     def _changeable(self) -> tuple[Fact | MemoryRecord | SearchResult, Memory] | None:
-        """The item under the cursor and its memory, where it can be changed here."""
-        if isinstance(self.item, Shown):
-            self.notify("F4 has the knowledge, and what is in focus")
+        """Return the item under the cursor and its memory, if it can be changed here."""
+        if isinstance(self.item, PlanPart):
+            self.notify("F4 shows the knowledge and the nodes in focus")
         elif self.item is not None and self._memory is not None:
             return self.item, self._memory
         return None
 
     @work
     async def action_edit(self) -> None:
-        """Change its text."""
+        """Edit its text."""
         if (found := self._changeable()) is None:
             return
         (item, memory), user = found, self._user
@@ -119,7 +184,7 @@ class Items(OptionList):
 
     @work
     async def action_forget(self) -> None:
-        """Forget it, after a question."""
+        """Forget it, after a confirmation."""
         if (found := self._changeable()) is None:
             return
         (item, memory), user, place = found, self._user, self.highlighted
@@ -132,29 +197,29 @@ class Items(OptionList):
             done = await self._change(lambda: memory.delete_memory(item.id, user), "forgotten")
         if done and place is not None and place < len(self._items) and self._items[place] is item:
             self._gone.add(place)
-            self.replace_option_prompt_at_index(place, in_short(item, gone=True))
+            self.replace_option_prompt_at_index(place, _in_short(item, gone=True))
 
     @work
     async def action_pin(self) -> None:
-        """Keep it when old memories make room, or no longer."""
+        """Pin or unpin it."""
         if (found := self._changeable()) is None:
             return
         (item, memory), user = found, self._user
         if isinstance(item, Fact):
-            self.notify("facts stay anyway")
+            self.notify("facts are always kept")
             return
         record = await self._attempt(lambda: memory.get_memory(item.id, user))
         if record is not None:
-            word = "unpinned" if record.pinned else "pinned: it stays when old memories make room"
+            word = "unpinned" if record.pinned else "pinned: it is never deleted to make space"
             await self._change(lambda: memory.pin_memory(record.id, not record.pinned, user), word)
 
     async def _change(self, change: Callable[[], object], done: str) -> bool:
-        """Do it beside the screen; whether it succeeded."""
+        """Run a change in a thread; returns whether it succeeded."""
         result = await self._attempt(lambda: (change(),))
         if result is None:
             return False
         if result[0] is False:
-            self.notify("it is not there any more", severity="warning")
+            self.notify("it does not exist any more", severity="warning")
             return False
         self.notify(done)
         self.post_message(self.Changed())
@@ -164,10 +229,10 @@ class Items(OptionList):
         try:
             return await asyncio.to_thread(action)
         except ShepherdError as error:
-            complain(self, error)
+            notify_error(self, error)
             return None
 
 
-def complain(widget: Widget, error: ShepherdError) -> None:
-    """Say what went wrong, and what to do, in a corner of the screen."""
+def notify_error(widget: Widget, error: ShepherdError) -> None:
+    """Show an error and its hint in a corner of the screen."""
     widget.notify(f"{error}\n{error.hint}".strip(), severity="error", markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.bytesize import parse_size
+from shepherd.config.schema import parse_size
 
 MIB = 1 << 20
 

@@ -1,31 +1,44 @@
-"""`shepherd --backend cli`: takes part in a server's conversation, at the prompt, with -e, or in JSON."""
+"""`shepherd --backend cli`: join the conversation of a `shepherd serve --session`."""
 
 from __future__ import annotations
 
+import json
+import secrets
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing
-from typing import Any
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from shepherd.cli.main import INTERRUPTED
-from shepherd.cli.session_client import ServerEvent, SessionClient
 from shepherd.commands.screen import Screen, counted, near_miss, printable
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.server.identity import CHAT
 
-__all__ = ["take_part"]
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["join_session"]
+
+ServerEvent = tuple[str, dict[str, Any]]
+
+_CONNECT_S = 10.0
+# The server pings its listeners every 15 seconds. There is no limit for the time to the first token.
+_SILENCE_S = 60.0
+_LONGEST_ERROR = 1 << 16
 
 _COMMANDS = {
     "help": "the commands",
-    "clear": "begin a new conversation, for everybody",
-    "private": "switch: say things that are neither looked up nor kept",
-    "quit": "leave; the conversation goes on",
+    "clear": "start a new conversation, for everybody",
+    "private": "switch: send messages without reading or storing memories",
+    "quit": "leave; the conversation continues",
 }
 
 
-def take_part(config: Config, message: str | None, screen: Screen, *, as_json: bool, memory: bool) -> int:
-    """One answer, lines of JSON, or a conversation at the prompt; gives the exit code."""
+def join_session(config: Config, message: str | None, screen: Screen, *, as_json: bool, memory: bool) -> int:
+    """Get one answer, talk in lines of JSON, or converse at the prompt; returns the exit code."""
     with closing(SessionClient(config.api_base, config.api_key)) as client:
         if client.is_in_the_clear:
             screen.warn("the key travels unencrypted", "https://, or a tunnel, keeps it from being read")
@@ -37,7 +50,7 @@ def take_part(config: Config, message: str | None, screen: Screen, *, as_json: b
 
 
 def _answer(client: SessionClient, message: str, screen: Screen, *, memory: bool) -> int:
-    """Show one answer as it comes; Ctrl-C ends it, for everybody."""
+    """Stream one answer; Ctrl-C ends it, for everybody."""
     column_is_zero = True
     with closing(client.ask(message, memory=memory)) as events:
         try:
@@ -77,7 +90,7 @@ def _answer_lines(client: SessionClient, message: str | None, screen: Screen, *,
 
 
 class _Conversation:
-    """Reads, asks and shows; what others say meanwhile appears above the prompt."""
+    """Loop of reading and asking; messages of other clients appear above the prompt."""
 
     def __init__(self, client: SessionClient, screen: Screen, *, memory: bool) -> None:
         from shepherd.cli.editor import Editor
@@ -85,14 +98,14 @@ class _Conversation:
 
         self._client, self._screen, self._memory = client, screen, memory
         self._editor = Editor(screen, history_file(), _COMMANDS)
-        # Of the screen: while an answer of our own comes, what others say waits.
+        # Guards the screen: messages of others wait while an answer of our own streams.
         self._lock = threading.Lock()
         self._is_done = False
 
     def run(self) -> int:
-        """Until /quit or Ctrl-D; gives the exit code."""
+        """Converse until /quit or Ctrl-D; returns the exit code."""
         updates = self._client.updates()
-        _, about = next(updates)  # from here on nothing is missed
+        _, about = next(updates)  # from here on no update is missed
         self._greet(about)
         self._screen.begin_chat()
         listening = threading.Thread(
@@ -109,7 +122,7 @@ class _Conversation:
         return 0
 
     def _read(self) -> str | None:
-        # What is written to stdout while the prompt stands goes above it.
+        # Text that is written to stdout during the prompt goes above it.
         if not self._screen.out_is_terminal:
             return self._editor.read()
         from prompt_toolkit.patch_stdout import patch_stdout
@@ -131,7 +144,7 @@ class _Conversation:
             self._screen.note("interrupted")
 
     def _message_of(self, line: str) -> str | None:
-        """The message that a line is; None when it was a command."""
+        """Run a command and return None, or return the line's message."""
         if not line.startswith("/"):
             return line
         if line.startswith("//"):
@@ -170,11 +183,11 @@ class _Conversation:
         except ShepherdError as error:
             if not self._is_done:
                 self._say(
-                    self._screen.styled(f"{error}: what others say is not shown any more", "dim", out=True)
+                    self._screen.styled(f"{error}: messages of others are no longer shown", "dim", out=True)
                 )
 
     def _show(self, name: str, data: dict[str, Any]) -> None:
-        """What another client did."""
+        """Show an action of another client."""
         if name == "message_added":
             mark = "other> " if data.get("role") == "user" else ""
             self._say(self._screen.styled(mark, "cyan", out=True) + printable(_text(data, "content")))
@@ -198,3 +211,117 @@ def _warn(data: dict[str, Any], screen: Screen) -> None:
     for warning in data.get("warnings", ()):
         if isinstance(warning, dict):
             screen.warn(_text(warning, "message"), _text(warning, "hint"))
+
+
+class SessionClient:
+    """HTTP client of the conversation at `base`. `close` it. Threads can share it, with a request each."""
+
+    def __init__(self, base: str, key: str = "") -> None:
+        # Not at the top: it takes 100 ms.
+        import httpx
+
+        parts = urlsplit(base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError("api_base: not an address", hint="--api-base http://127.0.0.1:8000")
+        self.base = base.rstrip("/")
+        self.name = secrets.token_hex(4)
+        self.is_in_the_clear = bool(key) and parts.scheme == "http" and not _is_here(parts.hostname)
+        self._http = httpx.Client(
+            base_url=self.base,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx.Timeout(_CONNECT_S, read=None),
+            trust_env=not _is_here(parts.hostname),  # no proxy for this machine
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def session(self) -> dict[str, Any]:
+        """Return the conversation so far. Raises ShepherdError, as all methods do."""
+        with self._failing():
+            response = self._http.get("/session")
+            self._require(response)
+            return _object(response.text)
+
+    def clear(self) -> None:
+        """Start a new conversation, for everybody."""
+        with self._failing():
+            self._require(self._http.post("/clear"))
+
+    def ask(self, prompt: str, *, memory: bool = True) -> Generator[ServerEvent, None, None]:
+        """Give the events of one turn. Closing the iterator early ends the answer."""
+        body = {"prompt": prompt, "stream": True, "memory": memory, "client": self.name}
+        return self._events("POST", "/request", json=body)
+
+    def updates(self) -> Generator[ServerEvent, None, None]:
+        """Give the events of the conversation, until the server ends."""
+        return self._events("GET", "/updates", timeout=(_CONNECT_S, _SILENCE_S, _CONNECT_S, _CONNECT_S))
+
+    def _events(self, method: str, path: str, **options: Any) -> Generator[ServerEvent, None, None]:
+        with self._failing(), self._http.stream(method, path, **options) as response:
+            self._require(response)
+            name = ""
+            for line in response.iter_lines():
+                field, _, value = line.partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    yield name, _object(value)
+
+    def _require(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        text = b"".join(_beginning(response)).decode("utf-8", "replace")
+        try:
+            said = str(json.loads(text)["error"]["message"])
+        except (ValueError, TypeError, KeyError):
+            said = f"HTTP {response.status_code}"
+        if response.status_code == 404:
+            said, hint = "no conversation is served there", "shepherd serve --session serves one"
+        elif response.status_code in (401, 403):
+            hint = f"the setting api_key (SHEPHERD_API_KEY) holds the key; it needs the scope {CHAT!r}"
+        else:
+            hint = ""
+        raise ShepherdError(f"{self.base}: {said}", hint=hint)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        import httpx
+
+        try:
+            yield
+        except httpx.ConnectError:
+            raise ShepherdError(
+                f"{self.base}: nobody answers there", hint="shepherd serve --session starts a conversation"
+            ) from None
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise ShepherdError(
+                f"{self.base}: the connection was lost ({type(error).__name__})", hint="try again"
+            ) from None
+
+
+def _is_here(host: str) -> bool:
+    from shepherd.server.middleware import is_loopback
+
+    return is_loopback(host)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ShepherdError("what answers there is no session server", hint="check --api-base")
+    return value
+
+
+def _beginning(response: httpx.Response) -> Iterator[bytes]:
+    """Give the beginning of an error's body."""
+    n = 0
+    for chunk in response.iter_bytes():
+        yield chunk
+        n += len(chunk)
+        if n >= _LONGEST_ERROR:
+            return

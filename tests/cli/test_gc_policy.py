@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.gc_policy import GCPolicy
 
 
 class Circle:
@@ -26,9 +26,9 @@ def unfrozen():
 def test_what_the_start_made_is_never_looked_at_again(unfrozen):
     there = [object()]
 
-    with Garbage() as garbage:
+    with GCPolicy() as gc_policy:
         before = gc.is_tracked(there) and not gc.get_freeze_count()
-        garbage.keep()
+        gc_policy.freeze()
 
         assert before
         assert gc.get_freeze_count() > 10_000
@@ -36,17 +36,17 @@ def test_what_the_start_made_is_never_looked_at_again(unfrozen):
 
 
 def test_a_sweep_collects_what_came_since(unfrozen):
-    with Garbage() as garbage:
-        garbage.keep()
+    with GCPolicy() as gc_policy:
+        gc_policy.freeze()
         circle = weakref.ref(Circle())
 
-        garbage.sweep()
+        gc_policy.collect()
 
     assert circle() is None
 
 
 def test_nothing_is_searched_for_while_the_program_starts(unfrozen):
-    with Garbage():
+    with GCPolicy():
         before = [generation["collections"] for generation in gc.get_stats()]
         made = [[] for _ in range(50_000)]
 
@@ -58,10 +58,10 @@ def test_nothing_is_searched_for_while_the_program_starts(unfrozen):
 def test_the_process_is_as_before_when_the_conversation_ends(unfrozen, has_started):
     thresholds = gc.get_threshold()
 
-    with Garbage() as garbage:
+    with GCPolicy() as gc_policy:
         if has_started:
-            garbage.keep()
-            garbage.keep()
+            gc_policy.freeze()
+            gc_policy.freeze()
 
     assert gc.get_threshold() == thresholds
     assert gc.get_freeze_count() == 0
