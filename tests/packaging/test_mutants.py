@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,21 +62,23 @@ def test_fault_knows_its_line_its_function_and_the_name_it_changes() -> None:
     assert places == {(1, 0, ("A",)), (4, 3, ())}
 
 
-def test_faults_of_the_package_compile_but_for_a_few() -> None:
-    source = (ROOT / "src/shepherd/bytesize.py").read_text(encoding="utf-8")
-
-    for fault in faults_of(source):
-        ast.parse(fault.applied(source))
-
-
-def test_files_that_changed_since_a_revision_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def mutants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The functions of tools/mutants, for a repository in a temporary folder."""
     monkeypatch.syspath_prepend(ROOT / "tools")
-    mutants = runpy.run_path(str(ROOT / "tools/mutants"), run_name="mutants")
-    monkeypatch.setitem(mutants["sources"].__globals__, "ROOT", tmp_path)
-    folder = tmp_path / "src/shepherd/memory"
-    folder.mkdir(parents=True)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take most of such a small run
+    functions = runpy.run_path(str(ROOT / "tools/mutants"), run_name="mutants")
+    variables = functions["sources"].__globals__
+    monkeypatch.setitem(variables, "ROOT", tmp_path)
+    monkeypatch.setitem(variables, "RECORD", tmp_path / ".mutants" / "calls.json")
+    for folder in ("src/shepherd", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tests/tuned_constants.txt").write_text("src/shepherd/demo.py: PAGE  bench/test_demo.py\n")
+    return functions
+
+
+def test_files_that_changed_since_a_revision_are_taken(mutants: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "src/shepherd"
     for name in ("changed.py", "removed.py", "same.py", "page.html"):
         (folder / name).write_text("A = 1\n")
     for words in ("init", "add .", "-c user.name=a -c user.email=a@example.org commit -m a"):
@@ -92,31 +93,85 @@ def test_files_that_changed_since_a_revision_are_taken(
     assert [path.name for path in found] == ["added.py", "changed.py"]
 
 
-def test_faults_are_tried_in_a_copy_and_counted() -> None:
-    path = ROOT / "src/shepherd/bytesize.py"
-    before = path.read_bytes()
-    # The environment of the tests is up to date, whatever it was made from.
-    command = [sys.executable, "-c", f"""if True:
-        import runpy, sys, pathlib
-        sys.path.insert(0, {str(ROOT / "tools")!r})
-        import environment
-        environment.prepare = lambda venv, **options: pathlib.Path(sys.executable).parent
-        sys.argv = ["tools/mutants", "src/shepherd/bytesize.py", "--count", "3", "--seed", "1"]
-        runpy.run_path({str(ROOT / "tools/mutants")!r}, run_name="__main__")
-    """]  # fmt: skip
+DEMO = """PAGE = 500
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+def total(values):
+    return sum(values) + 1
 
-    line = r"^3 faults: (\d) found(?:, (\d) survived)? \(seed 1, \d+ s\)$"
-    counted = re.search(line, done.stdout, re.MULTILINE)
-    assert counted, done.stdout + done.stderr
-    found, survived = (int(number or 0) for number in counted.groups())
-    assert found > 0
-    assert found + survived == 3
-    diffs = re.findall(r"^survived  src/shepherd/bytesize\.py:\d+\n-.*\n\+", done.stdout, re.MULTILINE)
-    assert len(diffs) == survived
-    assert done.returncode == int(survived > 0)
-    assert path.read_bytes() == before
+def other(flag):
+    return [flag is None]
+"""
+TEST = """import subprocess, sys
+from shepherd.demo import other, total
+
+def test_total():
+    code = "from shepherd.demo import total; print(total([2, 3]))"
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"6"
+
+def test_other():
+    assert other(3)
+"""
+
+
+@pytest.fixture
+def demo(tmp_path: Path, mutants: dict[str, Any]) -> Path:
+    """A module with faults that are found, by a process of a test, and faults that are not."""
+    path = tmp_path / "src/shepherd/demo.py"
+    path.write_text(DEMO)
+    path.with_name("__init__.py").touch()
+    (tmp_path / "tests/test_demo.py").write_text(TEST)
+    return path
+
+
+def tried(mutants: dict[str, Any], *texts: str) -> dict[tuple[int, str], str]:
+    """Try all faults, or those with one of these texts; the result by line and text."""
+    targets = mutants["chosen"]([Path("src/shepherd/demo.py")], 99, seed=1)
+    targets = [target for target in targets if not texts or target.fault.text in texts]
+    results = mutants["try_faults"](targets, Path(sys.executable), jobs=2, limit_s=120.0)
+    return {(target.fault.line, target.fault.text): result for target, result in results.items()}
+
+
+def test_faults_are_tried_in_a_copy_and_shown_where_they_survive(
+    mutants: dict[str, Any], demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tried(mutants)
+
+    assert results == {
+        (4, "return None"): "found",
+        (4, "-"): "found",
+        (4, "2"): "found",
+        (7, "return None"): "found",
+        (7, "is not"): "survived",
+    }
+    assert demo.read_text() == DEMO
+    survived = (
+        "survived  src/shepherd/demo.py:7\n-    return [flag is None]\n+    return [flag is not None]\n"
+    )
+    assert capsys.readouterr().out == survived
+
+
+def test_test_that_fails_without_the_fault_finds_nothing(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tests/test_demo.py").write_text(
+        f"{TEST}\ndef test_that_fails():\n    assert other(0) == 3\n"
+    )
+
+    assert tried(mutants, "-", "is not") == {(4, "-"): "found", (7, "is not"): "failing without it"}
+
+
+def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tmp_path: Path) -> None:
+    mutants["record"](["tests"], Path(sys.executable))
+    selection = mutants["Selection"]()
+
+    targets = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+    [of_total, of_other] = [
+        {tuple(selection.tests_of(target)) for target in targets if target.fault.line == line}
+        for line in (4, 7)
+    ]
+
+    assert of_total == {("tests/test_demo.py::test_total",)}
+    assert of_other == {("tests/test_demo.py::test_other",)}
 
 
 def test_tuned_constants_and_the_benches_that_guard_them_exist() -> None:
