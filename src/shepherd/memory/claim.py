@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from shepherd.memory import facts, jobs, ledger, memories, tenants, traces
-from shepherd.memory.connection import Connection
+from shepherd.memory import extraction_jobs, facts, ledger, memories, sessions, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import ClaimCounts, NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.transactions import Connection
 
 __all__ = ["Engine", "claim"]
 
@@ -39,9 +39,9 @@ def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
     """Move everything of `from_user` to `user_id`; where both have the same, the row of `user_id` stays."""
 
     def move_small(connection: Connection) -> tuple[int, int, int]:
-        jobs.move(connection, from_user, user_id)
+        extraction_jobs.move(connection, from_user, user_id)
         ledger.clear(connection, from_user)  # the notes are only a cache
-        traces.move(connection, from_user, user_id)
+        sessions.move_traces(connection, from_user, user_id)
         n_facts = _move_facts(connection, from_user, user_id)
         n_sessions = _move_sessions(connection, from_user, user_id)
         return n_facts, n_sessions, _last_id(connection, from_user)

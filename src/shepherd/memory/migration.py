@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shepherd import transactions
 from shepherd._native.store import Connection
-from shepherd.memory import adding, facts
-from shepherd.memory import connection as shared
+from shepherd.memory import facts, full_text
 from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
@@ -147,12 +147,12 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
-            is_new = adding.add_all(connection, user_id, [memory])[0][1]
+            is_new = full_text.add_all(connection, user_id, [memory])[0][1]
             n_new += is_new
             n_known += not is_new
 
 
-def move_facts(connection: shared.Connection, table: str, columns: set[str], now: int) -> int:
+def move_facts(connection: transactions.Connection, table: str, columns: set[str], now: int) -> int:
     """Store the old facts; return how many there are now.
 
     Of two keys that are one to us, the later value is the fact, and both are in its history.

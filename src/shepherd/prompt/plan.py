@@ -1,7 +1,7 @@
 """Plan of a turn: the parts that may be shown, those that are, and their text.
 
 A plan has two forms: the tail of a chat's newest message, which begins with the lines of memory (whose bytes
-are a contract, see shepherd.memory.tail), and a one-shot prompt in four sections. Everything but the user's
+are a contract, see shepherd.memory.injection_format), and a one-shot prompt in four sections. Everything but the user's
 text was escaped before it comes here.
 """
 

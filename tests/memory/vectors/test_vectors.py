@@ -14,6 +14,7 @@ from shepherd.memory.vectors.held import HeldVectors
 from tests.postgres import IN_A_FILE, ON_A_SERVER
 
 NOW = 1_700_000_000.0
+COUNTED_FROM_THE_BEGINNING = "UPDATE meta SET value = 0 WHERE key = 'recalls_counted_since'"
 
 
 def test_memory_without_a_word_of_the_question_is_found_by_meaning(open_memory, database):
@@ -327,8 +328,9 @@ def test_recalled_by_vectors_counts_as_recalled(open_memory):
     assert [hit.id for hit in memory.recall("puppy").results] == [recalled]
     memory.set_fact("name", "Steve")
 
-    left = memory._store.never_recalled("steve", int(NOW) + 10**9)
-    assert left in ([never], [])  # none when counting began after the clock of this test
+    memory._store.write("steve", lambda connection: connection.execute(COUNTED_FROM_THE_BEGINNING))
+    left = [finding.ids for finding in memory.audit() if finding.kind == "never-recalled"]
+    assert left == [(never,)]
 
 
 @IN_A_FILE

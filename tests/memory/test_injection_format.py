@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.escaping import escape_fact_key, escape_fact_value, escape_text
-from shepherd.memory import tail
+from shepherd.memory.injection_format import (
+    MAX_ANSWER,
+    MAX_FACTS,
+    MAX_KEY,
+    MAX_QUESTION,
+    MAX_VALUE,
+    facts_block,
+    render_tail,
+    shown_facts,
+)
 from shepherd.types import Fact, SearchResult
 
 # What an attacker would store, and what people do store, to be mixed with any text.
@@ -30,7 +39,7 @@ def result(question: str, answer: str) -> SearchResult:
 
 
 def render(facts: list[Fact], results: list[SearchResult]) -> str:
-    return tail.render_tail(tail.facts_block(facts), results)
+    return render_tail(facts_block(facts), results)
 
 
 def parse(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -108,7 +117,7 @@ def test_value_cannot_close_its_block_and_open_another() -> None:
 
     assert shown.count("]") == 1
     assert "\n[context:" not in shown
-    assert parse(shown) == ([("location", escape_fact_value(evil, tail.MAX_VALUE))], [])
+    assert parse(shown) == ([("location", escape_fact_value(evil, MAX_VALUE))], [])
 
 
 def test_answer_cannot_forge_a_second_result() -> None:
@@ -133,10 +142,13 @@ def test_every_tail_splits_back_into_its_parts(
     facts, results = parse(shown)
 
     assert facts == [
-        (escape_fact_key(key, tail.MAX_KEY), escape_fact_value(value, tail.MAX_VALUE)) for key, value in pairs
+        (escape_fact_key(key, MAX_KEY), escape_fact_value(value, MAX_VALUE)) for key, value in pairs
     ]
     assert results == [
-        (escape_text(question, tail.MAX_QUESTION), escape_text(answer, tail.MAX_ANSWER))
+        (
+            escape_text(question, MAX_QUESTION),
+            escape_text(answer, MAX_ANSWER),
+        )
         for question, answer in exchanges
     ]
 
@@ -152,7 +164,7 @@ def test_a_tail_has_no_line_that_its_results_do_not_account_for(exchanges: list[
 def test_too_many_facts_keep_the_latest_in_their_order() -> None:
     facts = [fact(f"key{n:03}", "v" * 90, updated_at=n) for n in range(100)]
 
-    shown = tail.shown_facts(facts)
+    shown = shown_facts(facts)
 
     assert [f.key for f in shown] == [f"key{n:03}" for n in range(100 - len(shown), 100)]
-    assert 3000 < len(tail.facts_block(shown)) <= tail.MAX_FACTS + len("[facts: ]")
+    assert 3000 < len(facts_block(shown)) <= MAX_FACTS + len("[facts: ]")

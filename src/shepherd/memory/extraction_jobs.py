@@ -1,20 +1,21 @@
-"""Extraction jobs: what users said and nobody has looked at yet. Inside the caller's transaction.
+"""Extraction jobs: messages of users from which facts and memories are still to be extracted.
 
-A line joins a job in the transaction that stores its message, and what a job gives is stored in the one that
-ends it: a crash at any moment loses no line and stores nothing twice.
+A line joins a job in the transaction that stores its message, and the results of a job are stored in the
+transaction that ends it: a crash at any moment loses no line and stores nothing twice. Inside the caller's
+transaction.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shepherd.memory import facts, memories
-from shepherd.memory.connection import Connection
 from shepherd.memory.memories import TermIndex
-from shepherd.memory.records import ExtractionJob, ExtractionStats, OpenJob
+from shepherd.memory.records import ExtractionJob, ExtractionStats, NewMemory, OpenJob
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.transactions import Connection
 
 __all__ = [
     "add_line",
@@ -34,20 +35,19 @@ __all__ = [
     "retry",
     "stats",
     "take_back",
-    "trim",
     "withdraw",
 ]
 
 _COLUMNS = (
     "id, user_id, session_id, message_ids, lines, state, owner, attempts, refusals, next_try, told_at, error"
 )
-# Ended jobs that are kept, for the counts of /stats.
+# Number of done jobs that are kept, for the counts of /stats.
 _KEPT_DONE = 500
 _BLOCKS = ("[facts: ", "[context: ")
-# An open job is its owner's to release. One to which nothing was added for so long is anybody's: the owner
+# Seconds after which a job to which nothing was added may be released by anybody, not just by its owner: that
 # may have ended on a machine that nobody can ask. No idle timeout is longer.
 _OPEN_LEASE_S = 86_400
-# Of the lease: one of five minutes becomes five hours at most.
+# Number of times that a lease is doubled: five minutes become five hours at most.
 _MOST_DOUBLINGS = 6
 _UNDER_WAY = "state IN ('open', 'waiting', 'running')"
 
@@ -62,7 +62,7 @@ def add_line(
     job: OpenJob,
     now: int,
 ) -> None:
-    """Puts what the user typed into the session's open job; one that is full becomes due."""
+    """Add the text of a message to the session's open job; a job that is full becomes due."""
     line = _without_echo(connection, session_id, text)
     if not line:
         return
@@ -89,7 +89,7 @@ def add_line(
 
 
 def _without_echo(connection: Connection, session_id: str, text: str) -> str:
-    """The text without what was injected earlier in this conversation and came back in it."""
+    """Return the text without copies of what was injected into this conversation before."""
     if any(block in text for block in _BLOCKS):
         injected = connection.execute(
             "SELECT injected FROM messages WHERE session_id = ? AND injected IS NOT NULL", (session_id,)
@@ -99,19 +99,24 @@ def _without_echo(connection: Connection, session_id: str, text: str) -> str:
     return text.strip()
 
 
-def release(connection: Connection, user_id: str, owner: str, session_id: str, now: float) -> int:
-    """Makes the owner's open jobs due, of one session or ("") of all; how many there were."""
+def release(
+    connection: Connection, user_id: str, owner: str, session_id: str, now: float, limit: int = 0
+) -> int:
+    """Make the owner's open jobs due, of one session or ("") of all.
+
+    With a `limit`, drop the oldest waiting jobs beyond it; return how many were dropped.
+    """
     which = " AND session_id = ?" if session_id else ""
-    released = connection.execute(
+    connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
-        f" WHERE user_id = ? AND owner = ? AND state = 'open'{which} RETURNING id",
+        f" WHERE user_id = ? AND owner = ? AND state = 'open'{which}",
         (now, user_id, owner, *([session_id] if session_id else [])),
     )
-    return len(released)
+    return _keep_newest(connection, user_id, "waiting", limit) if limit else 0
 
 
 def owners(connection: Connection, user_id: str) -> list[str]:
-    """Who has jobs of this user open or running."""
+    """Return the owners of open and running jobs of this user."""
     rows = connection.execute(
         "SELECT DISTINCT owner FROM extraction_jobs WHERE user_id = ? AND state IN ('open', 'running')",
         (user_id,),
@@ -120,7 +125,7 @@ def owners(connection: Connection, user_id: str) -> list[str]:
 
 
 def holders(connection: Connection) -> list[tuple[str, str]]:
-    """All users with jobs open or running, and who has them."""
+    """Return the users with open or running jobs, each with the owner."""
     rows = connection.execute(
         "SELECT DISTINCT user_id, owner FROM extraction_jobs WHERE state IN ('open', 'running')"
     )
@@ -128,7 +133,7 @@ def holders(connection: Connection) -> list[tuple[str, str]]:
 
 
 def give_back(connection: Connection, user_id: str, owner: str, now: float) -> int:
-    """Makes all jobs due that the owner had open or running; it is gone, or about to go."""
+    """Make all jobs due that the owner had open or running: it has ended, or will; return how many."""
     given = connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
         " WHERE user_id = ? AND owner = ? AND state IN ('open', 'running') RETURNING id",
@@ -138,9 +143,9 @@ def give_back(connection: Connection, user_id: str, owner: str, now: float) -> i
 
 
 def move(connection: Connection, from_user: str, user_id: str) -> None:
-    """Gives all jobs of a user to another. Nobody adds to them any more; what runs is due again.
+    """Give all jobs of a user to another. Nothing is added to them any more; running ones are due again.
 
-    What the done ones gave gets other numbers with its new owner, and can no longer be taken back.
+    The results of done jobs get other numbers with the other user, so they can no longer be taken back.
     """
     connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = 0"
@@ -150,11 +155,6 @@ def move(connection: Connection, from_user: str, user_id: str) -> None:
     connection.execute(
         "UPDATE extraction_jobs SET user_id = ?, given = '' WHERE user_id = ?", (user_id, from_user)
     )
-
-
-def trim(connection: Connection, user_id: str, limit: int) -> int:
-    """Drops the oldest waiting jobs beyond `limit`; how many."""
-    return _keep_newest(connection, user_id, "waiting", limit)
 
 
 def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -> int:
@@ -170,9 +170,9 @@ def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -
 def claim(
     connection: Connection, user_id: str, owner: str, *, now: float, lease_s: float
 ) -> ExtractionJob | None:
-    """The oldest job that is due or whose lease has ended, running for `owner` from now on; None: no such.
+    """Mark the oldest job that is due or whose lease has ended as running for `owner`, and return it.
 
-    Each attempt has twice the lease of the one before: a job may take longer than anybody thought.
+    Each attempt has twice the lease of the one before, in case the job takes longer than a lease.
     """
     rows = connection.execute(
         "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1,"
@@ -186,7 +186,7 @@ def claim(
 
 
 def due_user(connection: Connection, now: float) -> str | None:
-    """Whose job has waited longest of all that are due or whose lease has ended; None: there is none."""
+    """Return the user of the oldest job that is due or whose lease has ended; None if there is none."""
     rows = connection.execute(
         f"SELECT user_id FROM extraction_jobs WHERE {_UNDER_WAY} AND next_try <= ? ORDER BY id LIMIT 1",
         (now,),
@@ -194,8 +194,8 @@ def due_user(connection: Connection, now: float) -> str | None:
     return rows[0][0] if rows else None
 
 
-def next_try(connection: Connection, user_id: str | None) -> float | None:
-    """When the next job is due, of one user or (None) of all; None when there is none."""
+def next_try(connection: Connection, user_id: str | None = None) -> float | None:
+    """Return when the next job is due, of one user or (None) of all; None if there is none."""
     whose = "" if user_id is None else "user_id = ? AND "
     rows = connection.execute(
         f"SELECT min(next_try) FROM extraction_jobs WHERE {whose}{_UNDER_WAY}",
@@ -205,7 +205,7 @@ def next_try(connection: Connection, user_id: str | None) -> float | None:
 
 
 def _first_told(connection: Connection, job: ExtractionJob) -> int:
-    """When the first of a job's lines was said; told_at is when the last one was."""
+    """Return when the first of a job's lines was typed; told_at is when the last one was."""
     rows = connection.execute(
         "SELECT created_at FROM messages WHERE session_id = ? AND id = ?",
         (job.session_id, min(job.message_ids, default=0)),
@@ -217,14 +217,14 @@ def finish(
     connection: Connection,
     job: ExtractionJob,
     new_facts: Mapping[str, str],
-    add: Callable[[], Sequence[tuple[int, bool]]],
+    new: Sequence[NewMemory],
     *,
     dropped: int,
+    terms: TermIndex,
 ) -> tuple[int, int] | None:
-    """Stores what a job gave and ends it; how many facts and memories were new. None: it is not its owner's
-    any more, and nothing is stored.
+    """Store the results of a job and end it; return how many facts and memories were new.
 
-    `add` stores its memories; for each its id, and whether it is new.
+    None if the job is not its owner's any more: then nothing is stored.
     """
     if not _end(connection, job):
         return None
@@ -232,13 +232,14 @@ def finish(
     changes = facts.learn_all(
         connection, job.user_id, new_facts, source="extraction", since=since, told_at=job.told_at
     )
-    added = [memory_id for memory_id, is_new in add() if is_new]
+    stored = terms.add(connection, job.user_id, new) if new else []
+    added = [memory_id for memory_id, is_new in stored if is_new]
     _count(connection, job, changes=changes, memory_ids=added, dropped=dropped)
     return len(changes), len(added)
 
 
 def _end(connection: Connection, job: ExtractionJob) -> bool:
-    """Marks a job as done; False when it is not its owner's any more, and nothing of it may be stored."""
+    """Mark a job as done; return False if it is not its owner's any more."""
     ended = connection.execute(
         "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
         " WHERE id = ? AND user_id = ? AND state = 'running' AND owner = ? AND message_ids = ? RETURNING id",
@@ -257,7 +258,7 @@ def _count(
     memory_ids: Sequence[int],
     dropped: int,
 ) -> None:
-    """Writes down what a job gave: changes of facts and new memories, so that it can be taken back."""
+    """Record the changes of facts and the new memories of a job, so that they can be taken back."""
     digests = [
         connection.execute("SELECT content_hash FROM context WHERE id = ?", (memory_id,))[0][0]
         for memory_id in memory_ids
@@ -271,7 +272,7 @@ def _count(
 def fail(
     connection: Connection, job: ExtractionJob, *, error: str, refused: bool, most_refusals: int, at: float
 ) -> bool:
-    """Notes a failure: due again at `at`, or dead when it was refused often enough; whether it is dead."""
+    """Make a failed job due again at `at`, or dead after `most_refusals`; return whether it is dead."""
     refusals = job.refusals + int(refused)
     dead = refusals >= most_refusals
     connection.execute(
@@ -283,7 +284,7 @@ def fail(
 
 
 def of_user(connection: Connection, user_id: str) -> list[ExtractionJob]:
-    """All that are not done, oldest first."""
+    """Return the jobs that are not done, oldest first."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM extraction_jobs WHERE user_id = ? AND state <> 'done' ORDER BY id",
         (user_id,),
@@ -292,7 +293,7 @@ def of_user(connection: Connection, user_id: str) -> list[ExtractionJob]:
 
 
 def stats(connection: Connection, user_id: str) -> ExtractionStats:
-    """How many are in which state, and what the done ones gave."""
+    """Return the number of jobs in each state, and the results of the done ones."""
     rows = connection.execute(
         "SELECT state, count(*), sum(facts), sum(memories), sum(dropped) FROM extraction_jobs"
         " WHERE user_id = ? GROUP BY state",
@@ -305,7 +306,7 @@ def stats(connection: Connection, user_id: str) -> ExtractionStats:
 
 
 def counts(connection: Connection) -> dict[str, int]:
-    """How many jobs of all users are in which state, but for those that are done."""
+    """Return the number of jobs of all users in each state except done."""
     rows = connection.execute(
         "SELECT state, count(*) FROM extraction_jobs WHERE state <> 'done' GROUP BY state"
     )
@@ -313,7 +314,7 @@ def counts(connection: Connection) -> dict[str, int]:
 
 
 def retry(connection: Connection, user_id: str, job_id: int | None, now: float) -> int:
-    """Gives a dead job, or all of them, another chance; how many there were."""
+    """Make a dead job due again, or all of them; return how many."""
     which = "" if job_id is None else " AND id = ?"
     retried = connection.execute(
         "UPDATE extraction_jobs SET state = 'waiting', refusals = 0, next_try = ?"
@@ -324,7 +325,7 @@ def retry(connection: Connection, user_id: str, job_id: int | None, now: float) 
 
 
 def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
-    """Removes a job that is not done, or all dead ones; how many there were."""
+    """Remove a job that is not done, or all dead ones; return how many."""
     which = "state = 'dead'" if job_id is None else "state <> 'done' AND id = ?"
     dropped = connection.execute(
         f"DELETE FROM extraction_jobs WHERE user_id = ? AND {which} RETURNING id",
@@ -334,7 +335,7 @@ def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
 
 
 def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -> None:
-    """Takes messages out that the user took back. What runs with one of them is due again, without it."""
+    """Remove deleted messages from jobs. A running job with one of them is due again, without it."""
     for job in of_user(connection, user_id):
         kept = [pair for pair in zip(job.message_ids, job.lines, strict=True) if pair[0] not in message_ids]
         if len(kept) == len(job.lines):
@@ -351,9 +352,9 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
 
 
 def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], terms: TermIndex) -> None:
-    """Takes back what done jobs gave that had one of these messages; what was changed since stays.
+    """Undo the results of done jobs with one of these messages; results that were changed since stay.
 
-    Which line of a job a fact came from is not known: the other lines are extracted once more.
+    The line from which a fact came is not known, so the other lines of the job are extracted once more.
     """
     rows = connection.execute(
         "SELECT id, session_id, message_ids, given FROM extraction_jobs"
@@ -382,7 +383,7 @@ def _delete_unchanged(connection: Connection, user_id: str, digests: Sequence[st
 
 
 def _extract_again(connection: Connection, job_id: int, session_id: str, message_ids: Sequence[int]) -> None:
-    """Makes a done job due again with the messages that are left of it; one without any goes."""
+    """Make a done job due again with the messages that are left of it, or delete it without any."""
     lines = {}
     for message_id in message_ids:
         rows = connection.execute("SELECT raw FROM messages WHERE id = ?", (message_id,))

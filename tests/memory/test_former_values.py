@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.memory import FactChange, Memory, Turn
-from shepherd.memory.replaced import former_values, without_replaced
+from shepherd.memory.redundant_turns import former_values, without_former_values
 from shepherd.types import Fact, SearchResult
 from tests.memory.conftest import NOW
 
@@ -192,6 +192,6 @@ def test_turn_with_two_words_more_is_never_withheld(
         [Fact("location", "Berlin", 9, 9)], [FactChange("location", "Austin", "explicit", 5)]
     )
 
-    assert without_replaced([turn], former) == [turn]
+    assert without_former_values([turn], former) == [turn]
     alone = replace(turn, question="I live in Austin")
-    assert without_replaced([alone], former) == []
+    assert without_former_values([alone], former) == []
