@@ -1,8 +1,8 @@
 """Plan of a turn: the parts that may be shown, those that are, and their text.
 
 A plan has two forms: the tail of a chat's newest message, which begins with the lines of memory (whose bytes
-are a contract, see shepherd.memory.injection_format), and a one-shot prompt in four sections. Everything but the user's
-text was escaped before it comes here.
+are a contract, see shepherd.memory.injection_format), and a one-shot prompt in four sections. Everything but
+the user's text was escaped before it comes here.
 """
 
 from __future__ import annotations

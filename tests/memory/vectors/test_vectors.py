@@ -88,7 +88,7 @@ def test_vector_of_a_text_that_has_changed_does_not_replace_the_new_one(open_mem
     assert memory.settle_vectors()
 
     table = memory._vectors._table
-    late = (one, "hash of the dog", memory._vectors._vector("dog"))
+    late = (one, "hash of the dog", memory._vectors.embed_query("dog"))
     memory._store.write("steve", lambda connection: table.put(connection, [late]))
 
     assert memory._store.read(lambda connection: table.pending(connection, 10)) == []
@@ -350,7 +350,7 @@ def test_matrix_in_memory_follows_other_processes_and_the_file_itself_answers_th
             writer.edit_memory(ids[-1], answer=f"word{rng.integers(20)} and more")
         assert memory.settle_vectors()
         table = memory._vectors._table
-        query = memory._vectors._vector(f"word{rng.integers(20)}")
+        query = memory._vectors.embed_query(f"word{rng.integers(20)}")
         held = memory._vectors._nearest("steve", query, ids[:3], 10)
         kept, table._held = table._held, HeldVectors(MEMORIES, 0)
         read = memory._vectors._nearest("steve", query, ids[:3], 10)
