@@ -252,6 +252,15 @@ def test_value_that_holds_itself_is_refused(store):
         store.put(("a",), "key", value)
 
 
+def test_value_that_is_nested_too_deeply_is_refused(store):
+    value: dict[str, Any] = {}
+    for _ in range(100_000):
+        value = {"in": value}
+
+    with pytest.raises(UsageError, match="nested"):
+        store.put(("a",), "key", value)
+
+
 def test_mistakes_are_told_with_the_remedy(memory, filled):
     for ask, hint in (
         (lambda: filled.search(STEVE, filter={"rating": {"$in": [1]}}), "$gte"),
@@ -271,6 +280,11 @@ def test_negative_pages_are_refused(filled, bad):
         filled.search(STEVE, **bad)
     with pytest.raises(UsageError):
         filled.list_namespaces(**bad)
+
+
+def test_smallest_page_is_empty(filled):
+    assert filled.list_namespaces(limit=0) == []
+    assert filled.search((), limit=0) == []
 
 
 def test_largest_page_is_fine(filled):
