@@ -24,7 +24,8 @@ def test_idf_is_the_twins(a: int, b: int) -> None:
 
 @given(
     st.floats(0.0, 20.0),
-    st.tuples(st.integers(1, 1000), st.integers(0, 100_000), st.floats(0.0, 1e5)),
+    # A mean length that is almost 0 makes NaN of both: 0 * inf.
+    st.tuples(st.integers(1, 1000), st.integers(0, 100_000), st.just(0.0) | st.floats(1e-6, 1e5)),
     st.floats(0.0, 3.0),
     st.floats(0.0, 1.0),
 )
