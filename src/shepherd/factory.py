@@ -30,7 +30,7 @@ from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
 from shepherd.memory import Memory
-from shepherd.paths import default_database, from_home
+from shepherd.paths import default_database, expanded, from_home
 from shepherd.prompt import Summarizer
 from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS
@@ -53,6 +53,7 @@ __all__ = [
     "open_memory_or_read_only",
     "open_memory_or_warn",
     "open_memory_to_read",
+    "own_summarizer",
     "persistent_kv_cache",
     "reranker_of",
     "running_worker",
@@ -88,9 +89,10 @@ def existing_file(name: str, hint: str, report: Report = lambda event: None) -> 
 
 def open_memory(config: Config, *, read_only: bool = False) -> Memory:
     """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database."""
-    from_url = "://" in config.memory_database
     named = config.memory_database
-    database = named if from_url else str(from_home(named, "memory_database"))
+    database = (
+        expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
+    )
     return Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
@@ -166,9 +168,11 @@ class LazyReranker:
             if self._reranker is None:
                 config = self._config
                 try:
-                    load_check.require(self._path, is_trusted=not config.model_trial)
                     self._reranker = Reranker(
-                        self._path, n_gpu_layers=config.gpu_layers, n_threads=config.threads
+                        self._path,
+                        n_gpu_layers=config.gpu_layers,
+                        n_threads=config.threads,
+                        is_trusted=not config.model_trial,
                     )
                 except ShepherdError as error:
                     self._failure = error
@@ -180,8 +184,12 @@ def open_embedder(config: Config, path: Path) -> Embedder:
     """Load the embedding model at `path`, after a trial if it never was loaded here."""
     from shepherd.inference.embedding import Embedder
 
-    load_check.require(path, is_trusted=not config.model_trial)
-    return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
+    return Embedder(
+        path,
+        n_gpu_layers=config.gpu_layers,
+        n_threads=config.threads,
+        is_trusted=not config.model_trial,
+    )
 
 
 def open_memory_to_read(config: Config) -> Memory:
@@ -225,6 +233,22 @@ def summarizer_of(
     window = min(chat_model.window_tokens, _SUMMARY_WINDOW_TOKENS)
     summarizer = Summarizer(
         lambda: open_model(window), max_tokens=config.history_summary_tokens, queues=queues
+    )
+    try:
+        yield summarizer
+    finally:
+        summarizer.close()
+
+
+@contextmanager
+def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
+    """Give a summarizer that loads the model at `path` when needed, None where the settings want none."""
+    if not sums_up(config, path):
+        yield None
+        return
+    summarizer = Summarizer(
+        lambda: open_engine(replace(config, n_ctx=_SUMMARY_WINDOW_TOKENS), path),
+        max_tokens=config.history_summary_tokens,
     )
     try:
         yield summarizer
@@ -378,7 +402,7 @@ def open_engine(
     loading(f"loading {path} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
-        return Engine(path, settings=settings, yields_to=yields_to)
+        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True)
     finally:
         loading("")
 

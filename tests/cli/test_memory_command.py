@@ -29,6 +29,19 @@ def test_list_is_newest_first_with_a_line_per_memory(shepherd, three):
     assert rows[0][2:] == ["Which city?", "Austin, in Texas"]
 
 
+def test_empty_list_names_the_command_that_takes_over_older_memories(shepherd):
+    shepherd("memory", "add", "Which dog?", "Rex", "--user", "local")
+    shepherd("memory", "add", "Which cat?", "Tom", "--user", "anna")
+
+    assert "local has 1 memory: shepherd memory claim takes them over" in shepherd("memory", "list").stderr
+    shepherd("memory", "claim", "--from", "local", "--user", "bob")
+    assert "anna has 1 memory: shepherd memory claim --from anna" in shepherd("memory", "list").stderr
+
+
+def test_empty_list_of_the_only_user_names_no_other(shepherd):
+    assert shepherd("memory", "list").stderr == "nothing is remembered yet\n"
+
+
 def test_list_is_paged(shepherd, three):
     done = shepherd("memory", "list", "--limit", "1", "--offset", "1")
 

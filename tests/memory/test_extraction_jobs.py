@@ -339,6 +339,20 @@ def test_what_the_user_changed_between_the_lines_of_a_job_stays(memory, clock, c
     assert memory.get_fact("location") == ("Berlin" if changed == "set" else None)
 
 
+def test_what_was_imported_without_history_between_the_lines_of_a_job_stays(memory, clock):
+    session = say(memory, "I live in Bern")
+    clock[0] += 60
+    fact = {"type": "fact", "key": "city", "value": "Oslo", "updated_at": int(clock[0])}
+    memory.import_memories([fact])
+    clock[0] += 60
+    say(memory, "and I like it", session=session)
+    memory.extraction.release(OWNER.owner)
+
+    memory.extraction.finish(memory.extraction.claim("worker"), {"city": "Bern"}, [])
+
+    assert memory.get_fact("city") == "Oslo"
+
+
 def test_what_a_tool_of_the_model_set_between_the_lines_of_a_job_gives_way(memory, clock):
     """Else what the user said last would never be learned: the job is done."""
     session = say(memory, "I live in Austin")

@@ -211,3 +211,8 @@ def test_question_of_such_words_alone_keeps_them() -> None:
 )
 def test_english_text_is_left_alone(text: str) -> None:
     assert without_stop_words(keywords(text)) == keywords(text)
+
+
+def test_one_stop_word_is_no_language() -> None:
+    assert without_stop_words(["warum", "rex"]) == ["warum", "rex"]
+    assert without_stop_words(["warum", "wer", "rex"]) == ["rex"]

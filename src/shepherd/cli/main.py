@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from shepherd.cli.original_config import migrate_original_config
 from shepherd.cli.parsing import Parser
 from shepherd.commands.screen import Screen, near_miss
+from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
 
 __all__ = ["COMMANDS", "main", "parser_of", "run"]
@@ -109,6 +111,8 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
         first = "chat"
     parsed = parser_of(first).parse_args(arguments)
     screen.as_json = parsed.json
+    for line in migrate_original_config(ConfigFile()):
+        screen.note(line)
     code = import_module(COMMANDS[first][0]).execute(parsed, screen)
     assert isinstance(code, int)
     return code

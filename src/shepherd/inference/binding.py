@@ -34,6 +34,7 @@ __all__ = [
     "llama",
     "llama_module",
     "load_weights",
+    "trained_window",
     "version",
 ]
 
@@ -173,6 +174,12 @@ def load_weights(path: str, *, what: str = "model", hint: str = "", **parameters
             hint="if the architecture is unknown, upgrade llama-cpp-python" + (f"; {hint}" if hint else ""),
         )
     return model
+
+
+def trained_window(c: Any, model: Any) -> int:
+    """Return the window that a model was trained with, 0 where its file gives no usable number."""
+    # llama.cpp has it as 32 bits with a sign: a header of 2^31 is negative, and as a size 4 GB of cells.
+    return max(0, int(c.llama_model_n_ctx_train(model)))
 
 
 def gpu_layers(wanted: int) -> int:

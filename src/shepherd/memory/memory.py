@@ -156,6 +156,7 @@ class Memory:
             except_session,
             except_since,
             periods,
+            distinct_questions=True,
         )
         more = None
         if self._vectors is not None and query.limit > 0 and not only_times:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -140,7 +141,12 @@ class Chat:
             # A thread costs more than a quick beginning, and more still while others compute.
             is_quick = state.conversations.begins_at_once(request)
             asked_at = time.perf_counter()
-            turn = begin(request) if is_quick else await blocking(lambda: begin(request, asked_at=asked_at))
+            if is_quick:
+                turn = begin(request)
+            else:
+                cancelled = threading.Event()
+                async with cancelled_on_disconnect(receive, cancelled.set):
+                    turn = await blocking(lambda: begin(request, asked_at=asked_at, cancelled=cancelled))
             chat = cls(state, route, turn)
         except Exception as error:
             state.served(Served(route, None, error=problem_of(error).code))

@@ -231,6 +231,7 @@ class Conversations:
     ) -> None:
         self.models = models
         self.config = config
+        self.summarizer = summarizer
         self._memory = memory
         self._writes = writes_memory
         self._store = None if memory is None else RequestStore(memory, config, worker)
@@ -250,8 +251,16 @@ class Conversations:
             size_of=lambda _, kept: _ENTRY_BYTES + kept[0].itemsize * len(kept[0]) + 4 * len(kept[1]),
         )
 
-    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
+    def begin(
+        self,
+        request: ChatRequest,
+        *,
+        asked_at: float | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> ServedTurn:
         """Start an answer. `asked_at` (perf_counter) is when it was queued for this thread, if it was.
+
+        Once `cancelled` is set, nothing is generated.
 
         Raises ContextOverflowError, before anything is decoded, if the newest turn alone does not fit;
         UsageError for what the model cannot do; Denied for what this user or this server cannot have.
@@ -293,6 +302,7 @@ class Conversations:
                 plan=planner.plan if planner is not None else draft.planned,
                 toolbox=toolbox,
                 own_names=own_names,
+                cancelled=cancelled,
             )
             turn.prepare(compact=planner.compact if planner is not None else lambda: None)
             if planner is not None:
@@ -317,13 +327,7 @@ class Conversations:
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine
-        if (
-            engine is None
-            or engine.is_making_prompt
-            or request.tools
-            or request.memory_tools
-            or request.schema
-        ):
+        if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
             return False
         if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
             return False
