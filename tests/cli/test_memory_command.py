@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import random
 import subprocess
 import sys
 
@@ -306,7 +306,7 @@ def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
 
 def test_a_damaged_database_is_a_failure_that_names_it(shepherd, home):
     home.database.parent.mkdir(parents=True)
-    home.database.write_bytes(b"SQLite format 3\0" + os.urandom(8000))
+    home.database.write_bytes(b"SQLite format 3\0" + random.Random(1).randbytes(8000))
 
     done = shepherd("memory", "list")
 
