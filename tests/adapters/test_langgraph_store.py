@@ -289,7 +289,7 @@ def test_missing_extra_is_named(module, extra):
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert done.stdout == f"pip install 'shepherd-llm[{module}]'\n"
+    assert done.stdout == f"{sys.executable} -m pip install 'shepherd-llm[{module}]'\n"
 
 
 def test_shepherd_alone_loads_nothing_of_langchain():

@@ -257,3 +257,10 @@ def test_import_into_an_empty_database_always_restores_everything(
         other.import_memories(exported)
 
         assert list(other.export_memories())[1:] == exported[1:]
+
+
+def test_blanks_around_a_key_are_no_part_of_it(memory: Memory) -> None:
+    memory.set_fact(" name\n", " Steve ")
+
+    assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("name", " Steve ")]
+    assert memory.get_fact("\tname") == " Steve "

@@ -485,6 +485,25 @@ def test_a_saved_index_is_loaded_and_caught_up(path, monkeypatch) -> None:
     with_changes.close()
 
 
+def test_a_saved_index_of_another_tokenizer_is_built_again(path, monkeypatch) -> None:
+    store = SQLiteStore(str(path))
+    fill(store, 200)
+    [(memory_id, _)] = store.add_memories("steve", [NewMemory("Two GPUs", "", NOW)])
+    make_hot(store)
+    store.close()
+    with Connection(str(path)) as connection:
+        connection.execute("UPDATE meta SET value = 2 WHERE key = 'tokenizer_version'")
+    built = count_builds(monkeypatch)
+
+    store = SQLiteStore(str(path))
+    make_hot(store)
+
+    assert built == [1]
+    assert is_hot(store)
+    assert [hit[0] for hit in search(store, "steve", keywords("GPU"))] == [memory_id]
+    store.close()
+
+
 def test_saved_files_are_private(path) -> None:
     store = SQLiteStore(str(path))
     fill(store, 50)

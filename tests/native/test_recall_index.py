@@ -151,6 +151,18 @@ def test_words_of_thousands_of_memories_rank_as_the_twin_says(connection: Connec
             assert recall.search(connection, 1, keywords, 10, NOW, recency_floor=floor) == expected
 
 
+def test_the_worst_candidate_is_the_right_one(connection: Connection) -> None:
+    """Of forty users, without recency: no bound has room for an error of one place among the candidates."""
+    rng = random.Random(3)
+    for tenant in range(1, 41):
+        stored = [(["alpha"], ["bravo"] * rng.randrange(400), NOW) for _ in range(45)]
+        documents = database.documents_of(database.add(connection, tenant, stored), stored)
+
+        found = Recall().search(connection, tenant, ["alpha"], 40, NOW, recency_floor=1.0)
+
+        assert found == twin_rank.search(documents, ["alpha"], 40, NOW, recency_floor=1.0)
+
+
 def test_unknown_words_before_known_ones_change_nothing(connection: Connection) -> None:
     stored = zipf_memories(6, 2500, 90)
     documents = documents_of(database.add(connection, 1, stored), stored)

@@ -47,6 +47,14 @@ def test_terms_are_those_of_the_twin(text):
     assert native.terms(text) == twin.terms(text)
 
 
+@given(st.lists(st.text("bcdgmnpstyaeiou", max_size=6).map("{}s".format), max_size=6), st.booleans())
+@settings(max_examples=600)
+def test_plurals_of_acronyms_are_those_of_the_twin(words, in_capitals):
+    text = " ".join([*words, *twin.NO_PLURALS])
+
+    assert native.terms(text.upper() if in_capitals else text) == twin.terms(text)
+
+
 @given(st.one_of(ASCII, glued()), st.integers(-1, 8))
 def test_keywords_are_those_of_the_twin(text, cap):
     assert native.keywords(text, cap) == twin.keywords(text, cap)
