@@ -231,3 +231,16 @@ def test_more_than_ten_entities_get_a_larger_share():
         return next(share.granted for share in made.plan.shares if share.category == "entities")
 
     assert granted(11) > 1.15 * granted(10) > 0
+
+
+def test_turns_are_numbered_upwards_behind_those_that_were_summed_up():
+    parts = history_parts(Summary(("They met.",), 7), [exchange("a", "b"), exchange("c", "d")])
+
+    assert [part.about.get("turn_id") for part in parts] == [None, 7, 7, 8, 8]
+    assert [part.id for part in parts][2:4] == ["turn:7:assistant", "turn:8:user"]
+        "turn:7:user",
+        "turn:7:assistant",
+        "turn:8:user",
+        "turn:8:assistant",
+    ]
+    assert [part.about.get("speaker") for part in parts][1:3] == ["user", "assistant"]
