@@ -238,9 +238,4 @@ def test_turns_are_numbered_upwards_behind_those_that_were_summed_up():
 
     assert [part.about.get("turn_id") for part in parts] == [None, 7, 7, 8, 8]
     assert [part.id for part in parts][2:4] == ["turn:7:assistant", "turn:8:user"]
-        "turn:7:user",
-        "turn:7:assistant",
-        "turn:8:user",
-        "turn:8:assistant",
-    ]
     assert [part.about.get("speaker") for part in parts][1:3] == ["user", "assistant"]
