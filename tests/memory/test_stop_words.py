@@ -213,6 +213,11 @@ def test_english_text_is_left_alone(text: str) -> None:
     assert without_stop_words(keywords(text)) == keywords(text)
 
 
+def test_one_stop_word_is_no_language() -> None:
+    assert without_stop_words(["warum", "rex"]) == ["warum", "rex"]
+    assert without_stop_words(["warum", "wer", "rex"]) == ["rex"]
+
+
 @pytest.mark.parametrize(
     "text",
     ["who am I?", "yes", "hmm", "go on", "Tell me more, please!", "what is it?", "wer bin ich?", "et toi ?"],

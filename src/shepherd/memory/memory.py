@@ -158,6 +158,7 @@ class Memory:
             except_session,
             except_since,
             periods,
+            distinct_questions=True,
         )
         more = None
         if self._vectors is not None and query.limit > 0 and not (only_times or says_nothing):
