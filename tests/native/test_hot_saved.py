@@ -242,6 +242,16 @@ def test_several_forged_fields_are_refused_or_harmless(seed: int) -> None:
             use(index, words)
 
 
+def test_a_list_has_each_memory_once_and_in_order() -> None:
+    saved = filled([row(i, (["aa", "bb"], [], NOW)) for i in range(6)]).save()
+    assert saved is not None
+    parsed = SavedIndex(saved)
+    for field in parsed.named("document"):
+        for value in set(range(8)) - {parsed.value(field)}:
+            with pytest.raises(ValueError, match="no saved index"):
+                HotIndex.load(parsed.forged([(field, value)]))
+
+
 def test_two_terms_with_one_word_are_refused() -> None:
     saved = filled([row(1, (["aa", "bb"], [], NOW))]).save()
     assert saved is not None
