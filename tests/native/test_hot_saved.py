@@ -205,6 +205,7 @@ def test_a_boundary_value_in_any_field_is_refused_or_harmless(seed: int) -> None
         ("next_free", 1),
         ("free_chunk", 1),
         ("big_tf", 0),
+        ("big_tf", 1 << 30),  # more than the memory has words
         ("big_term", 0),
         ("big_document", 0),
         ("n_postings", 0),
