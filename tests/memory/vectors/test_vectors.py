@@ -7,7 +7,7 @@ import pytest
 
 from shepherd.errors import ModelError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory
+from shepherd.memory import Memory, Turn
 from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.vectors import VectorSettings
 from shepherd.memory.vectors.held import HeldVectors
@@ -88,7 +88,7 @@ def test_vector_of_a_text_that_has_changed_does_not_replace_the_new_one(open_mem
     assert memory.settle_vectors()
 
     table = memory._vectors._table
-    late = (one, "hash of the dog", memory._vectors._vector("dog"))
+    late = (one, "hash of the dog", memory._vectors.embed_query("dog"))
     memory._store.write("steve", lambda connection: table.put(connection, [late]))
 
     assert memory._store.read(lambda connection: table.pending(connection, 10)) == []
@@ -319,6 +319,29 @@ def test_conversation_that_is_in_front_of_the_model_stays_out(open_memory):
     assert here not in found
 
 
+def test_question_that_was_asked_often_takes_one_place_among_vectors(open_memory):
+    memory = open_memory(relevance_threshold=0.0)
+    wanted = memory.archive_turn(Turn("My dog is called Rex", "Noted."))
+    for number in range(4):
+        memory.archive_turn(Turn("what about the puppy", f"I am not sure {number}", session=f"s{number}"))
+    assert memory.settle_vectors()
+
+    found = memory.recall("what about the puppy?").results
+
+    assert [result.question for result in found].count("what about the puppy") == 1
+    assert wanted in [result.id for result in found]
+    assert len(memory.search("what about the puppy?", 10)) == 5
+
+
+def test_no_results_need_no_embedder(open_memory, embedder):
+    memory = open_memory(max_results=0)
+    memory.set_fact("name", "Steve")
+
+    assert memory.recall("puppy").results == ()
+    assert memory.search("puppy", 0) == []
+    assert embedder.calls == 0
+
+
 def test_recalled_by_vectors_counts_as_recalled(open_memory):
     memory = open_memory(relevance_threshold=0.02)
     recalled = memory.store_memory("my pet", "it is a dog", timestamp=NOW - 200 * 86_400)
@@ -350,7 +373,7 @@ def test_matrix_in_memory_follows_other_processes_and_the_file_itself_answers_th
             writer.edit_memory(ids[-1], answer=f"word{rng.integers(20)} and more")
         assert memory.settle_vectors()
         table = memory._vectors._table
-        query = memory._vectors._vector(f"word{rng.integers(20)}")
+        query = memory._vectors.embed_query(f"word{rng.integers(20)}")
         held = memory._vectors._nearest("steve", query, ids[:3], 10)
         kept, table._held = table._held, HeldVectors(MEMORIES, 0)
         read = memory._vectors._nearest("steve", query, ids[:3], 10)
