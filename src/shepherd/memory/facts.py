@@ -106,7 +106,7 @@ def learn(
     """Set a fact that was stated between `since` and `told_at`, as of the latter.
 
     Return the number of the change; None if it has that value, or was set
-    or cleared after `told_at`: it stays so. A change by the user stays from `since` on, since it may have
+    or cleared after `told_at`: it stays so. A change by the user after `since` stays, since it may have
     corrected what is learned.
     """
     known = find(connection, user_id, key)

@@ -32,6 +32,7 @@ from shepherd.memory.records import (
     Turn,
 )
 from shepherd.memory.redundant_turns import FormerValues, without_former_values, without_repetitions
+from shepherd.memory.stop_words import is_filler
 from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows
 from shepherd.transactions import Reranker, Transactions
 from shepherd.types import Fact, Injection, MemoryRecord, Message, SearchResult
@@ -147,8 +148,9 @@ class Memory:
         began = time.perf_counter()
         now = self._clock()
         keywords, periods, only_times = parse_query(message, now)
+        says_nothing = not periods and is_filler(message, keywords)
         query = RecallQuery(
-            keywords,
+            [] if says_nothing else keywords,
             self.max_results,
             now,
             self.recency_floor,
@@ -156,9 +158,10 @@ class Memory:
             except_session,
             except_since,
             periods,
+            distinct_questions=True,
         )
         more = None
-        if self._vectors is not None and query.limit > 0 and not only_times:
+        if self._vectors is not None and query.limit > 0 and not (only_times or says_nothing):
             more = self._vectors.search(user, message, query)
         found, results = self._store.recall(user, query if more is None else replace(query, limit=0))
         if only_times:

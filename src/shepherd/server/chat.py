@@ -161,10 +161,10 @@ class Chat:
             if is_quick:
                 turn = begin(request)
             else:
-                is_gone = threading.Event()
-                async with cancelled_on_disconnect(receive, is_gone.set):
+                cancelled = threading.Event()
+                async with cancelled_on_disconnect(receive, cancelled.set):
                     turn = await blocking(
-                        lambda: begin(request, asked_at=asked_at, is_gone=is_gone.is_set),
+                        lambda: begin(request, asked_at=asked_at, cancelled=cancelled),
                         is_large=is_large and state.conversations.models.engine is not None,
                     )
             chat = cls(state, route, turn)
