@@ -38,10 +38,10 @@ def _registry() -> EntityRegistry:
     registry = EntityRegistry(known=known)
     waiting = iter(names[N_KNOWN : N_KNOWN + N_ENTITIES])
     for n in range(N_ENTITIES // 5):
-        registry.hear(f"I met {next(waiting)}, {next(waiting)}, {next(waiting)} and {next(waiting)}.")
-        registry.hear(f"We saw {next(waiting)}.")
+        registry.register(f"I met {next(waiting)}, {next(waiting)}, {next(waiting)} and {next(waiting)}.")
+        registry.register(f"We saw {next(waiting)}.")
         if n % 3 == 0:
-            registry.hear("My sister Anna works at Initech Corp. Velmor Taska is a pilot.")
+            registry.register("My sister Anna works at Initech Corp. Velmor Taska is a pilot.")
         registry.end_turn()
     for entity in list(registry)[:200]:
         for attribute in ("email", "phone", "location", "hobby", "note"):
@@ -84,8 +84,8 @@ def test_noting_and_saving_a_turn(benchmark: Any, tmp_path: Path) -> None:
         kept.save(session_id, registry)
 
         def note() -> None:
-            registry.hear(QUESTION)
-            registry.hear("She told Velmor Taska, of course.", "assistant")
+            registry.register(QUESTION)
+            registry.register("She told Velmor Taska, of course.", "assistant")
             registry.end_turn()
 
         benchmark.pedantic(note, rounds=N_TURNS, warmup_rounds=5)

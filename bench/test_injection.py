@@ -31,7 +31,6 @@ from shepherd.benchmark.corpus import NOW, Corpus
 from shepherd.benchmark.speed import compute_without_lock
 from shepherd.memory import Memory
 from shepherd.memory.records import NewMemory
-from shepherd.memory.sqlite import SQLiteStore
 
 N_USERS = sized(1000, 20)
 N_FACTS = 8
@@ -47,14 +46,14 @@ def _fill(path: Path, memories: Corpus) -> None:
     for one in memories.memories:
         new = NewMemory(one.question, one.answer, one.timestamp, "turn", f"s{len(of_users) // 20}")
         of_users.setdefault(one.user, []).append(new)
-    store = SQLiteStore(str(path), recall_cache_mb=0)
-    for user, own in of_users.items():
-        for start in range(0, len(own), BATCH):
-            store.add_memories(f"user{user}", own[start : start + BATCH])
-        for number in range(N_FACTS):
-            store.set_fact(f"user{user}", f"fact_{number}", f"value {user}", source="user", now=NOW)
-    store.settle()
-    store.close()
+    with Memory(str(path), recall_cache_mb=0) as memory:
+        store = memory._store
+        for user, own in of_users.items():
+            for start in range(0, len(own), BATCH):
+                store.add_memories(f"user{user}", own[start : start + BATCH])
+            for number in range(N_FACTS):
+                memory.set_fact(f"fact_{number}", f"value {user}", f"user{user}")
+        store.settle()
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,7 @@ from bench.peers import SIDES, Process, is_there, versions
 from bench.small import IN_SMALL, count, sized
 from shepherd.benchmark import corpus
 from shepherd.evaluation import Conversation, read_corpus
-from shepherd.evaluation.metrics import recall_at, reciprocal_rank
-from shepherd.evaluation.runs import texts_of
+from shepherd.evaluation.runs import recall_at, reciprocal_rank, texts_of
 
 N_MEMORIES = count("SHEPHERD_BENCH_MEMORIES", 100_000, 2_000)
 N_QUESTIONS = 100

@@ -22,7 +22,7 @@ import pytest
 from bench.small import JUDGED, count, sized
 from shepherd.config import Config
 from shepherd.inference.models import resolve
-from shepherd.inference.vocabulary import open_tokenizer
+from shepherd.inference.tokenization import open_tokenizer
 from shepherd.knowledge import Knowledge, NewNode
 from shepherd.memory import Memory
 from shepherd.prompt import Draft, Planner, WindowBudget, take_snapshot
@@ -100,7 +100,7 @@ def test_planning_a_message(benchmark: Any, filled: Memory) -> None:
     for number in range(N_ENTITIES):
         who = f"{names[number % 25]}{chr(97 + number // 25 % 26)} {names[number // 25 % 25]}{number}"
         dialogue.parts(f"{who} works at Acme{number}.", ())
-        dialogue.answered("Good to know.")
+        dialogue.end_turn("Good to know.")
     planner = Planner(config, filled, knowledge, "steve", dialogue)
     with open_tokenizer(Path(resolve(""))) as vocabulary:
         counts = TokenCounts(lambda text: len(vocabulary.tokenize(text)))
@@ -112,7 +112,7 @@ def test_planning_a_message(benchmark: Any, filled: Memory) -> None:
         def plan(text: str) -> Draft:
             draft = Draft(Message("user", text), snapshot, history=history)
             planner.plan(draft, budget, session="", has_evicted=False)
-            dialogue.take_back()
+            dialogue.roll_back()
             return draft
 
         drafts = [plan(text) for text in messages]  # and the counts are cached

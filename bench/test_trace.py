@@ -19,7 +19,7 @@ import pytest
 from bench.small import JUDGED, sized
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
-from shepherd.trace import Traces, Value, paths_of, turn_path
+from shepherd.trace import Traces, Value, turn_path
 from tests.trace.turns import FULL
 
 N_PATHS = sized(1_000_000, 20_000)
@@ -37,7 +37,7 @@ def _sessions() -> list[str]:
 
 def _turn() -> dict[str, Value]:
     """As many paths as a turn with five turns of history, five entities and three passages has."""
-    found = dict(paths_of(FULL))
+    found = dict(FULL)
     for i in range((PATHS_A_TURN - len(found)) // 4 + 1):
         for name, value in (
             ("turn_id", i),
@@ -112,7 +112,6 @@ def test_a_turn_is_written(memory: Memory, benchmark) -> None:
     traces = Traces(memory.transactions, "steve")
     flat = _turn()
 
-    _shown("paths of a record", _microseconds([lambda: list(paths_of(FULL))] * 200))
     _shown("a turn of 120 paths written", _microseconds([lambda: traces.write("new", flat)] * 200))
     benchmark(lambda: traces.write("new", flat))
 

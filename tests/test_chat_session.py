@@ -412,8 +412,8 @@ def test_provider_at_the_prompt_lists_and_switches(new_session, upstream):
     ask(session, "hello")
 
     assert out.getvalue().splitlines() == ["* local", "  far", "  friend", "  other"]
-    assert "far answers from here on: other-model" in err.getvalue()
-    assert "told nothing from memory" in err.getvalue()
+    assert "far answers from now on: other-model" in err.getvalue()
+    assert "nothing is recalled or stored" in err.getvalue()
     assert upstream.asked[-1].body["model"] == "other-model"
 
 
@@ -427,7 +427,7 @@ def test_with_entity_extraction_the_model_reads_what_was_said_for_whom_it_names(
     session = new_session(entity_extraction=True, context_entities=True, max_tokens=8, model_trial=False)
     session.switch("local", str(path))
     list(session.assistant.ask("Meine Schwester Anna arbeitet in Wien."))
-    assert session._parts.access.reader.wait(60)
+    assert session.access.reader.wait(60)
 
     *_, finished = session.assistant.ask("Wer ist Anna?")
 

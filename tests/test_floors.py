@@ -33,12 +33,14 @@ FLOORS = [
         "types",
         "paths",
         "config",
-        "bytesize",
         "escaping",
         "fusion",
+        "http_endpoint",
         "lru_cache",
         "replies",
         "secret_detection",
+        "sentences",
+        "sqlite_reader",
         "subprocess_sandbox",
         "tool_arguments",
         "transactions",
@@ -147,13 +149,13 @@ def attributes_of(path: Path) -> set[str]:
 # Besides the turn: jobs of the background, and `shepherd provider test`.
 GENERATE = {
     "turn/turn.py",
-    "prompt/summarizer.py",
+    "prompt/summary.py",
     "entities/extractor.py",
     "extraction/local.py",
     "cli/provider.py",
 }
 # Besides the turn: LangChain's own interface for a chat's history.
-STORE_MESSAGES = {"turn/store.py", "adapters/langchain.py"}
+STORE_MESSAGES = {"turn/recorder.py", "adapters/langchain.py"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

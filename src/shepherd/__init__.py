@@ -1,7 +1,7 @@
 """A local assistant that remembers.
 
-`Memory` works alone, `Knowledge` adds documents to it, and `Assistant` adds a model, whose turns come as
-events. `AsyncMemory` and `AsyncAssistant` are the same for asyncio.
+`Memory` works alone, `Knowledge` adds documents, and `Assistant` adds a model and gives its turns as events.
+`AsyncMemory` and `AsyncAssistant` are the same for asyncio.
 
 Importing this package loads neither llama.cpp nor any frontend.
 """

@@ -1,7 +1,4 @@
-"""The library for programs with an event loop: the same conversation and the same memory, awaited.
-
-Each call works in a thread, so that the loop goes on meanwhile. No rule lives here.
-"""
+"""Conversation and memory for asyncio. Each call runs in a thread, so that the event loop is not blocked."""
 
 from __future__ import annotations
 
@@ -24,10 +21,10 @@ _T = TypeVar("_T")
 
 
 class AsyncMemory:
-    """A Memory, which the caller opens and closes; its methods have the names and arguments of that one.
+    """Asynchronous methods of a Memory, which the caller opens and closes.
 
-    A search takes microseconds, and its way to a thread takes longer: who asks seldom may as well call
-    `Memory.search` itself. Writing waits for the disk.
+    A search takes microseconds, less than the way to a thread: a program that seldom searches can call
+    `Memory.search` itself. Writes wait for the disk.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -51,20 +48,20 @@ class AsyncMemory:
 
 
 class AsyncAssistant:
-    """An Assistant, whose turns come to the event loop. Between turns its own methods may be called."""
+    """Asynchronous turns of an Assistant. Its own methods can be called between turns."""
 
     def __init__(self, assistant: Assistant) -> None:
         self.assistant = assistant
 
     async def ask(self, text: str) -> AsyncGenerator[Event, None]:
-        """The events of `Assistant.ask`, and its errors.
+        """Yield the events of `Assistant.ask`; raises its errors.
 
-        Who leaves the loop early, or is cancelled, ends the answer; what there is of it is kept, as with
+        Leaving the loop early, or a cancellation, ends the answer; its text so far is kept, as with
         `cancel()`. Use `contextlib.aclosing`, so that this happens at once.
         """
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()
-        # A turn that has not begun cannot be cancelled: the assistant may be in somebody else's meanwhile.
+        # A turn that has not begun cannot be cancelled: the assistant can be in another caller's turn.
         is_left, is_under_way = threading.Event(), threading.Event()
 
         def run() -> None:
@@ -98,7 +95,7 @@ class AsyncAssistant:
 
 
 def _awaited(method: Callable[_P, _T]) -> Callable[_P, Awaitable[_T]]:
-    """`method`, carried out in a thread."""
+    """Return a coroutine function that runs `method` in a thread."""
 
     @functools.wraps(method)
     async def call(*arguments: _P.args, **options: _P.kwargs) -> _T:

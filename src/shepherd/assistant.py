@@ -1,7 +1,6 @@
-"""One turn, from message to answer: plan, prompt, generate, tools, record, archive. Only here is the order
-known.
+"""Assistant: a conversation of one user with one model, from message to answer.
 
-A turn that fails or is abandoned leaves the conversation as it was before it. A memory that fails costs a
+A turn that fails or is abandoned leaves the conversation as it was before. A memory that fails costs a
 warning, never the answer.
 """
 
@@ -36,13 +35,12 @@ from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.exchanges import hide_memory, message_of, messages_of, paired, with_recall
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.system_prompt import SystemPrompt
-from shepherd.prompt.window_budget import written
+from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
-from shepherd.turn.recorder import Recorder
-from shepherd.turn.store import ConversationStore
+from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
 
 if TYPE_CHECKING:
@@ -63,21 +61,21 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-# Of the window: tools that nobody asked for by name may take so much of it.
+# Share of the window that tools may take which nobody asked for by name.
 _TOOLS_SHARE = 0.25
 
 
 class Assistant:
     """A conversation of one user with one model.
 
-    `model` is the path or name of a model (see `shepherd.Engine`; "" is the one that comes with Shepherd), an
-    open model, or a ModelAccess, which says what the model may do with the memory it names. `memory` is the
-    path of a database, or an open Memory; without one nothing is remembered. What is opened here is closed by
-    `close`, which leaving a `with` block calls; the caller closes what it passed in.
+    `model` is the path or name of a model (see `shepherd.Engine`; "" is the bundled one), an open model, or a
+    ModelAccess, which says what the model may do with its memory. `memory` is the path of a database, or an
+    open Memory; without one nothing is remembered. `close`, which leaving a `with` block calls, closes what
+    was opened here; the caller closes what it passed in.
 
     One turn at a time; `cancel()` may be called from any thread, everything else from one. `on_evicted` is
     called after the turn with the messages that left the window, oldest first. With the setting memory_tools
-    the model has tools for the memory of `user_id`, and of nobody else; `tools` are more of them.
+    the model has tools for the memory of `user_id` alone; `tools` are more of them.
     """
 
     def __init__(
@@ -119,7 +117,7 @@ class Assistant:
 
     @property
     def config(self) -> Config:
-        """The settings; others hold from the next message on, those of system prompt and tools later."""
+        """The settings. New ones hold from the next message on, those of system prompt and tools later."""
         return self._config
 
     @config.setter
@@ -132,38 +130,40 @@ class Assistant:
 
     @property
     def recalls(self) -> bool:
-        """Whether the next message will be looked up in memory."""
+        """True if the next message will be looked up in memory."""
         is_on = self.config.injection_enabled and not self.private and not self.is_forgetful
         return self.memory is not None and is_on
 
     @property
     def system_prompt(self) -> SystemPrompt:
-        """P0 to P2, fixed until `clear()`, `refresh_context()`, a compaction or another model."""
+        """The frozen first part, fixed until `clear()`, `refresh_context()`, a compaction or another
+        model.
+        """
         return self._snapshot.system
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the system prompt was made of."""
+        """The ingredients of the system prompt."""
         return self._snapshot
 
     @property
     def last_plan(self) -> Plan | None:
-        """What the last turn showed the model, with tokens by category; None before the first."""
+        """Plan of the last turn, with tokens by category; None before the first."""
         return None if self.last is None else self.last.plan
 
     @property
     def history(self) -> list[Message]:
-        """The messages that the model still sees, without the system prompt."""
+        """Messages that the model still sees, without the system prompt."""
         return messages_of(self._exchanges)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What the model may call; fixed until `clear()` or `switch()`."""
+        """Tools of the model; fixed until `clear()` or `switch()`."""
         return () if self._toolbox is None else self._toolbox.tools
 
     @property
     def session_id(self) -> str | None:
-        """Where the conversation is stored, once something of it is."""
+        """Id of the stored conversation; None until something of it is stored."""
         return self._store.session_id
 
     @property
@@ -173,20 +173,20 @@ class Assistant:
 
     @property
     def knowledge(self) -> Knowledge | None:
-        """What the user keeps on purpose; None where nothing of it may be read."""
+        """The user's documents and nodes; None where they may not be read."""
         return self._knowledge
 
     # ---- a turn
 
     def ask(self, text: str) -> Iterator[Event]:
-        """The events of one turn, as they happen: Recalled, then Deltas, then Finished; Warned at any time.
+        """Yield the events of one turn: Recalled, then Deltas, then Finished; Warned at any time.
 
-        What the model thinks comes as Thought, between the Deltas; it is no part of the answer. A tool that
-        it calls comes as ToolCall, what came of it as ToolResult, and then the model goes on.
+        Thoughts of the model come as Thought, between the Deltas; they are not part of the answer. A tool
+        call comes as ToolCall, its result as ToolResult, and then the model continues.
 
         Raises ContextOverflowError before anything is decoded, ModelError when the engine fails, UsageError
-        while another turn is under way; the conversation is then as it was. Closing the iterator early
-        abandons the turn; `cancel()` ends the answer and keeps what there is of it.
+        while another turn is running; the conversation is then unchanged. Closing the iterator early abandons
+        the turn; `cancel()` ends the answer and keeps what there is of it.
         """
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
@@ -208,9 +208,9 @@ class Assistant:
                 yield from self._run(self._turn)
             finally:
                 self._turn = None
-                draft.put_back()
-                if draft.is_heard and self._dialogue is not None:
-                    self._dialogue.take_back()
+                draft.restore_tails()
+                if draft.is_registered and self._dialogue is not None:
+                    self._dialogue.roll_back()
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
@@ -221,11 +221,12 @@ class Assistant:
     def inject_context(
         self, question: str, *, max_tokens: int = DEFAULT_TOKENS, times: bool = False
     ) -> OneShot:
-        """One prompt for `question` with all that this conversation and the user's memory know about it.
+        """Return one prompt for `question` with everything that this conversation and the memory know about
+        it.
 
         Its `text` has the sections [SYSTEM], [CONTEXT], [KNOWLEDGE] and [USER] and at most `max_tokens` of
-        the model's tokens. Nothing is generated, kept or changed. With `times` turns are told with the clock.
-        Raises ContextOverflowError when system part and question alone are longer.
+        the model's tokens. Nothing is generated, stored or changed. With `times` turns show the clock. Raises
+        ContextOverflowError when system part and question alone are longer.
         """
         return self._planner.one_shot(
             question,
@@ -240,17 +241,20 @@ class Assistant:
     # ---- between turns
 
     def switch(self, access: ModelAccess) -> None:
-        """Continue with another model, between two turns, under the rules of memory that hold for it.
+        """Continue with another model, between two turns, under its rules of memory.
 
-        What was appended from memory to earlier messages, and what tools read there, is taken off for a model
-        that is forgetful.
+        For a forgetful model, what memory added to earlier messages and what tools read there is removed.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
             self._store.release()
             if access.forgetful:
                 self._hide_memory()
             for message in self.history:
-                message.token_ids, message.tokens, message.thought = (), 0, ""  # the other model's
+                message.token_ids, message.tokens, message.thought = (
+                    (),
+                    0,
+                    "",
+                )  # these belong to the other model
             session = self._store.session_id
             self._use(access)
             self._store.session_id = session
@@ -258,28 +262,30 @@ class Assistant:
                 self._dialogue.load(session or "")
 
     def refresh_context(self) -> Snapshot:
-        """Take the snapshot anew: preferences and background as they are now. All is read again once."""
+        """Take a new snapshot, with present preferences and background. The whole prompt is read again
+        once.
+        """
         with self._alone("an answer", "wait for it, or cancel it"):
             self._snapshot = self._take_snapshot(self._compaction.summary)
             return self._snapshot
 
     def undo(self) -> str | None:
-        """Take the last exchange back, in the stored session and in memory too; gives the user's text.
+        """Undo the last exchange, in the stored session and in memory too; returns the user's text.
 
-        What tools have done in it stays done. Raises StoreError; the conversation then still has it, and undo
-        may be tried again.
+        Effects of tools stay. Raises StoreError; the conversation then still has the exchange, and undo may
+        be tried again.
         """
         if not self._exchanges:
             return None
         exchange = self._exchanges[-1]
-        self._recorder.take_back(exchange)
+        self._recorder.undo(exchange)
         self._exchanges.pop()
         self.last = None
         self._compaction.cancel()
         return exchange.user.raw
 
     def clear(self) -> None:
-        """Begin a new conversation; memory and the stored one stay."""
+        """Begin a new conversation; memory and the stored conversation stay."""
         self._exchanges.clear()
         self._has_evicted = False
         self.last = None
@@ -292,7 +298,7 @@ class Assistant:
         self._snapshot = self._take_snapshot(Summary())
 
     def resume(self) -> int:
-        """Go on with this user's latest stored conversation; gives the number of its exchanges."""
+        """Continue this user's latest stored conversation; returns the number of its exchanges."""
         if self.memory is None:
             raise UsageError(
                 "there is no conversation to continue without memory", hint="leave out --nomemory"
@@ -304,7 +310,7 @@ class Assistant:
             if self._dialogue is not None:
                 self._dialogue.load(latest[0].id)
             exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
-            left = self._store.left()
+            left = self._store.read_summary()
             self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
             self._has_evicted = len(self._exchanges) < len(exchanges)
             if self.is_forgetful:
@@ -329,7 +335,7 @@ class Assistant:
         stats = replace(stats, evicted_turns=draft.evicted_turns)
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
-            self._recorder.hear(draft, exchange)
+            self._recorder.register_answer(draft, exchange)
             self._recorder.store(
                 draft,
                 exchange,
@@ -338,7 +344,7 @@ class Assistant:
                 now=int(time.time()),
                 with_prompt=self.config.trace_prompts,
             )
-            self._recorder.let_go(draft, before, int(time.time()))
+            self._recorder.archive_evicted(draft, before, int(time.time()))
             self._compaction.prepare(draft, self._exchanges, self._budget)
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
@@ -356,7 +362,7 @@ class Assistant:
         )
 
     def _answer(self, turn: Turn) -> Iterator[Event]:
-        """Tell of the turn's replies, and of the tools between them."""
+        """Yield the events of the turn's replies, and of the tools between them."""
         reply, draft = turn.start(), turn.draft
         self._planner.settle(draft, self._budget)
         while True:
@@ -372,7 +378,7 @@ class Assistant:
             reply = turn.next_reply()
 
     def _record(self, draft: Draft, generation: Reply) -> Exchange | None:
-        """Make the turn part of the conversation, unless it was cancelled before the answer's first piece."""
+        """Add the turn to the conversation, unless it was cancelled before the first piece of an answer."""
         if not generation.text and generation.stats.finish_reason == "cancelled" and not draft.steps:
             return None
         counts = generation.prompt_tokens_per_message[1:]  # the first is the system prompt
@@ -382,10 +388,10 @@ class Assistant:
             gone = {id(exchange) for exchange in draft.evicted(self._exchanges)}
             self._exchanges = [exchange for exchange in self._exchanges if id(exchange) not in gone]
             self._has_evicted = True
-        draft.keep_stripped()
+        draft.commit_stripped()
         self._snapshot = draft.snapshot
-        self._compaction.kept(draft.snapshot.summary, self._exchanges)
-        self._planner.shown(draft)
+        self._compaction.commit(draft.snapshot.summary, self._exchanges)
+        self._planner.commit(draft)
         draft.message.created_at = int(time.time())
         exchange = Exchange(
             draft.message, message_of(generation), steps=draft.steps, is_private=draft.private
@@ -412,7 +418,7 @@ class Assistant:
         self._snapshot = self._take_snapshot(self._compaction.summary)
 
     def _open_toolbox(self) -> None:
-        """The tools of the conversation, and the budget that their schemas leave."""
+        """Set the tools of the conversation, and the budget beside their schemas."""
         has_memory = not self.is_forgetful and self.user_id not in ANONYMOUS_USERS
         self._toolbox = conversation_tools(
             self._config,
@@ -435,12 +441,12 @@ class Assistant:
         hide_memory(self._exchanges, {entry.tool.name for entry in self._other_tools})
 
     def _may_have(self, tools: Sequence[Tool]) -> bool:
-        return self.engine.count_tokens(written(tools)) <= self.engine.window_tokens * _TOOLS_SHARE
+        return self.engine.count_tokens(tools_text(tools)) <= self.engine.window_tokens * _TOOLS_SHARE
 
     def _take_snapshot(self, summary: Summary, draft: Draft | None = None) -> Snapshot:
-        """P0 to P2 as of now; a database that cannot be read costs the background, not the conversation."""
+        """Return a new snapshot; a database that cannot be read costs the background only."""
         explains = self.memory is not None and self.config.injection_enabled and not self.is_forgetful
-        self._planner.forget_told()
+        self._planner.reset_shown_hubs()
 
         def take(knowledge: Knowledge | None) -> Snapshot:
             return take_snapshot(

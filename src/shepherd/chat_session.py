@@ -1,17 +1,16 @@
-"""A conversation with everything it needs, whose provider may change: each one brings its own rules of
-memory.
+"""A conversation whose provider can change. Each provider has its own rules of memory.
 
-Nothing here is global. What a provider needs is opened when it is chosen and closed when another one is; the
-memory is opened by the first one that may use it.
+A session opens what a provider needs when it is chosen, and closes it when another one is. The memory is
+opened by the first provider that can use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from types import TracebackType
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
@@ -21,30 +20,28 @@ from shepherd.factory import (
     open_engine,
     open_memory_or_warn,
     persistent_kv_cache,
+    running_worker,
     summarizer_of,
     sums_up,
-    worked,
 )
+from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.memory import Memory
 from shepherd.paths import from_home, mcp_file
-from shepherd.providers import ProviderSettings, ProviderTable
+from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 from shepherd.turn.components import ModelAccess
 
-if TYPE_CHECKING:
-    pass
+__all__ = ["Session"]
 
-__all__ = ["Session", "opened_session"]
-
-# Of the model that reads messages for entities: the beginning of a long one, and a list.
+# Window of the model that looks for entities in messages: the beginning of a long message, and a list.
 _READER_WINDOW = 2048
 OpensMemory = Callable[[Config, Callable[[str, str], None]], tuple[Memory | None, bool]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A provider, its model with what it may do, and what closes it."""
+    """A provider, access to its model, and the stack that closes it."""
 
     provider: ProviderSettings
     access: ModelAccess
@@ -52,7 +49,15 @@ class _Opened:
 
 
 class Session:
-    """One assistant and the provider that it talks with now. `switch` it, `close` it; from one thread."""
+    """An assistant and the provider it uses. A context manager; use it from one thread.
+
+    `model` overrides the provider's. Mistakes are found in the order of their cost. A database that is busy,
+    full or read-only leads to a warning and a session without memory; one that is invalid raises StoreError.
+    `loading` is called with what takes time, and with "" when that is over; `report` is called for downloads.
+    `confirm` is asked before a tool of another program may change something; without it that is refused. With
+    `is_limited` the setting `max_tokens` was given for this session, and wins over the provider's.
+    `opens_memory` replaces the policy for a memory that cannot be opened.
+    """
 
     def __init__(
         self,
@@ -68,20 +73,27 @@ class Session:
         opens_memory: OpensMemory = open_memory_or_warn,
     ) -> None:
         self.config = config
-        self.is_limited = is_limited  # max_tokens was asked for; it holds whoever answers
+        self.is_limited = is_limited
         self.table = ProviderTable()
         self._with_memory, self._opens_memory = memory, opens_memory
         self._warn, self._loading, self._report = warn, loading, report
         self._memory: tuple[Memory | None, bool] | None = None
         self._assistant: Assistant | None = None
         self._servers = ExitStack()
-        self._parts = self._open(self._chosen(config.provider, model))
-        parts = self._parts
+        self._opened = self._open(self._chosen(config.provider, model))
         self._assistant = Assistant(
-            parts.access,
-            config=replace(config, max_tokens=self._max_tokens(parts.provider)),
+            self._opened.access,
+            config=replace(config, max_tokens=self._max_tokens(self._opened.provider)),
             tools=self._tools_of_servers(confirm),
         )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def assistant(self) -> Assistant:
@@ -91,37 +103,37 @@ class Session:
 
     @property
     def provider(self) -> ProviderSettings:
-        """Who answers."""
-        return self._parts.provider
+        """The provider that answers."""
+        return self._opened.provider
 
     @property
-    def is_writable(self) -> bool:
-        """Whether what is said may be remembered."""
-        return self._parts.access.writes_memory
+    def access(self) -> ModelAccess:
+        """The model, and what it may do with the memory."""
+        return self._opened.access
 
     def switch(self, name: str, model: str = "") -> ProviderSettings:
-        """Go on with another provider; when it cannot be had, the old one stays and the error tells why."""
-        parts = self._open(self._chosen(name, model))
+        """Continue with another provider; when it cannot be opened, raises and keeps the present one."""
+        opened = self._open(self._chosen(name, model))
         try:
-            self.assistant.switch(parts.access)
+            self.assistant.switch(opened.access)
         except BaseException:
-            parts.stack.close()
+            opened.stack.close()
             raise
-        before, self._parts = self._parts, parts
+        before, self._opened = self._opened, opened
         before.stack.close()
-        max_tokens = self._max_tokens(parts.provider)
+        max_tokens = self._max_tokens(opened.provider)
         self.assistant.config = replace(self.assistant.config, max_tokens=max_tokens)
-        return parts.provider
+        return opened.provider
 
     def close(self) -> None:
-        """Close what is open. May be called twice."""
+        """Close everything. Can be called twice."""
         self._servers.close()
-        self._parts.stack.close()
+        self._opened.stack.close()
         if self._memory is not None and self._memory[0] is not None:
             self._memory[0].close()
 
     def _tools_of_servers(self, confirm: Confirm | None) -> list[AssistantTool]:
-        """What the chosen servers of mcp.json offer; they run until the session ends."""
+        """Start the chosen servers of mcp.json, which run until the session ends; returns their tools."""
         if not self.config.mcp_servers:
             return []
         try:
@@ -129,7 +141,7 @@ class Session:
             opened = opened_servers(specs, confirm=confirm, warn=self._warn)
             return self._servers.enter_context(opened)
         except BaseException:
-            self._parts.stack.close()
+            self._opened.stack.close()
             raise
 
     def _chosen(self, name: str, model: str) -> ProviderSettings:
@@ -137,81 +149,62 @@ class Session:
         return replace(provider, model=model) if model else provider
 
     def _max_tokens(self, provider: ProviderSettings) -> int:
-        """Of the longest answer: the provider's own stands before the setting, but not before a request."""
+        """Token limit of an answer: an explicit request wins, then the provider's limit, then the setting."""
         return self.config.max_tokens if self.is_limited else provider.max_tokens or self.config.max_tokens
 
     def _open(self, provider: ProviderSettings) -> _Opened:
+        config, path = self.config, None
+        engine: Engine | None = None
         with ExitStack() as stack:
-            open_parts = self._open_local if provider.is_local else self._open_remote
-            return replace(open_parts(provider, stack), stack=stack.pop_all())
+            # In the order of what a mistake costs: the file's name or the key, the database, the loading.
+            if provider.is_local:
+                config = replace(config, model=provider.model or config.model)
+                path = model_path(config, self._report)
+                memory, is_writable = self._memory_for(provider)
+                model: ChatModel = (engine := open_engine(config, path, loading=self._loading))
+                stack.callback(engine.close)
+                if config.session_cache:
+                    file = from_home(config.session_cache, "session_cache")
+                    stack.enter_context(persistent_kv_cache(engine, file, self._warn))
+            else:
+                from shepherd.providers import open_remote
 
-    def _open_local(self, provider: ProviderSettings, stack: ExitStack) -> _Opened:
-        # In the order of what a mistake costs: the file's name, the database, the loading.
-        config = replace(self.config, model=provider.model or self.config.model)
-        path = model_path(config, self._report)
-        memory, is_writable = self._memory_for(provider)
-        engine = open_engine(config, path, loading=self._loading)
-        stack.callback(engine.close)
-        if config.session_cache:
-            file = from_home(config.session_cache, "session_cache")
-            stack.enter_context(persistent_kv_cache(engine, file, self._warn))
-        worker = None
-        if self._learns(provider, memory, is_writable, path):
-            assert memory is not None
-            worker = stack.enter_context(worked(memory, config, path, engine))
-        summarizer = None
-        if sums_up(config, path):
-            summarizer = stack.enter_context(summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine))
-        reader = None
-        if config.entity_extraction:
-            from shepherd.prompt.entity_tracking import EntityReader
+                model = remote = open_remote(
+                    provider, sends=set(config.sampling), asks_memory=self._asks_memory
+                )
+                stack.callback(remote.close)
+                memory, is_writable = self._memory_for(provider)
 
-            reader = stack.enter_context(closing(EntityReader(lambda: engine.sibling(n_ctx=_READER_WINDOW))))
-        access = ModelAccess(
-            engine,
-            memory,
-            writes_memory=is_writable,
-            extraction=worker,
-            summarizer=summarizer,
-            reader=reader,
-            forgetful=not provider.uses_memory,
-        )
-        return _Opened(provider, access, stack)
+            def open_another(n_ctx: int) -> ChatModel:
+                if engine is not None:
+                    return engine.sibling(n_ctx=n_ctx)
+                # A client of its own, since the conversation's may be busy with an answer.
+                return open_remote(provider, sends=set())
 
-    def _open_remote(self, provider: ProviderSettings, stack: ExitStack) -> _Opened:
-        from shepherd.providers import open_remote
+            worker = summarizer = reader = None
+            if provider.uses_memory and memory is not None and is_writable and extracts(config, path):
+                worker = stack.enter_context(running_worker(memory, config, path, engine))
+            if sums_up(config, path) and provider.kind != "shepherd":
+                summarizer = stack.enter_context(summarizer_of(config, open_another, model))
+            if engine is not None and config.entity_extraction:
+                from shepherd.entities import EntityReader
 
-        model = open_remote(provider, sends=set(self.config.sampling), asks_memory=self._asks_memory)
-        stack.callback(model.close)
-        memory, is_writable = self._memory_for(provider)
-        worker = None
-        if self._learns(provider, memory, is_writable, None):
-            assert memory is not None
-            worker = stack.enter_context(worked(memory, self.config, None, None))
-        summarizer = None
-        if sums_up(self.config, None) and provider.kind != "shepherd":
-            # A client of its own: the conversation's may be answering meanwhile.
-            summarizer = stack.enter_context(
-                summarizer_of(self.config, lambda _: open_remote(provider, sends=set()), model)
+                open_reader = partial(engine.sibling, n_ctx=_READER_WINDOW)
+                reader = stack.enter_context(closing(EntityReader(open_reader)))
+            access = ModelAccess(
+                model,
+                memory,
+                writes_memory=is_writable,
+                extraction=worker,
+                summarizer=summarizer,
+                reader=reader,
+                shows_private=provider.is_local,
+                forgetful=not provider.uses_memory,
             )
-        access = ModelAccess(
-            model,
-            memory,
-            writes_memory=is_writable,
-            extraction=worker,
-            summarizer=summarizer,
-            tells_private=False,
-            forgetful=not provider.uses_memory,
-        )
-        return _Opened(provider, access, stack)
-
-    def _learns(
-        self, provider: ProviderSettings, memory: Memory | None, is_writable: bool, path: Path | None
-    ) -> bool:
-        return provider.uses_memory and memory is not None and is_writable and extracts(self.config, path)
+            return _Opened(provider, access, stack.pop_all())
 
     def _memory_for(self, provider: ProviderSettings) -> tuple[Memory | None, bool]:
-        """The memory, which stays open once it is: /memory and /undo go on working on it."""
+        """Open the memory on first use; it then stays open, since /memory and /undo work on it."""
         if self._memory is None and self._with_memory and provider.uses_memory:
             self._memory = self._opens_memory(self.config, self._warn)
             if self._memory[0] is not None:
@@ -220,42 +213,3 @@ class Session:
 
     def _asks_memory(self) -> bool:
         return self._with_memory and (self._assistant is None or not self._assistant.private)
-
-
-@contextmanager
-def opened_session(
-    config: Config,
-    *,
-    model: str = "",
-    memory: bool = True,
-    warn: Callable[[str, str], None],
-    loading: Callable[[str], None] = lambda text: None,
-    report: Report = lambda event: None,
-    confirm: Confirm | None = None,
-    is_limited: bool = False,
-    opens_memory: OpensMemory = open_memory_or_warn,
-) -> Iterator[Session]:
-    """A session with the provider of these settings, closed at the end; `model` overrides the provider's.
-
-    Mistakes are found in the order of their cost. A database that is locked, full or read-only costs a
-    warning and the memory; one that is wrong raises StoreError. `loading` is told what takes its time, and
-    "" when that is over; `report` is told of downloads. `confirm` is asked before a tool of another program
-    may change something; without it that is refused. `is_limited`: the setting `max_tokens` was asked for
-    with this session, so that no provider's own stands before it. `opens_memory` is what bad weather costs
-    where that is not a warning.
-    """
-    session = Session(
-        config,
-        model=model,
-        memory=memory,
-        warn=warn,
-        loading=loading,
-        report=report,
-        confirm=confirm,
-        is_limited=is_limited,
-        opens_memory=opens_memory,
-    )
-    try:
-        yield session
-    finally:
-        session.close()

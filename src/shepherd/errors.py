@@ -1,6 +1,6 @@
-"""Every error that Shepherd raises on purpose, by who is to blame.
+"""All errors that Shepherd raises on purpose, by cause.
 
-    ShepherdError                  exit 1   what happened, where, what to do about it
+    ShepherdError                  exit 1   message: what happened, where; hint: what to do
     ├── UsageError                 exit 2   the caller's mistake
     │   ├── ConfigError                     config.json: bad syntax, key or value
     │   └── ContextOverflowError            the prompt does not fit the model's window
@@ -54,12 +54,12 @@ __all__ = [
     "UsageError",
 ]
 
-# The advice in every hint that means it: a face with slash commands adds which one does it.
+# Advice of many hints; frontends with slash commands add the command for it.
 NEW_CONVERSATION = "start a new conversation"
 
 
 class ShepherdError(Exception):
-    """An expected failure: `str(error)` says what and where, `hint` what to do about it."""
+    """An expected failure: `str(error)` says what failed and where, `hint` what to do."""
 
     exit_code = 1
 
@@ -69,7 +69,7 @@ class ShepherdError(Exception):
 
 
 class UsageError(ShepherdError):
-    """The caller asked for something that cannot be: a bad argument, key or value."""
+    """The caller made a mistake: an invalid argument, key or value."""
 
     exit_code = 2
 
@@ -79,7 +79,7 @@ class ConfigError(UsageError):
 
 
 class ContextOverflowError(UsageError):
-    """The prompt does not fit the model's window; the numbers are attributes."""
+    """The prompt is longer than the model's window; attributes have both lengths."""
 
     def __init__(self, message: str, *, prompt_tokens: int, window_tokens: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -88,7 +88,7 @@ class ContextOverflowError(UsageError):
 
 
 class StoreError(ShepherdError):
-    """The memory database could not do what was asked; nothing acknowledged is lost."""
+    """The memory database failed; nothing acknowledged is lost."""
 
 
 class StoreLockedError(StoreError):
@@ -104,7 +104,7 @@ class StoreReadOnlyError(StoreError):
 
 
 class StoreMissingError(StoreError):
-    """There is no database yet, and opening it for reading makes none."""
+    """There is no database, and it was opened to read."""
 
 
 class StoreCorruptError(StoreError):
@@ -144,7 +144,7 @@ class ProviderKeyError(ProviderError):
 
 
 class ProviderRefusedError(ProviderError):
-    """The provider does not take this request. `said` are its words, maybe the user's: for who asked."""
+    """The provider rejects this request. `said` is its message, which may quote the user."""
 
     def __init__(self, message: str, *, hint: str = "", said: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -152,7 +152,7 @@ class ProviderRefusedError(ProviderError):
 
 
 class ProviderUnavailableError(ProviderError):
-    """The provider cannot be reached or is too busy; `retry_after_s` is what it asked to wait, or 0."""
+    """The provider is unreachable or busy; `retry_after_s` is the wait it asked for, or 0."""
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
         super().__init__(message, hint=hint)
@@ -164,4 +164,4 @@ class DocumentError(ShepherdError):
 
 
 class InternalError(ShepherdError):
-    """Something that can only be a bug of Shepherd's own."""
+    """A bug of Shepherd."""

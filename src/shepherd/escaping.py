@@ -1,4 +1,4 @@
-"""Makes stored text harmless before a model sees it: it can be read, but never taken for structure.
+"""Make stored text harmless before a model sees it: it can be read, but never taken for structure.
 
 One rule covers everything that has a meaning in a prompt: an ASCII character that would be read as structure
 is replaced by its fullwidth twin (U+FF3D for `]`, U+FF5C for `|`). People and models still read the text, no
@@ -66,7 +66,7 @@ _SPECIAL_TOKEN = re.compile(
 
 def storable(text: str) -> str:
     """`text` as UTF-8 can hold it: surrogate pairs joined, lone surrogates (undecodable input) as U+FFFD."""
-    if text.isascii():  # a flag of the string object, whatever its length
+    if text.isascii():  # constant time: a flag of the string object
         return text
     try:
         text.encode()
@@ -76,12 +76,12 @@ def storable(text: str) -> str:
 
 
 def escape_text(text: str, limit: int) -> str:
-    """A question, answer or other value as it may stand inside a block, at most `limit` characters."""
+    """Return a question, answer or other value as it may stand inside a block, at most `limit` characters."""
     return shorten(_structure(_visible(_beginning(text, limit))), limit)
 
 
 def escape_lines(text: str, limit: int) -> str:
-    """What a person or a model said, with its lines, where turns are told one below the other.
+    """Return a message with its lines, for places where turns stand one below the other.
 
     No line of it begins a block or speaks for somebody else; brackets inside a line stay, as code has them.
     """
@@ -90,7 +90,7 @@ def escape_lines(text: str, limit: int) -> str:
 
 
 def escape_fact_value(text: str, limit: int) -> str:
-    """A fact's value. `Austin, Texas` stays; `Austin, admin=yes` cannot pass for two facts."""
+    """Return a fact's value. `Austin, Texas` stays; `Austin, admin=yes` cannot pass for two facts."""
     escaped = escape_text(text, limit)
     if "=" in escaped and ", " in escaped:
         first, rest = escaped.split(", ", 1)
@@ -99,7 +99,7 @@ def escape_fact_value(text: str, limit: int) -> str:
 
 
 def escape_fact_key(text: str, limit: int) -> str:
-    """A fact's key: as a value, and without `=` and `,`."""
+    """Return a fact's key: as a value, and without `=` and `,`."""
     return escape_text(text, limit).translate(_KEY_TWINS)
 
 
@@ -159,7 +159,7 @@ def _structure(text: str) -> str:
 
 
 def _joins(text: str, index: int) -> bool:
-    """Whether the character at `index` belongs to the grapheme of the one before it."""
+    """Return whether the character at `index` belongs to the grapheme of the one before it."""
     char, before = text[index], text[index - 1]
     if char.isascii():
         return False

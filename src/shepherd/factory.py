@@ -1,4 +1,4 @@
-"""From settings to the parts of a conversation: the memory, the engine, the worker that learns.
+"""Factory for the parts of a conversation, by the settings: memory, engine, extraction worker, summarizer.
 
 Every frontend starts here, or in shepherd.chat_session, so that a setting means the same in all of them.
 """
@@ -43,42 +43,51 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LazyReranker",
+    "existing_file",
     "extracts",
     "keys_without_memory",
-    "memory_of_a_server",
     "model_path",
     "open_embedder",
     "open_engine",
     "open_memory",
+    "open_memory_or_read_only",
     "open_memory_or_warn",
     "open_memory_to_read",
     "persistent_kv_cache",
     "reranker_of",
+    "running_worker",
     "summarizer_of",
     "sums_up",
     "supports_entity_blocks",
     "vector_settings",
-    "worked",
 ]
 
-# At the end of a conversation: how long it may take to learn from what was said last.
+# Time to learn from the last messages when a conversation ends.
 _FLUSH_S = 1.5
-# Of the model that sums up: a fold of an 8k window, in at most two parts.
-SUMMARY_WINDOW_TOKENS = 4096
-# What may pass by itself, or concerns writing alone. A wrong path or a foreign file is a mistake to correct.
+# Window of the model that summarizes: what leaves an 8k window at once fits, in at most two parts.
+_SUMMARY_WINDOW_TOKENS = 4096
+# Errors that can pass by themselves, or only prevent writing. A wrong path or a foreign file is a mistake.
 _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
-    """The file of the configured model; one named hf:… is fetched when it is not here. UsageError without."""
-    path = resolve(config.model, report)
+    """Return the file of the configured model; one named hf:… is downloaded if it is not here.
+
+    Raises UsageError if there is no such file.
+    """
+    return existing_file(config.model, "-m or the setting 'model' names a GGUF file", report)
+
+
+def existing_file(name: str, hint: str, report: Report = lambda event: None) -> Path:
+    """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
+    path = resolve(name, report)
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint="-m or the setting 'model' names a GGUF file")
+        raise UsageError(f"{path}: there is no such file", hint=hint)
     return path
 
 
 def open_memory(config: Config, *, read_only: bool = False) -> Memory:
-    """The memory of these settings; raises StoreError, or UsageError for a database this build cannot use."""
+    """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database."""
     from_url = "://" in config.memory_database
     named = config.memory_database
     database = named if from_url else str(from_home(named, "memory_database"))
@@ -97,11 +106,11 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
 
 
 def vector_settings(config: Config) -> VectorSettings | None:
-    """How vectors are made by these settings; UsageError for what can be seen to be wrong without a model."""
+    """Return how vectors are computed; raises UsageError for mistakes that show without a model."""
     wanted = config.memory_vectors.strip()
     if wanted in ("", "off"):
         return None
-    # Not at the top: arrays and a client, for those who have vectors.
+    # Not at the top: numpy and a client, for users with vectors.
     from shepherd.memory.vectors import VectorSettings
 
     if "://" in wanted:
@@ -114,33 +123,20 @@ def vector_settings(config: Config) -> VectorSettings | None:
             ),
             config.memory_vectors_weight,
         )
-    path = resolve(wanted)
-    if not path.exists():
-        raise UsageError(
-            f"{path}: there is no such file", hint="memory_vectors names a GGUF file, a server, or is off"
-        )
-
+    path = existing_file(wanted, "memory_vectors names a GGUF file, a server, or is off")
     return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
 
 
 def reranker_of(config: Config) -> LazyReranker | None:
-    """The reranker of these settings, loaded when it is first asked; UsageError where there is no file."""
+    """Return the reranker of these settings, which loads on first use; raises UsageError without a file."""
     wanted = config.knowledge_reranker.strip()
     if wanted in ("", "off"):
         return None
-    path = resolve(wanted)
-    if not path.exists():
-        raise UsageError(
-            f"{path}: there is no such file", hint="knowledge_reranker names a GGUF file, or is off"
-        )
-    return LazyReranker(config, path)
+    return LazyReranker(config, existing_file(wanted, "knowledge_reranker names a GGUF file, or is off"))
 
 
 class LazyReranker:
-    """A reranker that is loaded when it is first asked, and tried before if it never was. Thread-safe.
-
-    One that cannot be loaded is not tried again.
-    """
+    """A reranker that loads on first use, and never again if that fails. Thread-safe."""
 
     def __init__(self, config: Config, path: Path) -> None:
         self._config = config
@@ -150,11 +146,11 @@ class LazyReranker:
         self._failure: ShepherdError | None = None
 
     def scores(self, query: str, documents: Sequence[str]) -> list[float]:
-        """One score per document, in their order."""
+        """Return one score per document, in their order."""
         return self._opened().scores(query, documents)
 
     def close(self) -> None:
-        """Lets go of the model; twice is fine."""
+        """Unload the model. Can be called twice."""
         with self._lock:
             reranker, self._reranker = self._reranker, None
             self._failure = self._failure or UsageError("the reranker is closed")
@@ -181,7 +177,7 @@ class LazyReranker:
 
 
 def open_embedder(config: Config, path: Path) -> Embedder:
-    """The model of embeddings at `path`, loaded; one that was never loaded here is tried before."""
+    """Load the embedding model at `path`, after a trial if it never was loaded here."""
     from shepherd.inference.embedding import Embedder
 
     load_check.require(path, is_trusted=not config.model_trial)
@@ -189,7 +185,7 @@ def open_embedder(config: Config, path: Path) -> Embedder:
 
 
 def open_memory_to_read(config: Config) -> Memory:
-    """The memory of these settings, also where it may not be written."""
+    """Open the memory of these settings to read; it need not be writable."""
     try:
         return open_memory(config)
     except StoreReadOnlyError:
@@ -197,10 +193,9 @@ def open_memory_to_read(config: Config) -> Memory:
 
 
 def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = False) -> bool:
-    """Whether facts are learned from what is said; `auto` is on where it costs nothing.
+    """Return whether facts are learned from messages; `auto` is on where it costs nothing.
 
-    Without a chat model here, which is with a remote one, the model that comes with Shepherd extracts unless
-    another is set.
+    With a remote chat model (`chat_model` is None) the bundled model extracts, unless another one is set.
     """
     wanted = config.memory_extraction
     by_default = not (config.memory_extraction_model or config.memory_extraction_endpoint)
@@ -210,9 +205,9 @@ def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = Fa
 
 
 def sums_up(config: Config, chat_model: Path | None) -> bool:
-    """Whether turns that leave the window are summed up; `auto`: by a model here that is up to it.
+    """Return whether turns that leave the window are summarized; `auto`: by a local, not bundled model.
 
-    The model that comes with Shepherd is too small for it, and one elsewhere may cost money.
+    The bundled model is too small for it, and a remote one may cost money.
     """
     wanted = config.history_summary
     return chat_model is not None and not is_built_in(chat_model) if wanted == "auto" else wanted is True
@@ -226,8 +221,8 @@ def summarizer_of(
     *,
     queues: bool = False,
 ) -> Iterator[Summarizer]:
-    """Give a summarizer whose model `open_model` opens with that window, when it is first needed."""
-    window = min(chat_model.window_tokens, SUMMARY_WINDOW_TOKENS)
+    """Give a summarizer; `open_model` gets a window in tokens, and opens its model on first use."""
+    window = min(chat_model.window_tokens, _SUMMARY_WINDOW_TOKENS)
     summarizer = Summarizer(
         lambda: open_model(window), max_tokens=config.history_summary_tokens, queues=queues
     )
@@ -239,7 +234,7 @@ def summarizer_of(
 
 @contextmanager
 def persistent_kv_cache(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> Iterator[None]:
-    """The engine's cache from this file, and back into it; whatever is wrong with it costs reading again."""
+    """Load the engine's KV cache from a file, and save it at the end; a failure is only a warning."""
     try:
         engine.load_session(path)
     except SessionCacheError as error:
@@ -252,7 +247,7 @@ def persistent_kv_cache(engine: Engine, path: Path, warn: Callable[[str, str], N
 
 
 @contextmanager
-def worked(
+def running_worker(
     memory: Memory,
     config: Config,
     path: Path | None,
@@ -260,9 +255,10 @@ def worked(
     *,
     for_everyone: bool = False,
 ) -> Iterator[ExtractionWorker]:
-    """A worker at work; at the end it has a moment for what was said last, and the rest stays queued.
+    """Give a running extraction worker; at the end it has a moment for the last messages.
 
-    One `for_everyone`, as servers have it, looks at what any user said, after each answer.
+    What it does not reach stays queued. With `for_everyone`, as in servers, it reads the messages of all
+    users after each answer.
     """
     settings = WorkerSettings(
         min_turns=1 if for_everyone else config.memory_extraction_min_turns,
@@ -281,7 +277,7 @@ def worked(
     worker.start()
     try:
         yield worker
-        # A server is to be gone soon, and comes back: what is due waits for that in the database.
+        # A server has to stop soon, and will run again: its jobs wait in the database.
         if not for_everyone:
             worker.flush(_FLUSH_S)
     finally:
@@ -297,12 +293,10 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
             max_tokens=config.memory_extraction_max_tokens,
             temperature=config.memory_extraction_temperature,
         )
-    own = resolve(config.memory_extraction_model) if config.memory_extraction_model else path or resolve("")
-    if not own.exists():
-        raise UsageError(
-            f"{own}: there is no such file",
-            hint="memory_extraction_model names a GGUF file, or is empty for the chat's",
-        )
+    own = path
+    if config.memory_extraction_model or own is None:
+        hint = "memory_extraction_model names a GGUF file, or is empty for the chat's"
+        own = existing_file(config.memory_extraction_model, hint)
     built_in = is_built_in(own)
 
     def open_own() -> Engine:
@@ -315,12 +309,12 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
         max_tokens=config.memory_extraction_max_tokens,
         temperature=0.0 if built_in else config.memory_extraction_temperature,
         copies=built_in,
-        apart=built_in,  # a small model errs less over one sentence at a time, and costs nothing
+        apart=built_in,  # a small model makes fewer mistakes with one sentence at a time
     )
 
 
 def _retry_interval_s(config: Config) -> float:
-    """As the configuration says now: a user who waits for a server shortens it without a restart."""
+    """Return the present setting, which a user who waits for a server can shorten without a restart."""
     try:
         return load().config.memory_extraction_retry_interval
     except ConfigError:
@@ -328,9 +322,9 @@ def _retry_interval_s(config: Config) -> float:
 
 
 def open_memory_or_warn(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory | None, bool]:
-    """The memory, if it can be had, and whether it can be written."""
+    """Open the memory; returns it (None with a warning if it is busy or full) and whether it is writable."""
     try:
-        return memory_of_a_server(config, warn)
+        return open_memory_or_read_only(config, warn)
     except _TRANSIENT_ERRORS as error:
         warn(f"no memory: {error}", error.hint)
         return None, False
@@ -339,10 +333,10 @@ def open_memory_or_warn(config: Config, warn: Callable[[str, str], None]) -> tup
         raise
 
 
-def memory_of_a_server(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory, bool]:
-    """The memory, and whether it can be written; StoreError where it cannot even be read.
+def open_memory_or_read_only(config: Config, warn: Callable[[str, str], None]) -> tuple[Memory, bool]:
+    """Open the memory, perhaps only to read, with a warning; returns it and whether it is writable.
 
-    No weather excuses a server: who may ask is in the database, and without it everybody could.
+    Raises StoreError when it cannot be read, since a server must not run without the API keys in it.
     """
     try:
         return open_memory(config), True
@@ -357,7 +351,7 @@ def memory_of_a_server(config: Config, warn: Callable[[str, str], None]) -> tupl
 
 @contextmanager
 def keys_without_memory(config: Config) -> Iterator[ApiKeys | None]:
-    """The keys, for a server that leaves the rest of the database alone; None where there is none yet."""
+    """Give the API keys for a server without memory; None when there is no database yet."""
     named = config.memory_database
     file = from_home(named, "memory_database") if named else default_database()
     if "://" not in named and not file.exists():
@@ -376,9 +370,9 @@ def open_engine(
     slots: int = 1,
     windows: int = 1,
 ) -> Engine:
-    """The model at `path`, loaded; one from outside that was never loaded here is tried before.
+    """Load the model at `path`, after a trial if it is not bundled and never was loaded here.
 
-    With `slots` it makes so many answers at once, whose conversations share so many `windows`.
+    It generates `slots` answers at once, whose conversations share so many `windows`.
     """
     load_check.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
     loading(f"loading {path} …")

@@ -28,14 +28,14 @@ __all__ = [
 
 
 def write_atomically(target: Path, data: bytes) -> None:
-    """All of `data` or nothing, whatever happens."""
+    """Write all of `data`, or leave the file unchanged."""
     with replacing(target) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the target's place at the end, synced and whole; after an error it is gone."""
+    """Give a new file that replaces the target at the end, synced; after an error it is deleted."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
         with os.fdopen(descriptor, "w+b") as file:
@@ -51,7 +51,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    # The rename itself is durable only when the folder is; not every file system can do it.
+    # The rename is durable only once the folder is synced; not every file system can do that.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -62,7 +62,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's advisory lock; a system without one goes without."""
+    """Hold the folder's advisory lock, on systems that have one."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -86,39 +86,39 @@ def _xdg(variable: str, fallback: str) -> Path:
 
 
 def config_file() -> Path:
-    """The configuration: `$SHEPHERD_CONFIG`, else `~/.config/shepherd/config.json`."""
+    """Return `$SHEPHERD_CONFIG`, else `~/.config/shepherd/config.json`."""
     if named := os.environ.get("SHEPHERD_CONFIG"):
         return Path(named)
     return _xdg("XDG_CONFIG_HOME", ".config") / _APP / "config.json"
 
 
 def mcp_file() -> Path:
-    """The MCP servers whose tools may be used: `mcp.json` beside the configuration."""
+    """Return the list of MCP servers, `mcp.json` beside the configuration."""
     return config_file().with_name("mcp.json")
 
 
 def data_dir() -> Path:
-    """What must not be lost: `~/.local/share/shepherd`."""
+    """Return the folder of data that must not be lost: `~/.local/share/shepherd`."""
     return _xdg("XDG_DATA_HOME", ".local/share") / _APP
 
 
 def state_dir() -> Path:
-    """What may be lost without harm: `~/.local/state/shepherd`."""
+    """Return the folder of data that can be lost without harm: `~/.local/state/shepherd`."""
     return _xdg("XDG_STATE_HOME", ".local/state") / _APP
 
 
 def cache_dir() -> Path:
-    """What can be made again: `~/.cache/shepherd`."""
+    """Return the folder of data that can be made again: `~/.cache/shepherd`."""
     return _xdg("XDG_CACHE_HOME", ".cache") / _APP
 
 
 def default_database() -> Path:
-    """The memory database when no other is configured."""
+    """Return the path of the default memory database."""
     return data_dir() / "memory.db"
 
 
 def from_home(text: str, setting: str) -> Path:
-    """The path that a person wrote for a setting, ~ being a home; UsageError where there is no such user."""
+    """Return the path of a setting, with ~ expanded; raises UsageError for an unknown user."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -128,12 +128,12 @@ def from_home(text: str, setting: str) -> Path:
 
 
 def history_file() -> Path:
-    """Lines typed at the chat prompt."""
+    """Return the history file of the chat prompt."""
     return state_dir() / "history"
 
 
 def new_file(path: str) -> TextIO:
-    """A file to write that was not there before; UsageError otherwise."""
+    """Create a file to write; raises UsageError when it exists or cannot be created."""
     try:
         return open(path, "x", encoding="utf-8")
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Finds what must not be remembered: keys, tokens, private keys, card numbers, passwords.
+"""Find what must not be remembered: keys, tokens, private keys, card numbers, passwords.
 
 Pure functions over text. Meant to be right when they speak: shapes that their makers have published, numbers
 whose check digit fits, and words that follow "password is" and look like one. A secret without a shape and
@@ -19,7 +19,7 @@ SecretKind = Literal["private-key", "api-key", "token", "password", "recovery-ph
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Where a secret lies: `text[start:end]` is the secret alone, without the words around it."""
+    """Span of a secret: `text[start:end]` is the secret alone, without the words around it."""
 
     kind: SecretKind
     start: int
@@ -27,7 +27,7 @@ class Secret:
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """The secrets in `text`, in order, none inside another. Time is linear in the text."""
+    """Return the secrets in `text`, in order, none inside another. Time is linear in the text."""
     found = sorted(_candidates(text), key=lambda secret: (secret.start, -secret.end))
     kept: list[Secret] = []
     for secret in found:
@@ -48,7 +48,7 @@ _PRIVATE_KEY = re.compile(
     re.DOTALL,
 )
 
-# What stands before and after a key: neither a letter, a digit nor the middle of another word.
+# Boundaries of a key: neither a letter, a digit nor the middle of another word.
 _EDGE, _END = r"(?<![A-Za-z0-9_\-])", r"(?![A-Za-z0-9_])"
 _API_KEYS = re.compile(
     _EDGE
@@ -87,7 +87,7 @@ _URL_PASSWORD = re.compile(
     r"\b[a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,200}:([^\s/@]{1,200})@[^\s/@]", re.IGNORECASE
 )
 
-# ---- what a name in front gives away
+# ---- secrets recognised by the name in front
 
 _NAMED_KEY = re.compile(
     r"(?<![a-z0-9])(?:(?:api|access|secret|client|account|auth|encryption|signing|private|refresh|session"
@@ -98,14 +98,14 @@ _NAMED_KEY = re.compile(
 _PASSWORD = re.compile(
     r"(?:pass[ \-_]?(?:word|wd|code|phrase)|\bpwd|\bp/w|passwort|kennwort|mot de passe|contraseña|senha"
     r"|wachtwoord|hasło|пароль|密码|密碼|パスワード|비밀번호)[\"'`]?"
-    # What it is for may stand between: "password for the router is …", "password (work): …".
+    # A purpose may stand between: "password for the router is …", "password (work): …".
     r"(?:\s(?:for|to|of|on|für|zum|pour|de|para)\s[^\n:=.!?]{1,60}?|\s?\([^)\n]{1,40}\))?"
     r"\s{0,3}(?:[:=\uff1a]|\b(?:is|was|ist|war|est|es|é)\b|是|は|—|->)\s{0,3}(?::\s{0,2})?"
     r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))",
     re.IGNORECASE,
 )
-# One of these is in every text with such a word: looking for them costs a twentieth of the rule.
+# Each match contains one of these: searching for them costs a twentieth of the rule.
 _PASSWORD_HINTS = (
     "pass", "pwd", "p/w", "kennwort", "contrase", "senha", "wachtw", "hasło", "парол", "密", "パス", "비밀"
 )  # fmt: skip
@@ -159,7 +159,7 @@ _PLACEHOLDER = re.compile(
 )
 
 
-# Every key and token has as long a word as this. Most text has none, and costs a quarter then.
+# Every key has a word at least this long. Most text has none, and costs a quarter then.
 _LEAST_KEY = 15
 
 
@@ -209,7 +209,7 @@ def _passwords(text: str, folded: str) -> Iterator[Secret]:
 
 
 def _password(text: str, match: re.Match[str]) -> Secret | None:
-    """What follows a password's name, if it looks like one."""
+    """Return the word behind a password's name, if it looks like a password."""
     if match["quoted"] is not None:
         return None if _is_ordinary(match["quoted"]) else Secret("password", *match.span("quoted"))
     value = match["bare"].rstrip(".,;:!?)]}")
@@ -220,7 +220,7 @@ def _password(text: str, match: re.Match[str]) -> Secret | None:
     end = start + len(value)
     if len(value) < 3 or _is_ordinary(value):
         return None
-    # A plain word that ends the sentence is a password; one that goes on ("kept safe in …") is speech.
+    # A plain word that ends the sentence is a password; in "kept safe in …" it is speech.
     is_plain = value.replace("-", "").isalpha() and not _is_mixed_case(value)
     return None if is_plain and not _ends_clause(text, end) else Secret("password", start, end)
 
@@ -239,7 +239,7 @@ def _ends_clause(text: str, end: int) -> bool:
 
 
 def _is_random(value: str, least_different: int) -> bool:
-    """Whether a long value can be a key: digits and letters, and not the same few over and over."""
+    """Return whether a long value can be a key: digits and letters, and not the same few over and over."""
     has_digit = any(character.isdigit() for character in value)
     has_letter = any(character.isalpha() for character in value)
     return has_digit and has_letter and len(set(value)) >= least_different

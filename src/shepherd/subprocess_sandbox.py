@@ -39,7 +39,7 @@ _NTSTATUS_ERROR = 0xC0000000
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the process ended. `what`: the refusal, the last telling line, or the signal; empty when good.
+    """Outcome of the process. `what`: its refusal, its last error line, or the signal; empty when good.
 
     killed: by SIGKILL, which on Linux is how the system takes memory back. broken: Python could not run it.
     """
@@ -54,17 +54,17 @@ _FOLDER = Path(shepherd.__file__).parent.parent
 
 
 def can_run() -> bool:
-    """Whether there is an interpreter to run the module with; frozen programs have none."""
+    """Return whether there is an interpreter to run the module with; frozen programs have none."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def is_child() -> bool:
-    """Whether this process was started by `run`."""
+    """Return whether this process was started by `run`."""
     return _CHILD in os.environ
 
 
 def run(module: str, arguments: Sequence[str], *, limit_s: float) -> Ending:
-    """Runs `python -m module arguments` and says how it ended; after `limit_s` seconds it is killed."""
+    """Run `python -m module arguments` and says how it ended; after `limit_s` seconds it is killed."""
     try:
         done = subprocess.run(
             _command(module, arguments),
@@ -119,7 +119,7 @@ def stream(
 
 
 class _Watch:
-    """Kills a process of which nothing was `heard` for some seconds, and one that is left in an error."""
+    """Kill a process of which nothing was `heard` for some seconds, and one that is left in an error."""
 
     def __init__(self, process: subprocess.Popen[bytes], silence_s: float) -> None:
         self.heard = time.monotonic()
@@ -143,7 +143,7 @@ class _Watch:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             self._process.kill()
-        # Its own end is waited for under the watch: it may have closed its output and go on.
+        # Watched until it ends: it may have closed its output and still run.
         self._process.wait()
         self._over.set()
         self._thread.join()
@@ -178,7 +178,7 @@ def answer(work: Callable[[], None]) -> int:
 
 
 def limit_memory(size: int) -> None:
-    """In the child: no more than `size` bytes of address space, where the system has such a limit."""
+    """Limit the child's address space to `size` bytes, where the system has such a limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -190,7 +190,7 @@ def limit_memory(size: int) -> None:
 
 
 def _expect_to_be_stopped() -> None:
-    """No core dump; and where memory runs out, the system should end this process, not another."""
+    """Disable core dumps, and let the system end this process first when memory runs out."""
     try:
         import resource
     except ImportError:  # Windows

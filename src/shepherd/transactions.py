@@ -1,6 +1,6 @@
-"""What rooms that keep something in the user's database need of it: transactions, and an index of chunks.
+"""Protocols of the database for the packages that keep rows in it: transactions, and an index of chunks.
 
-The memory owns the database; knowledge lives in it too and knows these protocols alone.
+The memory owns the database; knowledge, traces and entities only know these protocols.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ ChunkHit = tuple[int, float, float, float]
 class Connection(Protocol):
     """A connection inside a transaction, of either engine.
 
-    The SQL is what SQLite and PostgreSQL have in common, with `?` for a parameter or `?1` for a repeated one.
+    The SQL is common to SQLite and PostgreSQL, with `?` for a parameter or `?1` for a repeated one.
     """
 
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """All rows of the result."""
+        """Return all rows of the result."""
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> object:
-        """Runs the statement with the parameters of each row; what it returns is dropped."""
+        """Run the statement with the parameters of each row; the result is dropped."""
 
 
 class ChunkIndex(Protocol):
-    """The words of chunks, under ids of the form tenant << 40 | sequence. Inside the caller's transaction."""
+    """Index of the words of chunks; ids are tenant << 40 | sequence. Inside the caller's transaction."""
 
     def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
-        """Puts the words of each (id, text) in; how many words each has, with repeats."""
+        """Add the words of each (id, text); return how many words each has, with repeats."""
 
     def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
-        """Takes the words of chunks out."""
+        """Remove the words of chunks."""
 
     def note_removed(
         self, connection: Connection, tenant: int, version: int, chunk_ids: Sequence[int]
     ) -> None:
-        """These chunks are gone as of `version` of the tenant's chunks, for who holds them in main memory."""
+        """Record for indexes in main memory which chunks `version` of the tenant's chunks removed."""
 
     def search(
         self,
@@ -53,47 +53,47 @@ class ChunkIndex(Protocol):
         limit: int,
         min_relevance: float,
     ) -> list[ChunkHit]:
-        """The best chunks of a tenant, best first, ties to the larger id; the same bits on both engines."""
+        """Return the best chunks of a tenant, best first, ties to the larger id; the same on both engines."""
 
 
 class Meaning(Protocol):
-    """Vectors of texts by the configured embedder, and those of chunks. From any thread.
+    """Vectors of texts by the configured embedder, and the stored vectors of chunks. Thread-safe.
 
-    An embedder that is away costs its part of an answer: it is logged, and nothing is raised.
+    If the embedder is unavailable, that is logged, and nothing is raised.
     """
 
     weight: float
-    """Of vectors beside words: 0 not at all, 1 alone."""
+    """Weight of vectors beside words: 0 ignores them, 1 ignores words."""
 
     def embed_query(self, text: str) -> Any | None:
-        """The vector of a question; None: there is none to be had."""
+        """Return the vector of a question, None if the embedder is unavailable."""
 
     def embed_documents(self, texts: Sequence[str]) -> Mapping[str, Any]:
-        """The vector of each text; what is missing is made in the background. Outside of a transaction."""
+        """Return vectors by text; the background makes missing ones. Outside of a transaction."""
 
     def nearest(
         self, connection: Connection, tenant: int, query: Any, ids: Sequence[int], n: int
     ) -> tuple[list[tuple[int, float]], float]:
-        """Ids and cosines of a tenant's `n` nearest chunks and of those of `ids`, and the mean of all."""
+        """Return ids and cosines of the `n` nearest chunks and of those of `ids`, and the mean of all."""
 
     def put(self, connection: Connection, vectors: Sequence[tuple[int, Any]]) -> None:
-        """Stores vectors of chunks, in the caller's transaction; they go with their chunks."""
+        """Store vectors of chunks, in the caller's transaction; they are deleted with their chunks."""
 
 
 class Reranker(Protocol):
-    """How relevant documents are to a question; higher is more, comparable within one question only."""
+    """Model of the relevance of documents to a question; scores compare within one question only."""
 
     def scores(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """One score per document, in their order."""
+        """Return a score per document, in their order; higher is more relevant."""
 
     def close(self) -> None:
-        """Lets go of the model; twice is fine."""
+        """Close the model; a second call does nothing."""
 
 
 class Transactions(Protocol):
-    """A database of many users. Errors are those of shepherd.errors. From any thread.
+    """A database of many users. Thread-safe. Errors are those of shepherd.errors.
 
-    `meaning`, `reranker`: None where no embedder, no reranker is configured.
+    `meaning` and `reranker` are None if no embedder or no reranker is configured.
     """
 
     chunks: ChunkIndex
@@ -101,22 +101,22 @@ class Transactions(Protocol):
     reranker: Reranker | None
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """What `work` returns; everything in it sees the same moment. May run it again."""
+        """Return the result of `work`; everything in it sees the same moment. May run it again."""
 
     def look(self, work: Callable[[Connection], _Result]) -> _Result:
-        """As `read`, for a few rows by an index, which take less time than to let another thread in."""
+        """Do as `read`, for a few rows by an index, which takes less time than switching threads."""
 
     def write(
         self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0, stays: bool = False
     ) -> _Result:
-        """What `work` returns, once it is committed. Writers of one user take turns. May run it again.
+        """Return the result of `work` once it is committed. Writers of one user take turns. May run it again.
 
-        `size` is about how many bytes the database grows by. `stays`: it is never removed to make room for
-        something else; StoreFullError where there is none for it.
+        `size`: about how many bytes the database grows by. `stays`: the rows are never pruned; StoreFullError
+        is raised if they do not fit.
         """
 
     def find_number(self, connection: Connection, user_id: str) -> int | None:
-        """The number of a user who has stored something."""
+        """Return the number of a user, None if the user has stored nothing yet."""
 
     def ensure_number(self, connection: Connection, user_id: str) -> int:
-        """The number of a user, from now on; it never changes and is never given again."""
+        """Return the number of a user; a new user gets one, which never changes and is never given again."""

@@ -30,13 +30,13 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 SECONDS_PER_DAY = 86_400
 
-# Nobody in particular: these ids read and write nothing.
+# Users with these ids read and write nothing.
 ANONYMOUS_USERS = frozenset({"", "unknown"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A durable key = value about a user. Times are unix seconds."""
+    """A durable key = value about a user. Times are in unix seconds."""
 
     key: str
     value: str
@@ -46,7 +46,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
-    """A stored question and answer. `timestamp` is in unix seconds; `source` says who wrote it."""
+    """A stored question and answer. `timestamp` is in unix seconds; `source` is its writer."""
 
     id: int
     question: str
@@ -58,9 +58,9 @@ class MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A memory that a search found, with why.
+    """A memory that a search found.
 
-    `score` is what it was ranked by (BM25 times recency), `relevance` is 0..1 and does not age.
+    `score` is its rank value (BM25 times recency); `relevance` is 0..1 and independent of age.
     """
 
     id: int
@@ -76,9 +76,9 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What is added to one message. `tail` is the exact text, empty when there is nothing to add.
+    """Text and records appended to one message. `tail` is the exact text, "" for none.
 
-    `parts` are the ids of what it has beside facts and memories: entities, passages, focused nodes.
+    `parts` are the ids of its entities, passages and focused nodes.
     """
 
     tail: str = ""
@@ -94,7 +94,7 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that a model may call; `parameters` is the JSON schema of its arguments."""
+    """A function that a model can call; `parameters` is the JSON schema of its arguments."""
 
     name: str
     description: str
@@ -103,7 +103,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ReplySchema:
-    """A JSON schema that an answer must follow. `name` and `is_strict` are OpenAI's, for its own service."""
+    """A JSON schema that an answer must follow. `name` and `is_strict` are fields of OpenAI's API."""
 
     schema: Mapping[str, Any]
     name: str = "answer"
@@ -111,15 +111,15 @@ class ReplySchema:
 
     @property
     def is_any_object(self) -> bool:
-        """Whether it asks for JSON, and nothing else."""
+        """Return whether any JSON object will do."""
         return dict(self.schema) == {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to call a tool. `arguments` is JSON as the model wrote it, which may be none.
+    """A tool call of a model. `arguments` is JSON as the model wrote it, perhaps invalid.
 
-    `extra` is what else a server wants back with the call, as JSON: its transport's alone to read.
+    `extra` is JSON that only its transport reads: what a server wants back with the call.
     """
 
     id: str
@@ -130,12 +130,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A piece of what a model thinks before it answers; no part of the answer."""
+    """A piece of a model's reasoning before its answer."""
 
     text: str
 
 
-# What answers come in; plain text is the answer itself.
+# A piece of a streamed reply; plain text belongs to the answer.
 Piece: TypeAlias = str | Thought | ToolCall
 
 
@@ -143,12 +143,12 @@ Piece: TypeAlias = str | Thought | ToolCall
 class Message:
     """One message of a conversation.
 
-    `raw` is what its author wrote, byte for byte; `sent` is what the model saw (`raw` and the tail);
-    `injected` holds the tail's parts. History, summaries and extraction read `raw`.
-    `token_ids` are the ids the engine sampled, for an answer of its own: re-tokenising text loses the prefix.
-    `tool_calls` are an answer's; `tool_call_id` says whose result a message of role "tool" is. `thought` is
-    what a model thought before its answer, for its own template; nobody else reads it.
-    `tokens` is the length of `sent` in tokens, 0 while unknown; `created_at` is in unix seconds, 0 likewise.
+    `raw` is its author's text, byte for byte; `sent` is the text for the model (`raw` and the tail);
+    `injected` has the tail's parts. History, summaries and extraction read `raw`.
+    `token_ids` are the ids that the engine sampled for an answer: re-tokenising text would lose the prefix.
+    `tool_calls` belong to an answer; `tool_call_id` is the call whose result a message of role "tool" has.
+    `thought` is a model's reasoning before its answer, for its chat template only.
+    `tokens` is the length of `sent` in tokens, `created_at` a time in unix seconds; each is 0 while unknown.
     """
 
     role: Role
@@ -168,8 +168,8 @@ class Message:
             self.sent = self.raw
 
     def copy(self) -> Message:
-        """Another one that may be changed: a request copies each message of its conversation."""
-        # dataclasses.replace takes four times as long, 3 us.
+        """Return a copy to change, as a request does with each message of its conversation."""
+        # dataclasses.replace takes four times as long, 3 µs.
         return Message(
             self.role,
             self.raw,
@@ -187,7 +187,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; `seed` None draws a new one per answer."""
+    """Sampling parameters. Temperature 0 is greedy; `seed` None draws a new one per answer."""
 
     temperature: float = 0.7
     top_k: int = 40
@@ -203,10 +203,10 @@ FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "filtered"]
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token and the logarithm of its probability, before sampling; `top` has the likeliest at its place.
+    """A token and its log probability before sampling; `top` has the likeliest tokens at its position.
 
-    `piece` is what it adds to the text, perhaps a part of a character. Among `top`, control tokens have their
-    names as well.
+    `piece` are the bytes it adds to the text, perhaps part of a character. In `top`, control tokens have
+    their names as pieces.
     """
 
     token_id: int
@@ -217,13 +217,12 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class TurnStats:
-    """What one turn cost. Token counts come from the engine; times are in milliseconds.
+    """Cost of one turn. Token counts come from the engine; times are in milliseconds.
 
-    prompt_tokens = reused_tokens + decoded_tokens: all of the prompt, the part the KV cache already held,
-    and the part that was read for this turn. generated_tokens is the answer. evicted_turns: the oldest ones,
-    that left the window for this turn. With a remote model the counts are its server's (reused: what that
-    says it had cached), or estimates, as `is_estimated` says. stopped_by: which of the stop strings that were
-    asked for ended the answer; -1 where none did, or where that is not known.
+    prompt_tokens = reused_tokens + decoded_tokens: the whole prompt, the part in the KV cache, and the part
+    that was processed for this turn. generated_tokens: the answer. evicted_turns: old turns that left the
+    window for this turn. With a remote model the counts are its server's (reused: cached there), or estimates
+    if `is_estimated`. stopped_by: index of the stop string that ended the answer, -1 for none or unknown.
     """
 
     prompt_tokens: int = 0
@@ -244,5 +243,5 @@ class TurnStats:
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of the answer alone, 0 when nothing was generated."""
+        """Generation speed; 0 when nothing was generated."""
         return self.generated_tokens / self.decode_ms * 1000 if self.decode_ms > 0 else 0.0

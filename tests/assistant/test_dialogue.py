@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 
 from shepherd.assistant import Assistant
+from shepherd.entities import EntityReader
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
-from shepherd.prompt.entity_tracking import EntityReader
 from shepherd.trace import Traces
 from shepherd.turn.components import ModelAccess
 from tests import models

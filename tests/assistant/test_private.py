@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shepherd.inference import Engine, EngineSettings
-from shepherd.prompt.summary import KeptSummaries
+from shepherd.prompt.summary import SummaryStore
 from shepherd.trace import Traces
 
 SECRET = "The combination of the vault is fourteen parrots."
@@ -85,7 +85,7 @@ def test_a_talk_that_was_private_is_summed_up_for_the_model_alone(assistant, sum
     assert assistant.snapshot.summary.pieces
     assert "parrots" in read_by(summarizer)
 
-    kept = KeptSummaries(memory.transactions, "steve")
+    kept = SummaryStore(memory.transactions, "steve")
     ask(assistant, statement(0))
     while not kept.load(assistant.session_id).last_id:  # until what is stored leaves the window, too
         ask(assistant, statement(1))

@@ -44,7 +44,7 @@ def test_set_then_get_then_unset(shepherd, home):
     assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
 
     done = shepherd("config", "unset", "rag_context_injection")
-    assert done.stderr == "rag_context_injection is back at auto\n"
+    assert done.stderr == "reset rag_context_injection to auto (the default)\n"
     again = shepherd("config", "unset", "rag_context_injection")
     assert again.stderr == "rag_context_injection was not set\n"
 

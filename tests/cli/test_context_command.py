@@ -82,7 +82,7 @@ def test_context_and_focus_at_the_prompt(say):
     assistant = say.assistant
     sheep = assistant.knowledge.add_node("Sheep", source_text="Sheep eat grass on the northern hills.")
 
-    assert "no node is open" in say("/focus")
+    assert "no node is in focus" in say("/focus")
     assert f"{sheep.id}  Sheep" in say("/focus grass")
     assert "Sheep  (primary)" in say(f"/focus {sheep.id}")
     assert "there is no node 99" in say("/focus 99")
@@ -92,7 +92,7 @@ def test_context_and_focus_at_the_prompt(say):
     assert "knowledge" in shown
     assert "focus" in shown
     assert "shared by strategy dynamic" in shown
-    assert "no node is open" in say("/focus none")
+    assert "no node is in focus" in say("/focus none")
 
 
 def test_a_refresh_at_the_prompt_says_whether_anything_is_new(say):

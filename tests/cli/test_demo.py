@@ -35,7 +35,7 @@ def test_the_lines_are_typed_at_the_real_prompt_of_a_terminal(home):
     child.logfile_read = shown
     child.expect_exact("empty memory")
     child.expect_exact("Nice to meet you, Steve.")
-    child.expect_exact("was started anew")
+    child.expect_exact("2 of 2: a new process")
     child.expect_exact("You prefer VS Code with vim keybindings.")
     child.expect(pexpect.EOF)
     assert ASKED_FOR_CURSOR not in shown.getvalue()  # the answer would come as a line of the user's

@@ -186,7 +186,7 @@ def test_an_interrupt_ends_with_130_and_the_next_pull_goes_on(model, hub, enviro
     done = model("pull", NAME)
 
     assert running.returncode == 130
-    assert "what has come is kept" in errors
+    assert "the same command continues the download" in errors
     assert done.returncode == 0
     assert [request.range for request in hub.asked("store")] == [f"bytes={received}-"]
     assert Path(done.stdout.removesuffix("\n")).read_bytes() == model_bytes

@@ -193,7 +193,7 @@ def test_private_lines_are_not_kept_anywhere(terminal, model, home, shepherd):
     chat = terminal("-m", model)
 
     chat.type("/private")
-    chat.expect("private: nothing is recalled, nothing is kept")
+    chat.expect("private: nothing is recalled or stored")
     assert "private>" in chat.prompt()
     chat.type("My secret is 42")
     chat.expect("wrote")
@@ -324,7 +324,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/config", "max_tokens"),
         ("/model", "tiny-scripted, window of 4,096 tokens"),
         ("/memroy", "there is no command /memroy.*did you mean /memory"),
-        ("/etc/fstab", "there is no command /etc/fstab.*written with two"),
+        ("/etc/fstab", "there is no command /etc/fstab.*type two"),
         ("/forget", r"usage: /forget"),
         ("/forget 12345", "there is no memory 12345"),
         ("/forget nonsense", "no fact of that name and no memory of that question"),
@@ -401,7 +401,7 @@ def test_another_model_goes_on_with_the_conversation(terminal, model, endless_mo
     chat.prompt()
 
     chat.type(f"/model {model}")
-    chat.expect("tiny-scripted answers from here on")
+    chat.expect("tiny-scripted answers from now on")
     chat.prompt()
     chat.type("and you?")
 
@@ -415,7 +415,7 @@ def test_undo_and_clear_change_the_conversation(terminal, model):
     chat.prompt()
 
     chat.type("/undo")
-    chat.expect("taken back")
+    chat.expect("are removed")
     chat.prompt()
     chat.type("/clear")
     chat.expect("a new conversation")

@@ -161,7 +161,7 @@ class Reader:
                 child.send(_CTRL_Q)
             else:
                 if line == "tools/run":  # shows how it remembers, first
-                    child.expect("Your own conversation", timeout=within_s)
+                    child.expect("To chat yourself", timeout=within_s)
                 installs = "tools/run" in line
                 child.expect("(?s)Ctrl-D (quits|leaves).*> ", timeout=within_s if installs else 60)
                 if installs:

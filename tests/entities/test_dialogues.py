@@ -108,7 +108,7 @@ def test_the_dialogue_means_what_is_meant(turns):
 
     for text, expected in turns:
         is_answer = text.startswith("> ")
-        found = registry.hear(text.removeprefix("> "), "assistant" if is_answer else "user")
+        found = registry.register(text.removeprefix("> "), "assistant" if is_answer else "user")
         names = list(dict.fromkeys(registry[one.entity_id].name for one in found))
         assert names == expected, text
         if is_answer or not any(other.startswith("> ") for other, _ in turns):
@@ -117,7 +117,7 @@ def test_the_dialogue_means_what_is_meant(turns):
 
 def test_two_who_fit_as_well_are_less_sure():
     registry = EntityRegistry()
-    registry.hear("Tom called Bob.")
+    registry.register("Tom called Bob.")
     registry.end_turn()
 
     [he] = registry.resolve("What did he say?")
@@ -129,7 +129,7 @@ def test_two_who_fit_as_well_are_less_sure():
 
 def test_pronoun_looks_no_farther_than_the_focus():
     registry = EntityRegistry()
-    registry.hear("I met Anna.")
+    registry.register("I met Anna.")
     for _ in range(20):
         registry.end_turn()
 
@@ -142,7 +142,7 @@ def test_what_facts_and_nodes_name_is_known():
     node = Known("vector databases", "abstract", description="where vectors are kept", node_id=7)
     registry = EntityRegistry(known=[*known_from_facts(facts), node])
 
-    found = registry.hear("Does carla like Vector Databases at initech?")
+    found = registry.register("Does carla like Vector Databases at initech?")
 
     said = {registry[one.entity_id].name: registry[one.entity_id] for one in found}
     assert list(said) == ["Carla", "vector databases", "Initech"]
@@ -157,7 +157,7 @@ def test_what_facts_and_nodes_name_is_known():
 def test_a_role_is_found_in_the_facts():
     registry = EntityRegistry(known=known_from_facts([Fact("wife", "Carla", 0, 0)]))
 
-    found = registry.hear("What could I give my wife?")
+    found = registry.register("What could I give my wife?")
 
     assert [registry[one.entity_id].name for one in found] == ["Carla"]
 
@@ -175,7 +175,7 @@ def test_a_role_is_found_in_the_facts():
 )
 def test_attributes_are_read_from_plain_statements(text, name, attribute, value):
     registry = EntityRegistry()
-    registry.hear(text)
+    registry.register(text)
 
     entity = registry.find(name)
     assert entity is not None
@@ -189,7 +189,7 @@ def test_attributes_are_read_from_plain_statements(text, name, attribute, value)
 )
 def test_a_question_states_nothing(text):
     registry = EntityRegistry()
-    registry.hear(text)
+    registry.register(text)
 
     assert all(not entity.attributes and not entity.relations for entity in registry)
 
@@ -206,7 +206,7 @@ def test_a_question_states_nothing(text):
 )
 def test_relations_are_read_from_plain_statements(text, first, label, second):
     registry = EntityRegistry()
-    registry.hear(text)
+    registry.register(text)
 
     one, other = registry.find(first), registry.find(second)
     assert one is not None
@@ -215,7 +215,7 @@ def test_relations_are_read_from_plain_statements(text, first, label, second):
 
 
 def who(registry: EntityRegistry, text: str) -> list[int]:
-    return [one.entity_id for one in registry.hear(text)]
+    return [one.entity_id for one in registry.register(text)]
 
 
 def roles(registry: EntityRegistry) -> list[tuple[str, list[str]]]:
@@ -225,8 +225,8 @@ def roles(registry: EntityRegistry) -> list[tuple[str, list[str]]]:
 
 def test_sister_and_boss_of_one_name_are_two():
     registry = EntityRegistry()
-    registry.hear("My sister Anna lives in Berlin.")
-    registry.hear("My boss Anna lives in Hamburg.")
+    registry.register("My sister Anna lives in Berlin.")
+    registry.register("My boss Anna lives in Hamburg.")
 
     assert roles(registry) == [("Anna", ["sister of", "lives in"]), ("Anna", ["boss of", "lives in"])]
     sister, boss = (who(registry, f"What does my {role} say?")[0] for role in ("sister", "boss"))
@@ -240,7 +240,7 @@ def test_sister_and_boss_of_one_name_are_two():
 def test_sister_and_boss_of_one_name_are_two_in_one_sentence():
     registry = EntityRegistry()
 
-    registry.hear("My sister Anna and my boss Anna met.")
+    registry.register("My sister Anna and my boss Anna met.")
 
     assert roles(registry) == [("Anna", ["sister of"]), ("Anna", ["boss of"])]
 
@@ -262,8 +262,8 @@ def test_sister_and_boss_of_one_name_are_two_in_one_sentence():
 def test_roles_that_one_person_has_are_one_person(first, second, n):
     registry = EntityRegistry()
 
-    registry.hear(f"My {first} Robin called.")
-    registry.hear(f"My {second} Robin called.")
+    registry.register(f"My {first} Robin called.")
+    registry.register(f"My {second} Robin called.")
 
     assert len(roles(registry)) == n
 
@@ -272,7 +272,7 @@ def test_facts_of_one_name_are_two_people():
     facts = [Fact("sister", "Anna", 0, 0), Fact("boss", "Anna", 0, 0)]
     registry = EntityRegistry(known=known_from_facts(facts))
 
-    [anna] = registry.hear("Anna called.")
+    [anna] = registry.register("Anna called.")
     boss = who(registry, "My boss called.")
     sister = who(registry, "My sister called.")
 
@@ -298,17 +298,17 @@ def test_a_surname_does_not_rename_the_sister(is_fact):
 
 def test_somebody_else_with_a_surname_leaves_the_fact_its_name():
     registry = EntityRegistry(known=known_from_facts([Fact("sister", "Anna", 0, 0)]))
-    registry.hear("Anna Weber from accounting moved to Hamburg.")
+    registry.register("Anna Weber from accounting moved to Hamburg.")
 
-    registry.hear("Anna called.")
+    registry.register("Anna called.")
 
     assert roles(registry) == [("Anna Weber", []), ("Anna", ["sister of"])]
 
 
 def test_the_sister_gets_her_surname_where_it_is_said_of_her():
     registry = EntityRegistry()
-    registry.hear("My sister Anna is here.")
+    registry.register("My sister Anna is here.")
 
-    registry.hear("My sister Anna Weber lives in Rome.")
+    registry.register("My sister Anna Weber lives in Rome.")
 
     assert roles(registry) == [("Anna Weber", ["sister of", "lives in"])]

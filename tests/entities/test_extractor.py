@@ -69,7 +69,7 @@ def test_a_model_that_babbles_gives_nothing_that_the_text_does_not_say(plain_mod
 
 def test_what_was_found_is_learned():
     registry = EntityRegistry()
-    registry.hear(TEXT)
+    registry.register(TEXT)
     registry.learn(parse_entities(json.dumps(FOUND), TEXT))
     registry.end_turn()
 

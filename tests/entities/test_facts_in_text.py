@@ -10,7 +10,7 @@ from shepherd.entities import USER, EntityRegistry, Extracted
 def told(*turns: str) -> EntityRegistry:
     registry = EntityRegistry()
     for text in turns:
-        registry.hear(text)
+        registry.register(text)
         registry.end_turn()
     return registry
 

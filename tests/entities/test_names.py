@@ -14,7 +14,7 @@ TITLES = ("C++", ".NET", "C#", "Node.js", "McDonald's", "St. Gallen", "AT&T", "V
 
 def found(text: str, titles: tuple[str, ...] = TITLES) -> list[str]:
     registry = EntityRegistry(known=[Known(title, "object", node_id=n) for n, title in enumerate(titles, 1)])
-    return [registry[one.entity_id].name for one in registry.hear(text)]
+    return [registry[one.entity_id].name for one in registry.register(text)]
 
 
 @pytest.mark.parametrize(

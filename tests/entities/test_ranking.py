@@ -42,7 +42,7 @@ HOSTILE = st.one_of(
 def told(*turns: str) -> EntityRegistry:
     registry = EntityRegistry()
     for text in turns:
-        registry.hear(text)
+        registry.register(text)
         registry.end_turn()
     return registry
 
@@ -165,7 +165,7 @@ def test_an_entity_that_is_too_big_loses_attributes_before_it_is_dropped(registr
 
 def test_what_does_not_fit_is_skipped_and_the_next_one_may_fit():
     registry = told("I met Priya.")
-    registry.hear("The Annual Conference Of Everything There Could Be was held by Tom.")
+    registry.register("The Annual Conference Of Everything There Could Be was held by Tom.")
 
     fitted = fit_entities(registry, rank_entities(registry, []), words, 6)
 
@@ -210,7 +210,7 @@ def _salience_score(registry: EntityRegistry, entity_id: int) -> float:
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_no_value_can_be_taken_for_another_entry_or_for_structure(name, key, value, label):
     registry = EntityRegistry(known=[Known("Quux", description=value)])
-    registry.hear("What about Quux?")
+    registry.register("What about Quux?")
     [quux] = registry
     registry.set_attribute(quux.id, key, value)
     registry.set_attribute(quux.id, "note", name)

@@ -21,7 +21,7 @@ TURNS = st.lists(SAID, max_size=30)
 def told(*turns: str) -> EntityRegistry:
     registry = EntityRegistry()
     for text in turns:
-        registry.hear(text)
+        registry.register(text)
         registry.end_turn()
     return registry
 
@@ -65,7 +65,7 @@ def test_a_mention_adds_half_and_never_more_than_one():
 
     assert registry.salience(1) == pytest.approx(0.8**5 + 0.5)
 
-    registry.hear("Priya and Priya.")
+    registry.register("Priya and Priya.")
     assert registry.salience(1) == 1.0
 
 
@@ -74,7 +74,7 @@ def test_salience_follows_the_rules_for_every_conversation(turns):
     registry = EntityRegistry()
     for said in turns:
         for text in said:
-            registry.hear(text)
+            registry.register(text)
         registry.end_turn()
 
     for name in NAMES:
@@ -94,16 +94,16 @@ def test_a_turn_that_is_taken_back_leaves_no_trace(turns, last):
     registry = EntityRegistry()
     for said in turns:
         for text in said:
-            registry.hear(text)
+            registry.register(text)
         registry.end_turn()
     before = everything(registry)
 
     for text in [*last, "My sister is called Anna and Tom works at Initech Corp."]:
-        registry.hear(text)
+        registry.register(text)
     assert registry.roll_back()
     assert everything(registry) == before
 
-    registry.hear("Anna is a dentist.")
+    registry.register("Anna is a dentist.")
     registry.end_turn()
     assert registry.roll_back()
     assert everything(registry) == before
@@ -195,7 +195,7 @@ def of_user(registry: EntityRegistry) -> dict[str, list[str]]:
 def heard_of_all() -> EntityRegistry:
     registry = EntityRegistry(known=known(city="Austin", employer="Acme", wife="Lisa"))
     for text in ("Is Austin warm?", "Acme pays well.", "What does Lisa like?"):
-        registry.hear(text)
+        registry.register(text)
         registry.end_turn()
     return registry
 
@@ -207,7 +207,7 @@ def test_who_was_the_wife_by_a_fact_is_not_when_it_has_changed():
     registry.set_known(known(city="Berlin", employer="Initech", wife="Paula"))
 
     assert of_user(registry) == {"Lisa": [], "Acme": [], "Austin": []}
-    [wife] = registry.hear("What does my wife like?")
+    [wife] = registry.register("What does my wife like?")
     assert registry[wife.entity_id].name == "Paula"
 
 

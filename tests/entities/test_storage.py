@@ -17,7 +17,7 @@ def everything(registry: EntityRegistry) -> tuple[int, list[dict[str, object]]]:
 
 def told(registry: EntityRegistry, *turns: str) -> EntityRegistry:
     for text in turns:
-        registry.hear(text)
+        registry.register(text)
         registry.end_turn()
     return registry
 
@@ -138,4 +138,4 @@ def test_a_session_follows_the_facts_of_the_day_it_goes_on(memory, session_id):
     again.set_known(known_from_facts([Fact("wife", "Paula", 0, 0)]))
 
     assert again[1].relations == ()
-    assert [again[one.entity_id].name for one in again.hear("my wife called")] == ["Paula"]
+    assert [again[one.entity_id].name for one in again.register("my wife called")] == ["Paula"]

@@ -11,7 +11,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.evaluation import compare, evaluate, interval, is_run, read_corpus, read_run, tune, write_run
-from shepherd.evaluation.metrics import ndcg_at, recall_at, reciprocal_rank
+from shepherd.evaluation.runs import ndcg_at, recall_at, reciprocal_rank
 from shepherd.memory import Memory
 
 DAY = 86_400

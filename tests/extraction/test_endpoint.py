@@ -15,7 +15,7 @@ from shepherd.extraction.answer import (
     UnavailableError,
     UnusableAnswerError,
 )
-from shepherd.extraction.endpoint import EndpointExtractor, RefusedError, chat_completions_url
+from shepherd.extraction.endpoint import EndpointExtractor, RefusedError
 from shepherd.extraction.request import EXTRACTION_PROMPT
 from tests.extraction.server import NOTHING, said
 
@@ -36,7 +36,7 @@ def ask(extractor: EndpointExtractor, *lines: str) -> list[str]:
     ],
 )
 def test_an_endpoint_is_written_with_or_without_v1_and_slash(endpoint, url):
-    assert chat_completions_url(endpoint) == url
+    assert EndpointExtractor(endpoint).url == url
 
 
 @pytest.mark.parametrize(

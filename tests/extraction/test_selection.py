@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.extraction.answer import Extracted
-from shepherd.extraction.selection import select
+from shepherd.extraction.answer import Extracted, select
 from shepherd.memory import Memory
 
 EATS_MEAT = "Does the user eat meat?"

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
 from shepherd.inference.model import LoadedModel
-from shepherd.inference.prompt_builder import Prompt
 from shepherd.inference.template import CHATML, ChatTemplate
+from shepherd.inference.tokenization import Prompt, Vocabulary
 from shepherd.inference.transcript import Transcript
-from shepherd.inference.vocabulary import Vocabulary
 from shepherd.types import Message, Tool, ToolCall
 from tests import models
 from tests.inference.manners import MANNERS

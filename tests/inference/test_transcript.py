@@ -19,8 +19,8 @@ from shepherd.inference import EngineSettings
 from shepherd.inference.binding import llama
 from shepherd.inference.model import LoadedModel
 from shepherd.inference.template import CHATML, GENERIC, ChatTemplate
+from shepherd.inference.tokenization import Vocabulary
 from shepherd.inference.transcript import Transcript
-from shepherd.inference.vocabulary import Vocabulary
 from shepherd.types import Message
 from tests import models
 

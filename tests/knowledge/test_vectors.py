@@ -184,7 +184,7 @@ def test_another_users_documents_are_not_near(meant, open_memory):
 
 
 def test_a_second_import_of_the_same_asks_the_embedder_nothing(meant, embedder):
-    from shepherd.knowledge.incoming import put
+    from shepherd.knowledge.transfer import put
 
     new = NewNode("Pets", source_text="Rex is a hound.", origin="file:/pets.md", content_hash="1")
     assert put(meant, new)[1] == "added"

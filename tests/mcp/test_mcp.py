@@ -16,8 +16,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from shepherd.knowledge import Knowledge
-from shepherd.mcp.catalog import Catalog, hints_of
-from shepherd.mcp.server import create_server
+from shepherd.mcp import Catalog, create_server, hints_of
 from shepherd.memory import Memory
 
 _MEMORY_TOOLS = {"search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "clear_fact"}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
-from shepherd.memory.audit import NEVER_RECALLED_S
-from shepherd.memory.similarity import NearDuplicates
+from shepherd.memory.audit import NEVER_RECALLED_S, NearDuplicates
 from tests.postgres import IN_A_FILE
 
 NOW = 1_700_000_000

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.escaping import escape_text
-from shepherd.memory import Memory, Turn, tail
-from shepherd.memory.arguments import extract_keywords
-from shepherd.memory.excerpts import escape_excerpt
-from tests.memory.test_tail import FRAGMENTS, parse, result
+from shepherd.memory import Memory, Turn
+from shepherd.memory.injection_format import MAX_ANSWER, MAX_QUESTION, escape_excerpt, render_tail
+from shepherd.memory.queries import extract_keywords
+from tests.memory.test_injection_format import FRAGMENTS, parse, result
 
 STORY = "We went for a walk along the river and looked at the old mills there. " * 8
 NAMED = "By the way, our wifi network is called Bluebird."
@@ -20,7 +20,7 @@ texts = st.lists(
 ).map("".join)
 
 
-def excerpt(text: str, query: str = ASKED, limit: int = tail.MAX_QUESTION) -> str:
+def excerpt(text: str, query: str = ASKED, limit: int = MAX_QUESTION) -> str:
     return escape_excerpt(text, limit, extract_keywords(query))
 
 
@@ -35,7 +35,7 @@ def test_what_a_long_memory_was_found_by_is_shown(memory: Memory, after: str) ->
     assert NAMED in question
     assert question.startswith("…")
     assert question.endswith("…" if after == " " + STORY else (after or NAMED).strip())
-    assert len(question) <= tail.MAX_QUESTION
+    assert len(question) <= MAX_QUESTION
     assert answer == "Noted."
 
 
@@ -43,7 +43,7 @@ def test_what_stands_around_it_is_shown_too() -> None:
     shown = excerpt(f"{STORY}It is slow. {NAMED} The router is in the hall. {STORY}")
 
     assert f"It is slow. {NAMED} The router is in the hall." in shown
-    assert len(shown) > tail.MAX_QUESTION // 2
+    assert len(shown) > MAX_QUESTION // 2
 
 
 def test_an_answer_has_its_own_limit(memory: Memory) -> None:
@@ -53,7 +53,7 @@ def test_an_answer_has_its_own_limit(memory: Memory) -> None:
     [(_, answer)] = parse(memory.recall(ASKED).tail)[1]
 
     assert answer.endswith(NAMED)
-    assert tail.MAX_QUESTION < len(answer) <= tail.MAX_ANSWER
+    assert MAX_QUESTION < len(answer) <= MAX_ANSWER
 
 
 def test_text_without_spaces_is_shown_around_the_words() -> None:
@@ -62,12 +62,12 @@ def test_text_without_spaces_is_shown_around_the_words() -> None:
     )
 
     assert "我们的网络叫青鸟" in shown
-    assert len(shown) <= tail.MAX_QUESTION
+    assert len(shown) <= MAX_QUESTION
 
 
 @pytest.mark.parametrize("text", [f"{NAMED} {STORY}", STORY * 2, f"{NAMED} {STORY}{NAMED}", "wifi" * 200])
 def test_the_beginning_is_shown_where_it_has_as_much(text: str) -> None:
-    assert excerpt(text) == escape_text(text, tail.MAX_QUESTION)
+    assert excerpt(text) == escape_text(text, MAX_QUESTION)
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
@@ -83,7 +83,7 @@ def test_every_excerpt_is_within_its_limit_and_escaped(text: str, query: str, li
     shown = excerpt(text, query, limit)
 
     assert len(shown) <= limit
-    assert parse(tail.render_tail("", [result(shown, "")]))[1] == [(shown, "")]
+    assert parse(render_tail("", [result(shown, "")]))[1] == [(shown, "")]
     assert escape_text(shown, limit) == shown
 
 

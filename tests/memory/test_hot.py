@@ -19,9 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from shepherd._native import text
 from shepherd._native.store import Connection
-from shepherd.memory import hot
+from shepherd.memory import full_text, hot, memories
+from shepherd.memory.queries import RecallQuery
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.store import UserRows
 from tests.native import twin_rank
 from tests.native.twin_rank import Document
 
@@ -47,11 +49,25 @@ ASKED = (keywords("alpha", "bravo", "nothing"), keywords("über", "c++", "fox", 
 def search(
     store: SQLiteStore, user: str, words: list[str], *, floor: float = 0.9, now: float = NOW
 ) -> list[Hit]:
-    asked: dict[str, Any] = {"limit": 6, "now": now, "recency_floor": floor, "min_relevance": 0.1}
-    found = store.search(user, words, **asked)
+    query = RecallQuery(words, limit=6, now=now, recency_floor=floor, min_relevance=0.1)
+    found = store.search(user, query)
     # What a message gets, which reads the version of the memories with its facts.
-    assert store.recall(user, words, except_session="", **asked)[1] == found
+    assert store.recall(user, query)[1] == found
     return [(hit.id, hit.score, hit.relevance) for hit in found]
+
+
+def rows_of(store: SQLiteStore, user: str) -> UserRows:
+    return UserRows(store, user, lambda: NOW)
+
+
+def delete(store: SQLiteStore, user: str, memory_id: int) -> bool:
+    removed = rows_of(store, user).change_memories(None, 0, memories.delete, [memory_id], store.terms)
+    return removed == 1
+
+
+def edit(store: SQLiteStore, user: str, memory_id: int, question: str | None, answer: str | None) -> bool:
+    changed = (memory_id, question, answer, store.terms)
+    return rows_of(store, user).change_memories(None, False, memories.edit, *changed)
 
 
 def make_hot(store: SQLiteStore, user: str = "steve") -> None:
@@ -141,7 +157,7 @@ class History(RuleBasedStateMachine):
     def delete(self, user: str, choice: random.Random, elsewhere: bool) -> None:
         if self.rows[user]:
             memory_id = choice.choice(sorted(self.rows[user]))
-            assert self.writer(elsewhere).delete_memory(user, memory_id)
+            assert delete(self.writer(elsewhere), user, memory_id)
             del self.rows[user][memory_id]
 
     @rule(user=st.sampled_from(USERS), choice=st.randoms(use_true_random=False), elsewhere=st.booleans())
@@ -149,7 +165,9 @@ class History(RuleBasedStateMachine):
         if self.rows[user]:
             question = choice.choice(sorted(self.rows[user].items()))[1].question
             same = {i for i, row in self.rows[user].items() if row.question == question}
-            assert self.writer(elsewhere).clear_memory(user, question) == len(same)
+            store = self.writer(elsewhere)
+            rows = rows_of(store, user)
+            assert rows.change_memories(None, 0, memories.delete_question, question, store.terms) == len(same)
             for memory_id in same:
                 del self.rows[user][memory_id]
 
@@ -164,13 +182,14 @@ class History(RuleBasedStateMachine):
             memory_id = choice.choice(sorted(self.rows[user]))
             self.n_edits += 1
             question = f"{question} edit{self.n_edits}"
-            self.writer(elsewhere).edit_memory(user, memory_id, question, None)
+            edit(self.writer(elsewhere), user, memory_id, question, None)
             self.rows[user][memory_id] = replace(self.rows[user][memory_id], question=question)
 
     @rule(user=st.sampled_from(USERS), choice=st.randoms(use_true_random=False), pinned=st.booleans())
     def pin(self, user: str, choice: random.Random, pinned: bool) -> None:
         if self.rows[user]:
-            assert self.hot.pin_memory(user, choice.choice(sorted(self.rows[user])), pinned)
+            memory_id = choice.choice(sorted(self.rows[user]))
+            assert rows_of(self.hot, user).change_memories(None, False, memories.pin, memory_id, pinned)
 
     @rule(days=st.integers(-30, 90))
     def pass_time(self, days: int) -> None:
@@ -275,9 +294,9 @@ def test_changes_by_the_hundred_are_followed(store, cold) -> None:
     make_hot(store)
     built = store._recall._slots[1].index
     for memory_id in ids[::3]:
-        cold.delete_memory("steve", memory_id)
+        delete(cold, "steve", memory_id)
     for memory_id in ids[1:120:3]:
-        cold.edit_memory("steve", memory_id, None, f"carol {memory_id}")
+        edit(cold, "steve", memory_id, None, f"carol {memory_id}")
     fill(cold, 150, seed=2)
 
     make_hot(store)
@@ -288,14 +307,12 @@ def test_changes_by_the_hundred_are_followed(store, cold) -> None:
 
 
 def test_an_index_that_is_too_far_behind_is_built_again(store, cold, monkeypatch) -> None:
-    from shepherd.memory import memories
-
     ids = fill(store, 100)
     make_hot(store)
     built = store._recall._slots[1].index
-    monkeypatch.setattr(memories, "_KEPT_VERSIONS", 5)
+    monkeypatch.setattr(full_text, "_KEPT_VERSIONS", 5)
     for memory_id in ids[:20]:
-        cold.delete_memory("steve", memory_id)
+        delete(cold, "steve", memory_id)
 
     make_hot(store)
 
@@ -338,9 +355,9 @@ def test_threads_get_right_answers_while_others_write(store, cold) -> None:
     for i in range(60):
         [(memory_id, _)] = store.add_memories("steve", [NewMemory(f"alpha {i}", "bravo", NOW - i * DAY)])
         if i % 3 == 0:
-            store.edit_memory("steve", memory_id, "alpha bravo bravo", f"{i}")
+            edit(store, "steve", memory_id, "alpha bravo bravo", f"{i}")
         if i % 5 == 0:
-            store.delete_memory("steve", memory_id)
+            delete(store, "steve", memory_id)
     done.set()
     for thread in readers:
         thread.join()
@@ -453,8 +470,8 @@ def test_a_saved_index_is_loaded_and_caught_up(path, monkeypatch) -> None:
     make_hot(store)
     store.close()
     with_changes = SQLiteStore(str(path), recall_cache_mb=0)
-    with_changes.delete_memory("steve", ids[7])
-    with_changes.edit_memory("steve", ids[8], "alpha alpha", None)
+    delete(with_changes, "steve", ids[7])
+    edit(with_changes, "steve", ids[8], "alpha alpha", None)
     fill(with_changes, 20, seed=5)
     built = count_builds(monkeypatch)
 
@@ -510,7 +527,7 @@ def test_a_file_of_another_past_of_the_database_is_ignored(path, monkeypatch, tm
     ids = fill(store, 80)
     backup = tmp_path / "backup.db"
     store.backup(str(backup))
-    store.edit_memory("steve", ids[0], "alpha alpha bravo", None)
+    edit(store, "steve", ids[0], "alpha alpha bravo", None)
     make_hot(store)
     store.close()
     for leftover in ("-wal", "-shm"):
@@ -519,7 +536,7 @@ def test_a_file_of_another_past_of_the_database_is_ignored(path, monkeypatch, tm
     built = count_builds(monkeypatch)
 
     store, cold = SQLiteStore(str(path)), SQLiteStore(str(path), recall_cache_mb=0)
-    cold.edit_memory("steve", ids[0], "bravo bravo alpha", None)
+    edit(cold, "steve", ids[0], "bravo bravo alpha", None)
     make_hot(store)
 
     assert built == [1]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
-from shepherd.memory.importers import jsonstream
+from shepherd.memory.importers.records import Bad, json_items
 from tests.postgres import IN_A_FILE
 
 
@@ -454,7 +454,7 @@ class Trickle(io.RawIOBase):
 
 
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -466,7 +466,7 @@ def test_array_read_in_any_pieces_is_what_json_says(
 ) -> None:
     content = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "replace")
 
-    found = [value for _, value in jsonstream.items(Trickle(content, piece))]  # type: ignore[arg-type]
+    found = [value for _, _, value in json_items(Trickle(content, piece))]  # type: ignore[arg-type]
 
     assert found == json.loads(content)
 
@@ -478,7 +478,7 @@ def test_object_read_in_any_pieces_gives_arrays_item_by_item(value: dict[str, An
     for key, inner in json.loads(content).items():
         expected += [(key, item) for item in inner] if isinstance(inner, list) else [(key, inner)]
 
-    assert list(jsonstream.items(Trickle(content, piece))) == expected  # type: ignore[arg-type]
+    assert [item[1:] for item in json_items(Trickle(content, piece))] == expected  # type: ignore[arg-type]
 
 
 @given(st.lists(JSON_VALUES, min_size=1, max_size=4), st.data())
@@ -488,8 +488,25 @@ def test_document_that_is_cut_anywhere_is_an_error_never_silence(
     content = json.dumps(values).encode()
     cut = data.draw(st.integers(0, len(content) - 1))
 
-    with pytest.raises(ValueError, match="not JSON"):
-        list(jsonstream.items(Trickle(content[:cut], 7)))  # type: ignore[arg-type]
+    *_, (place, _, last) = json_items(Trickle(content[:cut], 7))  # type: ignore[arg-type]
+
+    assert last == Bad(place, "not JSON: it ends too early")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have_end_the_document(number: str) -> None:
+    content = f'[{{"score": 1}}, {{"score": {number}}}, {{"score": 2}}]'.encode()
+
+    assert list(json_items(io.BytesIO(content))) == [
+        ("item 1", "", {"score": 1}),
+        ("item 2", "", Bad("item 2", "not JSON")),
+    ]
+
+
+def test_bytes_that_are_no_utf8_cost_their_character_alone() -> None:
+    content = b'\xef\xbb\xbf["caf\xe9", "tea"]'
+
+    assert [value for _, _, value in json_items(io.BytesIO(content))] == ["caf\ufffd", "tea"]
 
 
 def test_many_items_are_never_held_together() -> None:
@@ -504,7 +521,7 @@ def test_many_items_are_never_held_together() -> None:
         def read(self, size: int) -> bytes:
             return next(self.pieces)
 
-    items = jsonstream.items(Stream())  # type: ignore[arg-type]
+    items = json_items(Stream())  # type: ignore[arg-type]
 
     assert sum(1 for _ in zip(range(200_000), items, strict=False)) == 200_000
 
@@ -519,6 +536,7 @@ def test_item_that_never_ends_is_given_up() -> None:
 
     stream = Endless()
 
-    with pytest.raises(ValueError, match="not JSON"):
-        list(jsonstream.items(stream))  # type: ignore[arg-type]
+    assert list(json_items(stream)) == [  # type: ignore[arg-type]
+        ("item 1", "", Bad("item 1", "not JSON: an item of more than 64 MiB"))
+    ]
     assert stream.n_bytes < 1 << 29

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -392,24 +393,31 @@ def test_terms_of_another_tokenizer_are_made_again_at_opening(
         assert again.check().problems == ()
 
 
+def never_recalled(memory: Memory) -> list[int]:
+    findings = memory.audit()
+    return [found for finding in findings if finding.kind == "never-recalled" for found in finding.ids]
+
+
 def test_what_was_recalled_is_counted_with_the_next_write(
     postgres_server: Server, url: str, schema: str
 ) -> None:
     counts = "SELECT id, n FROM recalls ORDER BY id"
-    with Memory(url, user_id="steve", relevance_threshold=0) as memory:
+    now = [time.time()]
+    with Memory(url, user_id="steve", relevance_threshold=0, clock=lambda: now[0]) as memory:
         dog, cat = memory.store_memory("Which dog?", "Rex"), memory.store_memory("Which cat?", "Tom")
         memory.recall("dog")
         memory.recall("dog")
         assert postgres_server.execute(counts, schema) == []
-        assert memory._store.never_recalled("steve", 1 << 39) == [cat]
+        now[0] += 100 * 86_400
+        assert never_recalled(memory) == [cat]
 
         memory.set_fact("name", "Steve")
         assert postgres_server.execute(counts, schema) == [(dog, 2)]
         memory.recall("cat")
 
     assert postgres_server.execute(counts, schema) == [(dog, 2), (cat, 1)]
-    with Memory(url, user_id="steve") as memory:
-        assert memory._store.never_recalled("steve", 1 << 39) == []
+    with Memory(url, user_id="steve", clock=lambda: now[0]) as memory:
+        assert never_recalled(memory) == []
         assert dog is not None
         memory.delete_memory(dog)
     assert postgres_server.execute(counts, schema) == [(cat, 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.memory import Memory, Turn
-from shepherd.memory.queries import understood
+from shepherd.memory.queries import parse_query
 
 # That of the clock in conftest: a Tuesday.
 NOW = 1_700_000_000
@@ -133,11 +133,11 @@ def test_what_a_time_brought_has_no_score(told: Memory) -> None:
 
 
 def test_message_without_a_time_is_its_keywords() -> None:
-    assert understood("What is my name?", NOW) == (["name"], (), False)
-    assert understood("", NOW) == ([], (), False)
-    assert understood("an age ago", NOW) == (["age", "ago"], (), False)
+    assert parse_query("What is my name?", NOW) == (["name"], (), False)
+    assert parse_query("", NOW) == ([], (), False)
+    assert parse_query("an age ago", NOW) == (["age", "ago"], (), False)
 
 
 def test_years_ago_are_searched_for_beside_other_words_alone() -> None:
-    assert understood("Where did I move four years ago?", NOW)[0] == ["move", "four", "year", "ago"]
-    assert understood("What did I do four years ago?", NOW)[0] == []
+    assert parse_query("Where did I move four years ago?", NOW)[0] == ["move", "four", "year", "ago"]
+    assert parse_query("What did I do four years ago?", NOW)[0] == []

@@ -11,7 +11,6 @@ import pytest
 from shepherd.errors import UsageError
 from shepherd.metta import MOST_ATOMS, Host, Metta, MettaError, Symbol, functions, is_installed
 from shepherd.metta import process as process_module
-from shepherd.trace import paths_of
 from tests.trace.turns import FULL
 
 # hyperon has wheels for some systems and Pythons only.
@@ -74,9 +73,7 @@ def test_function_that_is_interrupted_ends_the_runtime():
 
 @NEEDS_METTA
 def test_traces_are_matched_by_patterns(metta):
-    entries = [
-        (f"/context/s1/00000{turn}/{path}", value) for turn in (3, 4) for path, value in paths_of(FULL)
-    ]
+    entries = [(f"/context/s1/00000{turn}/{path}", value) for turn in (3, 4) for path, value in FULL.items()]
 
     assert metta.load(entries) == len(entries)
     assert metta.run("!(match &self (context $s 3 budget total $n) ($s $n))") == [[["s1", 4096]]]

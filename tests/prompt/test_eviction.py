@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.prompt.eviction import LOW_WATER, evict, output_reserve, turns
+from shepherd.prompt.exchanges import turns
+from shepherd.prompt.window_budget import LOW_WATER, evict, output_reserve
 from shepherd.types import Message
 
 ROLES = st.sampled_from(["user", "assistant", "assistant", "tool"])

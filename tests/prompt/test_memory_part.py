@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.memory.tail import facts_block, render_tail
+from shepherd.memory.injection_format import facts_block, render_tail
 from shepherd.prompt.gathering import memory_part, shown_injection
 from shepherd.types import Fact, Injection, SearchResult
 

@@ -22,14 +22,13 @@ from shepherd.prompt.allocation import (
     allocate,
     dynamic_weights,
     make_plan,
-    make_roomy_plan,
+    make_uncounted_plan,
 )
 from shepherd.prompt.compaction import HIGH_WATER, LOW_WATER, due_to_leave, leaving_next
 from shepherd.prompt.compression import make_fitted_plan
 from shepherd.prompt.one_shot import build_one_shot
-from shepherd.prompt.plan import Part
+from shepherd.prompt.plan import Part, render_one_shot, render_tail
 from shepherd.prompt.summary import Summary
-from shepherd.prompt.tail import render_one_shot, render_tail
 from shepherd.prompt.window_budget import most_tokens
 
 many = settings(max_examples=1200, suppress_health_check=[HealthCheck.too_slow])
@@ -131,7 +130,7 @@ def test_a_plan_fits_the_window_and_shows_what_is_fixed(random):
 
     # Of a chat's history, turns leave for the tail; see folding.
     chosen = sum(part.tokens for part in plan.chosen if part.category in SHARED)
-    assert chosen <= max(request.room, 0)
+    assert chosen <= max(request.available, 0)
     assert [part for part in plan.chosen if part.category in ("system", "query")] == request.fixed
     assert make_plan(request, count) == plan
     assert render_tail(make_plan(request, count).chosen) == render_tail(plan.chosen)
@@ -144,7 +143,7 @@ def test_a_plan_that_says_less_fits_too_and_shows_no_less(random):
 
     plan, fitted = make_plan(request, count), make_fitted_plan(request, count)
 
-    assert sum(part.tokens for part in fitted.chosen if part.category in SHARED) <= max(request.room, 0)
+    assert sum(part.tokens for part in fitted.chosen if part.category in SHARED) <= max(request.available, 0)
     assert make_fitted_plan(request, count) == fitted
     assert [part for part in fitted.chosen if part.category in ("system", "query")] == request.fixed
     ids = [part.id for part in fitted.chosen]
@@ -300,7 +299,7 @@ def test_a_plan_by_bytes_chooses_what_the_measured_one_does_or_leaves_it_to_that
     exact = replace(request, fixed=[replace(part, tokens=count(part.text) or 1) for part in request.fixed])
     bounds = [replace(part, tokens=most_tokens(part.text)) for part in request.fixed]
 
-    roomy = make_roomy_plan(replace(request, fixed=bounds))
+    roomy = make_uncounted_plan(replace(request, fixed=bounds))
     plan = make_plan(exact, count)
 
     if roomy is not None:
@@ -314,7 +313,7 @@ def test_what_surely_fits_needs_no_tokens_and_what_may_not_does():
     parts = [Part("memory", "memory", "[facts: a=b]"), Part("focus", "focus", "open")]
     fixed = [Part("query", "query", "hello", 6)]
 
-    assert make_roomy_plan(Request(100, 10, fixed, parts)).chosen == (*parts, *fixed)
-    assert make_roomy_plan(Request(36, 10, fixed, parts)) is None
-    assert make_roomy_plan(Request(100, 10, fixed, parts, history_tokens=80)) is None
-    assert make_roomy_plan(Request(100, 10, fixed, parts, Sharing("fixed", {"memory": 100}))) is None
+    assert make_uncounted_plan(Request(100, 10, fixed, parts)).chosen == (*parts, *fixed)
+    assert make_uncounted_plan(Request(36, 10, fixed, parts)) is None
+    assert make_uncounted_plan(Request(100, 10, fixed, parts, history_tokens=80)) is None
+    assert make_uncounted_plan(Request(100, 10, fixed, parts, Sharing("fixed", {"memory": 100}))) is None

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.prompt.eviction import CROWDED_SHARE, strip_tails, tail_tokens, tails_to_strip
+from shepherd.prompt.exchanges import strip_tails, tail_tokens
+from shepherd.prompt.window_budget import CROWDED_SHARE, tails_to_strip
 from shepherd.types import Injection, Message
 
 TAIL = "\n\n[facts: name=Steve]"

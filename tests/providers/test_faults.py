@@ -432,7 +432,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown():
 
 
 def test_a_missing_client_is_named_with_the_command(monkeypatch):
-    monkeypatch.setattr("shepherd.providers.clients.find_spec", lambda name: None)
+    monkeypatch.setattr("shepherd.providers.transport.find_spec", lambda name: None)
 
     with pytest.raises(UsageError, match="needs the package anthropic") as caught:
         open_remote(ProviderSettings("work", "anthropic", model="m", api_key=KEY))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from shepherd.errors import ContextOverflowError
 from shepherd.providers import ProviderSettings, open_remote
 from shepherd.providers.accounting import Account, Entry, RatioStore, update
+from shepherd.providers.exchange import Usage
 from shepherd.providers.failures import Overflow, overflow_of
-from shepherd.providers.remote import Usage
 from shepherd.types import Message
 from tests.providers.test_chat_completions import answer
 from tests.providers.upstream import refuses, says, usage

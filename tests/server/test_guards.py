@@ -15,7 +15,7 @@ from shepherd.config import Config
 from shepherd.memory import Memory
 from shepherd.server import middleware
 from shepherd.server.middleware import host_of, names_in
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 MB = 1 << 20
@@ -35,7 +35,7 @@ class Waiting:
         self.may_end = threading.Event()
         self.n_waiting = threading.Semaphore(0)
         self.app = FastAPI()
-        self.app.state.shepherd = state = SessionState(config, memory, True)
+        self.app.state.shepherd = state = AppState(config, memory, True)
         self.app.add_api_route("/wait", self.wait)
         self.app.add_api_route("/echo", self.echo, methods=["GET", "POST"])
         middleware.install(self.app, state)

@@ -16,7 +16,7 @@ from shepherd.server.app import create_app
 from shepherd.server.errors import Denied
 from shepherd.server.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.server.middleware import is_loopback, require_keys_for
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 OWNERS = ("anna", "bob")
@@ -118,7 +118,7 @@ def keys(memory):
 @pytest.fixture(scope="module")
 def server(memory, keys):
     config = Config(user_id="admin")
-    with Running(create_app(SessionState(config, memory, True, needs_key=True))) as running:
+    with Running(create_app(AppState(config, memory, True, needs_key=True))) as running:
         yield running
 
 
@@ -308,7 +308,7 @@ def test_without_keys_the_user_is_the_requests_then_the_configured_then_nobody(
     with Memory(tmp_path / "memory.db") as memory:
         for user in ("anna", "admin", "anna/dog"):
             memory.set_fact("user", user, user)
-        state = SessionState(Config(user_id=configured), memory, True)
+        state = AppState(Config(user_id=configured), memory, True)
 
         def known(client, **params: str) -> list[str]:
             return [fact["value"] for fact in client.get("/v1/facts", params=params).json()["data"]]
@@ -322,7 +322,7 @@ def test_without_keys_the_user_is_the_requests_then_the_configured_then_nobody(
 
 def test_the_first_key_closes_a_running_server(tmp_path):
     with Memory(tmp_path / "memory.db") as memory:
-        state = SessionState(Config(user_id="admin"), memory, True)
+        state = AppState(Config(user_id="admin"), memory, True)
         with Running(create_app(state)) as running, running.client() as client:
             assert client.get("/v1/facts").status_code == 200
             key, record = memory.keys.create("anna", ["memory"])

@@ -14,8 +14,7 @@ from shepherd.providers import ProviderTable
 from shepherd.server.app import create_app
 from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
-from shepherd.server.session_server import SessionState
-from shepherd.server.state import Served, ServerState
+from shepherd.server.state import AppState, Served, ServerState
 from tests.server.running import Running
 from tests.server.test_identity import ODD_NAMES, REFUSED, everything_of
 
@@ -65,7 +64,7 @@ def server(memory, keys, answers, scripted_model) -> Iterator[Running]:
 
 
 def test_every_endpoint_but_health_is_closed_without_a_good_key(server, keys, memory, answers):
-    paths = create_app(SessionState(Config(), None, False)).openapi()["paths"]
+    paths = create_app(AppState(Config(), None, False)).openapi()["paths"]
     before, n_answers = everything_of(memory, "bob"), len(answers)
 
     for who in ("none", "wrong", "foreign", "revoked"):

@@ -10,14 +10,14 @@ import pytest
 from shepherd.config import Config
 from shepherd.memory import Memory
 from shepherd.server.app import create_app
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 
 @pytest.fixture
 def client(tmp_path) -> Iterator[httpx.Client]:
     with Memory(tmp_path / "memory.db") as memory:
-        app = create_app(SessionState(Config(user_id="steve"), memory, True))
+        app = create_app(AppState(Config(user_id="steve"), memory, True))
         with Running(app) as running, running.client() as client:
             yield client
 

@@ -9,7 +9,7 @@ from shepherd.config import Config, default_user_id
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.server.app import create_app
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 
@@ -20,7 +20,7 @@ def memory(tmp_path):
 
 
 def served(memory: Memory, *, user_id: str = "", writable: bool = True, needs_key: bool = False) -> Running:
-    state = SessionState(Config(user_id=user_id), memory, writable, needs_key=needs_key)
+    state = AppState(Config(user_id=user_id), memory, writable, needs_key=needs_key)
     return Running(create_app(state))
 
 

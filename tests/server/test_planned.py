@@ -205,7 +205,7 @@ def test_a_plan_is_as_quick_as_the_users_last_one_was(new_service, memory):
 
     told = [plans.is_quick("steve")]
     for cpu_s in (0.0005, 0.5, 0.0005):
-        plans.took("steve", draft, cpu_s)
+        plans.record_cost("steve", draft, cpu_s)
         told.append(plans.is_quick("steve"))
 
     assert told == [False, True, False, True]

@@ -11,7 +11,7 @@ import pytest
 from shepherd.config import Config
 from shepherd.memory import Memory, OpenJob
 from shepherd.server.app import create_app
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from shepherd.trace import Traces
 from shepherd.types import Message
 from tests.server.running import Running
@@ -25,7 +25,7 @@ def memory(tmp_path) -> Iterator[Memory]:
 
 @pytest.fixture
 def client(memory) -> Iterator[httpx.Client]:
-    app = create_app(SessionState(Config(user_id="steve"), memory, True))
+    app = create_app(AppState(Config(user_id="steve"), memory, True))
     with Running(app) as running, running.client() as client:
         yield client
 
@@ -216,14 +216,14 @@ def test_json_that_is_none_or_too_deep_is_refused(client):
 
 
 def test_without_memory_that_is_said():
-    app = create_app(SessionState(Config(user_id="steve"), None, False))
+    app = create_app(AppState(Config(user_id="steve"), None, False))
     with Running(app) as running, running.client() as client:
         assert refusal(client.get("/v1/memory")) == (503, "no_memory")
         assert client.get("/health").json() == {"status": "ok", "memory": "off"}
 
 
 def test_where_memory_is_only_read_that_is_said(memory):
-    app = create_app(SessionState(Config(user_id="steve"), memory, False))
+    app = create_app(AppState(Config(user_id="steve"), memory, False))
     with Running(app) as running, running.client() as client:
         assert client.get("/v1/memory").status_code == 200
         assert refusal(client.put("/v1/facts/name", json={"value": "x"})) == (503, "memory_read_only")

@@ -135,7 +135,7 @@ def over_the_api(engine, path, texts, *, n_chars=0, **changes) -> Seen:
             while reply is not None:
                 for _ in reply:
                     pass
-                reply = turn.go_on()
+                reply = turn.next_reply()
             turn.end()
             messages += [asked, Message("assistant", turn.answer.raw)]
             seen.answers.append(turn.last_text)

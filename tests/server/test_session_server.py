@@ -20,7 +20,8 @@ from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import ApiKeys, Memory
-from shepherd.server.session_server import SessionState, create_session_app
+from shepherd.server.session_server import create_session_app
+from shepherd.server.state import AppState
 from tests import models
 from tests.assistant.test_tool_loop import SETS_NAME
 from tests.server.running import Running
@@ -52,7 +53,7 @@ def served(
 ) -> Iterator[Running]:
     config = Config(temperature=0.0, user_id="steve", **settings)
     assistant = Assistant(engine, memory, config=config)
-    app = create_session_app(assistant, SessionState(config, memory, True, keys=keys))
+    app = create_session_app(assistant, AppState(config, memory, True, keys=keys))
     with Running(app, ending=app.state.conversation.close) as running:
         yield running
 

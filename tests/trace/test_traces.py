@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.memory import Memory
-from shepherd.trace import KEPT_TURNS, BudgetTrace, Traces, TurnTrace, paths_of
+from shepherd.trace import KEPT_TURNS, Traces, paths_of
 from tests.trace.turns import FULL
 
 
@@ -14,7 +14,7 @@ def test_turn_comes_back_in_the_order_of_its_paths_with_the_kinds_of_its_values(
 
     found = traces.turn("s", turn)
 
-    expected = sorted((f"/context/s/000000/{path}", value) for path, value in paths_of(FULL))
+    expected = sorted((f"/context/s/000000/{path}", value) for path, value in FULL.items())
     assert found == expected
     assert [type(value) for _, value in found] == [type(value) for _, value in expected]
 
@@ -27,7 +27,7 @@ def test_turns_are_numbered_within_their_session(traces):
 
 def test_writing_a_turn_again_replaces_it(traces):
     traces.write("s", FULL, turn=3)
-    traces.write("s", TurnTrace(model="other"), turn=3)
+    traces.write("s", paths_of({"model": "other"}), turn=3)
 
     assert traces.turn("s", 3) == [("/context/s/000003/model", "other"), ("/context/s/000003/schema", 1)]
 
@@ -69,8 +69,8 @@ def test_value_and_names_below_it_are_both_found(traces):
 
 def test_star_stands_for_one_whole_segment(traces):
     for number in range(3):
-        traces.write("s", TurnTrace(model=f"m{number}", budget=BudgetTrace(total=number)))
-    traces.write("t", TurnTrace(model="n"))
+        traces.write("s", {"model": f"m{number}", "budget/strategy": "", "budget/total": number})
+    traces.write("t", {"model": "n"})
 
     assert [value for _, value in traces.matching("/context/*/*/model")] == ["m0", "m1", "m2", "n"]
     assert traces.matching("/context/*/000001/budget") == [
@@ -140,9 +140,9 @@ def test_traces_go_with_their_session(memory, traces):
 
 def test_who_claims_gets_the_traces(memory, traces):
     local = Traces(memory.transactions, "local")
-    local.write("s", TurnTrace(model="theirs"))
-    local.write("t", TurnTrace(model="theirs"))
-    traces.write("s", TurnTrace(model="mine"))
+    local.write("s", {"model": "theirs"})
+    local.write("t", {"model": "theirs"})
+    traces.write("s", {"model": "mine"})
 
     memory.claim("local", "steve")
 

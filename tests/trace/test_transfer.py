@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
-from shepherd.trace import PREDICATES, Format, Traces, TurnTrace, export, import_file
+from shepherd.trace import PREDICATES, Format, Traces, export, import_file, paths_of
 from shepherd.trace.paths import encode_segment
 from tests.trace.turns import FULL, names, turns, values
 
@@ -77,7 +77,7 @@ def test_lines_are_paths_tabs_and_json(traces):
 
 
 def test_atoms_follow_the_signatures_of_all_28_predicates(traces):
-    traces.write("s", TurnTrace(model='the "mini"'))
+    traces.write("s", paths_of({"model": 'the "mini"'}))
 
     text = exported(traces, "metta").decode()
 

@@ -4,67 +4,73 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from shepherd.trace import (
-    AssembledTrace,
-    BudgetTrace,
-    ChunkTrace,
-    EntitiesTrace,
-    EntityTrace,
-    HistoryTrace,
-    HistoryTurnTrace,
-    RagTrace,
-    RecalledTrace,
-    SystemTrace,
-    TailTrace,
-    TurnTrace,
-)
+from shepherd.trace import paths_of
+from shepherd.trace.records import numbered, prompt_record
 
-FULL = TurnTrace(
-    model="mini",
-    budget=BudgetTrace(
-        total=4096, system=500, history=1000, entities=500, rag=1500, query=596, strategy="dynamic"
-    ),
-    system=SystemTrace(
-        base_instructions="Be brief.", personality="helpful", user_preferences="concise", total_tokens=12
-    ),
-    history=HistoryTrace(
-        summary="They met.",
-        summary_tokens=4,
-        verbatim_count=1,
-        total_tokens=11,
-        compressed=True,
-        compression_level="light",
-        turns=[HistoryTurnTrace(turn_id=7, speaker="User", tokens=7, content="Where do I live?")],
-    ),
-    tail=TailTrace(
-        facts={"location": "Texas", "a/b*c": "odd"},
-        context=[RecalledTrace(id=3, score=1.25, age_days=0.5, source="turn")],
-    ),
-    entities=EntitiesTrace(
-        count=1,
-        total_tokens=9,
-        items=[
-            EntityTrace(
-                entity_id="e1",
-                name="Ann",
-                type="person",
-                relevance=0.7,
-                tokens=9,
-                attributes={"email": "a@b"},
-            )
-        ],
-    ),
-    rag=RagTrace(
-        query_used="live",
-        chunks_retrieved=9,
-        chunks_selected=1,
-        reranking_used=False,
-        total_tokens=40,
-        chunks=[ChunkTrace(chunk_id=1, doc_title="Notes", relevance=0.83, tokens=40)],
-    ),
-    assembled=AssembledTrace(full_prompt="All of it.", total_tokens=76, under_budget=True),
-    warnings=["no vectors"],
-    timings={"plan_ms": 0.7},
+FULL = paths_of(
+    {
+        "model": "mini",
+        "budget": {
+            "total": 4096,
+            "system": 500,
+            "history": 1000,
+            "entities": 500,
+            "rag": 1500,
+            "query": 596,
+            "facts": None,
+            "strategy": "dynamic",
+        },
+        "system": {
+            "base_instructions": "Be brief.",
+            "personality": "helpful",
+            "user_preferences": "concise",
+            "total_tokens": 12,
+        },
+        "history": {
+            "summary": "They met.",
+            "summary_tokens": 4,
+            "verbatim_count": 1,
+            "total_tokens": 11,
+            "compressed": True,
+            "compression_level": "light",
+            "turns": [{"turn_id": 7, "speaker": "User", "tokens": 7, "content": "Where do I live?"}],
+        },
+        "tail": {
+            "facts": {"location": "Texas", "a/b*c": "odd"},
+            "context": [{"id": 3, "score": 1.25, "age_days": 0.5, "source": "turn"}],
+        },
+        "entities": {
+            "count": 1,
+            "total_tokens": 9,
+            **numbered(
+                [
+                    {
+                        "entity_id": "e1",
+                        "name": "Ann",
+                        "type": "person",
+                        "relevance": 0.7,
+                        "tokens": 9,
+                        "attributes": {"email": "a@b"},
+                    }
+                ]
+            ),
+        },
+        "rag": {
+            "query_used": "live",
+            "chunks_retrieved": 9,
+            "chunks_selected": 1,
+            "reranking_used": False,
+            "total_tokens": 40,
+            "chunks": [{"chunk_id": 1, "doc_title": "Notes", "relevance": 0.83, "tokens": 40}],
+        },
+        "assembled": {
+            **prompt_record("All of it.", with_prompt=False),
+            "total_tokens": 76,
+            "under_budget": True,
+        },
+        "warnings": ("no vectors",),
+        "timings": {"plan_ms": 0.7},
+    }
 )
 
 texts = st.text(max_size=20)
@@ -82,10 +88,12 @@ values = st.one_of(
     st.floats(),
     st.booleans(),
 )
-turns = st.builds(
-    TurnTrace,
-    model=st.none() | texts,
-    tail=st.builds(TailTrace, facts=st.dictionaries(names, texts, max_size=4)),
-    warnings=st.lists(texts, max_size=2),
-    timings=st.dictionaries(names, st.floats(), max_size=3),
+records = st.fixed_dictionaries(
+    {
+        "model": st.none() | texts,
+        "tail": st.fixed_dictionaries({"facts": st.dictionaries(names, texts, max_size=4)}),
+        "warnings": st.lists(texts, max_size=2),
+        "timings": st.dictionaries(names, st.floats(), max_size=3),
+    }
 )
+turns = records.map(paths_of)

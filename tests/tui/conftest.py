@@ -12,11 +12,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.gc_policy import GCPolicy
 from shepherd.config.file import load
 from shepherd.memory import Memory
 from shepherd.tui.app import ShepherdApp
-from shepherd.tui.conversation import Opening
+from shepherd.tui.conversation import SessionOptions
 from shepherd.tui.prompt import Prompt
 
 PATIENCE_S = 120.0
@@ -43,7 +43,9 @@ class Stage:
 
     async def ready(self) -> None:
         """Wait until nothing is being worked on."""
-        await self.until(lambda: self.app.standing is not None and not self.app.is_answering, "the end of it")
+        await self.until(
+            lambda: self.app.chat_state is not None and not self.app.is_answering, "the end of it"
+        )
 
     async def type(self, text: str, *, enter: bool = True) -> None:
         """Write at the prompt, at once as a paste does."""
@@ -55,9 +57,9 @@ class Stage:
     async def say(self, text: str) -> None:
         """Type a line, send it, and wait until it has been worked on."""
         await self.ready()
-        before = self.app.standing
+        before = self.app.chat_state
         await self.type(text)
-        await self.until(lambda: self.app.standing is not before, "the end of the turn")
+        await self.until(lambda: self.app.chat_state is not before, "the end of the turn")
         await self.ready()
 
     def text(self) -> str:
@@ -101,10 +103,10 @@ def perform(home: Path) -> Callable[..., ShepherdApp]:
         model: Path | str = "",
         *,
         size: tuple[int, int] = (120, 40),
-        garbage: Garbage | None = None,
+        gc_policy: GCPolicy | None = None,
         **options: bool,
     ) -> ShepherdApp:
-        app = ShepherdApp(Opening(load().config, str(model), **options), garbage)
+        app = ShepherdApp(SessionOptions(load().config, str(model), **options), gc_policy)
         app.NOTIFICATION_TIMEOUT = 600  # a busy machine must not miss what is only shown for a moment
 
         async def act() -> None:

@@ -121,7 +121,7 @@ def test_lines_come_back_and_private_ones_only_while_it_runs(perform, scripted_m
     async def first(stage):
         await stage.say("an open line")
         await stage.pilot.press("f6")
-        await stage.until(lambda: stage.app.standing.private, "private")
+        await stage.until(lambda: stage.app.chat_state.private, "private")
         await stage.say("a private line")
         await stage.pilot.press("up")
         assert stage.app.screen.query_one(Prompt).text == "a private line"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.gc_policy import GCPolicy
 from shepherd.tui import app as application
 
 
@@ -26,7 +26,7 @@ def test_garbage_is_searched_for_when_nobody_types(perform, scripted_model, monk
         await stage.pilot.press("a")
         await stage.until(lambda: circle() is None, "the sweep")
 
-    with Garbage() as garbage:
-        perform(play, scripted_model, garbage=garbage)
+    with GCPolicy() as gc_policy:
+        perform(play, scripted_model, gc_policy=gc_policy)
 
     assert gc.get_freeze_count() == 0

@@ -178,9 +178,9 @@ def test_the_provider_is_chosen_from_a_list(perform, scripted_model):
     async def play(stage):
         await stage.say("hello")
         await stage.pilot.press("f5")
-        await stage.shows("Who answers from here on")
+        await stage.shows("Provider from now on")
         assert stage.options("OptionList") == ["* local"]
         await stage.pilot.press("home", "enter")
-        await stage.shows("local answers from here on: shepherd-mini")
+        await stage.shows("local answers from now on: shepherd-mini")
 
     perform(play, scripted_model)

@@ -74,7 +74,7 @@ def test_the_panel_fits_a_small_terminal_on_request(perform, scripted_model, rem
 
 def test_help_names_every_key_and_command(perform, scripted_model):
     from shepherd.commands.slash import COMMANDS
-    from shepherd.tui.words import help_text
+    from shepherd.tui.dialogs import help_text
 
     text = str(help_text({name: (command.usage, command.help) for name, command in COMMANDS.items()}))
     assert all(f"/{name}" in text for name in COMMANDS)
@@ -83,9 +83,9 @@ def test_help_names_every_key_and_command(perform, scripted_model):
     async def play(stage):
         await stage.ready()
         await stage.pilot.press("f1")
-        await stage.shows("begin a new line")
+        await stage.shows("start a new line")
         await stage.pilot.press("escape", "tab", "question_mark")
-        await stage.shows("begin a new line")
+        await stage.shows("start a new line")
 
     perform(play, scripted_model)
 

@@ -1,4 +1,4 @@
-"""Shepherd's memory behind the interfaces of other libraries: `adapters.langgraph`, `adapters.langchain`.
+"""Interfaces of other libraries to Shepherd's memory: `adapters.langgraph`, `adapters.langchain`.
 
-Each module needs its own extra, and nothing else of Shepherd imports it.
+Each module needs its own extra; nothing else of Shepherd imports it.
 """

@@ -1,8 +1,8 @@
-"""Items of a LangGraph store as rows of `nodes`: where one lies, what it is found by, what a filter takes.
+"""Items of a LangGraph store as rows of `nodes`: their names, values and filters.
 
 An item is a node of kind `langgraph`. Its origin is "langgraph:", the labels joined by ".", "..", and the
-key. Labels have no full stop and are not empty, so the first ".." ends them, and all that lies under a
-namespace is one range of the index of origins. Its metadata has the value and the two times.
+key. Labels have no full stop and are not empty, so the first ".." ends them, and the items of a namespace are
+one range of the index of origins. The node's metadata has the value and the two times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 KIND = "langgraph"
 _SCHEME = "langgraph:"
 _END = ".."
-# The character behind the full stop: where a range of origins ends.
+# The character after the full stop: the end of a range of origins.
 _AFTER_STOP = "/"
 _COLUMNS = "id, origin, metadata, created_at, updated_at"
 _IN_RANGE = "user_id = ? AND origin <> '' AND origin >= ? AND origin < ?"
@@ -55,7 +55,7 @@ class StoredItem:
 
 
 def checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
-    """The labels; UsageError for what cannot be a namespace. The empty one is the whole store."""
+    """Return the labels; UsageError for an invalid namespace. The empty one is the whole store."""
     if isinstance(namespace, str):
         raise UsageError("a namespace is a tuple of labels, not a text", hint='("memories",) has one label')
     labels = tuple(namespace)
@@ -75,7 +75,7 @@ def _shown(label: object) -> str:
 
 
 def origin_of(namespace: tuple[str, ...], key: str) -> str:
-    """What an item's node is known by."""
+    """Return the origin of an item's node."""
     return f"{_SCHEME}{'.'.join(namespace)}{_END}{storable(key)}"
 
 
@@ -85,9 +85,9 @@ def _names_in(origin: str) -> tuple[tuple[str, ...], str]:
 
 
 def _range(prefix: tuple[str, ...]) -> tuple[str, str]:
-    """From the first origin under a prefix to the one behind the last."""
+    """Return the range of origins under a prefix; its end is exclusive."""
     begin = _SCHEME + "".join(f"{label}." for label in prefix)
-    # Behind the colon of the scheme, or behind the full stop of the last label.
+    # The character after the colon of the scheme, or after the full stop of the last label.
     return begin, begin[:-1] + chr(ord(begin[-1]) + 1)
 
 
@@ -95,7 +95,7 @@ def _range(prefix: tuple[str, ...]) -> tuple[str, str]:
 
 
 def storable_value(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The value as it will be read again; UsageError when it is no JSON object."""
+    """Return the value as it will be read again; UsageError if it is no JSON object."""
     if not isinstance(value, Mapping):
         raise UsageError(f"a value is a dict, not a {type(value).__name__}")
     try:
@@ -112,7 +112,7 @@ def storable_value(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(value: object, name: str = "") -> str:
-    """A line for each leaf of a value, with its name: what it is searched by, and shown as."""
+    """Return a line `name: leaf` for each leaf of a value, as it is searched and shown."""
     return "\n".join(_lines(value, name))
 
 
@@ -131,7 +131,7 @@ def _lines(value: object, name: str) -> Iterator[str]:
 
 
 def is_taken(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Whether a value has what a filter of LangGraph wants of it: all of {field: value or {$gt: number}}."""
+    """Return True if a value matches all conditions of a filter: {field: value or {$gt: number}}."""
     return all(_fits(value.get(name), condition) for name, condition in (wanted or {}).items())
 
 
@@ -159,7 +159,7 @@ def _compares(value: object, operator: str, limit: object) -> bool:
 
 
 def _order(value: object, limit: object) -> int | None:
-    """-1, 0 or 1 of two numbers, or of two texts (dates as ISO 8601 writes them); None of anything else."""
+    """Return -1, 0 or 1 for two numbers or two texts (such as ISO 8601 dates); None for other types."""
     if isinstance(value, (int, float)) and isinstance(limit, (int, float)):
         return (value > limit) - (value < limit)
     if isinstance(value, str) and isinstance(limit, str):
@@ -171,7 +171,7 @@ def _order(value: object, limit: object) -> int | None:
 
 
 def find(connection: Connection, user_id: str, namespace: tuple[str, ...], key: str) -> StoredItem | None:
-    """The item of that key."""
+    """Return the item of that key."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE user_id = ? AND origin <> '' AND origin = ?",
         (user_id, origin_of(namespace, key)),
@@ -182,7 +182,7 @@ def find(connection: Connection, user_id: str, namespace: tuple[str, ...], key: 
 def page_under(
     connection: Connection, user_id: str, prefix: tuple[str, ...], *, limit: int, offset: int
 ) -> list[StoredItem]:
-    """Items under a prefix, the latest changed first; of one second the latest made first."""
+    """Return items under a prefix, the latest changed first, ties to the latest created."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE {_IN_RANGE} ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?",
         (user_id, *_range(prefix), limit, offset),
@@ -193,14 +193,14 @@ def page_under(
 def namespaces_under(
     connection: Connection, user_id: str, prefix: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
-    """Each namespace that has items, in the order of the index; one look at it for each."""
+    """Yield each namespace that has items, in the order of the index, by one query each."""
     begin, end = _range(prefix)
     while rows := connection.execute(
         f"SELECT origin FROM nodes WHERE {_IN_RANGE} ORDER BY origin LIMIT 1", (user_id, begin, end)
     ):
         namespace, _ = _names_in(rows[0][0])
         yield namespace
-        # Behind everything that begins with "labels..".
+        # After all origins that begin with "labels..".
         begin = f"{_SCHEME}{'.'.join(namespace)}.{_AFTER_STOP}"
 
 
@@ -223,7 +223,7 @@ def _item(row: tuple[Any, ...]) -> StoredItem:
 
 
 def _time(written: object, second: int) -> datetime:
-    """To the microsecond where that was written, else of the node's own second."""
+    """Return the written time, else the node's, which has whole seconds."""
     try:
         return datetime.fromisoformat(str(written))
     except ValueError:

@@ -26,6 +26,7 @@ try:
         ToolMessage,
     )
     from langchain_core.messages import ToolCall as LangChainCall
+    from langchain_core.messages.tool import invalid_tool_call
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict
 except ImportError as error:
@@ -45,24 +46,25 @@ _ROLES: dict[str, Role] = {
 }
 
 
-# In the kinds of blocks that hold a picture, a sound or a file, of any provider.
+_METADATA = ("question", "answer", "relevance", "score", "timestamp", "age_days", "source", "pinned")
+# Types of blocks with a picture, a sound or a file, of any provider.
 _MEDIA = re.compile(r"(?:input_|output_)?(?:image|audio|video|file|document|media)(?!\w*(?:call|result)$)")
 
 
 class ShepherdChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one conversation of LangChain, in a session of the Memory.
+    """Messages of one conversation of LangChain, in a session of the Memory.
 
     >>> chain = RunnableWithMessageHistory(
     ...     model, lambda session_id: ShepherdChatMessageHistory(memory, session_id)
     ... )
 
-    `session_id` is LangChain's name of the conversation, or the id of one that was held with Shepherd. Each
-    user has his own of that name. Nothing is made before the first message. Kept are texts, tool calls with
-    their results, and thoughts; a picture or a sound is a UsageError, and a batch with one is not stored.
-    What else a provider has put into an answer, such as redacted thoughts and its own searches, is left out.
+    `session_id` is LangChain's name of the conversation, or the id of a conversation with Shepherd; names
+    belong to their user. The session is created with the first message. It keeps texts, tool calls with their
+    results, and thoughts; a batch with a picture or a sound is refused with UsageError. Other parts of an
+    answer, such as redacted thoughts and the provider's own searches, are dropped.
 
-    With `remember`, each question with its answer becomes a memory, as Shepherd's own turns do; leave it to
-    Shepherd where its server gives the answers. Thread-safe.
+    With `remember`, each question with its answer becomes a memory, as in Shepherd's own turns; turn it off
+    if the answers come from Shepherd's server. Thread-safe.
     """
 
     def __init__(
@@ -82,11 +84,11 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # a property there too, but for its type
-        """All messages, oldest first."""
+        """Messages of the conversation, oldest first."""
         return [_to_langchain(message) for message in self._stored()]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Stores messages behind those that are there."""
+        """Append messages to the conversation."""
         new = [_from_langchain(message) for message in messages]
         if not new:
             return
@@ -98,7 +100,7 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
             self._archive(session, before, new)
 
     def clear(self) -> None:
-        """Takes all messages out of the conversation; memories stay."""
+        """Remove all messages of the conversation; memories stay."""
         session = self._memory.find_session(self.session_id, self._user_id)
         if session is not None:
             self._memory.clear_session(session, self._user_id)
@@ -120,12 +122,12 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
 
 
 class ShepherdRetriever(BaseRetriever):
-    """Memories for a question, as documents: best first, `relevance` and all else in their metadata.
+    """Retriever of memories as documents, best first, with `relevance` and other fields in their metadata.
 
     >>> ShepherdRetriever(memory=memory, k=2).invoke("Which editor do I use?")[0].page_content
     'Which editor?\\nHelix'
 
-    `k` and `threshold` are the Memory's own where they are not given.
+    `k` and `threshold` are the Memory's own by default.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -147,16 +149,7 @@ def _document(result: SearchResult) -> Document:
     return Document(
         id=str(result.id),
         page_content="\n".join(filter(None, (result.question, result.answer))),
-        metadata={
-            "question": result.question,
-            "answer": result.answer,
-            "relevance": result.relevance,
-            "score": result.score,
-            "timestamp": result.timestamp,
-            "age_days": result.age_days,
-            "source": result.source,
-            "pinned": result.pinned,
-        },
+        metadata={name: getattr(result, name) for name in _METADATA},
     )
 
 
@@ -183,7 +176,7 @@ def _from_langchain(message: BaseMessage) -> Message:
 
 
 def _content(message: BaseMessage) -> tuple[str, str]:
-    """What a message says, and what was thought before it."""
+    """Return the text of a message, and the thought before it."""
     if isinstance(message.content, str):
         extra = message.additional_kwargs
         return message.content or str(extra.get("refusal") or ""), str(extra.get("reasoning_content") or "")
@@ -198,9 +191,9 @@ def _content(message: BaseMessage) -> tuple[str, str]:
             thoughts.append(str(block.get("reasoning") or block.get("thinking") or ""))
         elif kind == "refusal":
             texts.append(str(block.get("refusal", "")))
-        elif kind in ("tool_use", "tool_call", "function_call"):  # those are in tool_calls as well
+        elif kind in ("tool_use", "tool_call", "function_call"):  # also in tool_calls
             continue
-        # What a model has for its provider alone is left out: redacted thoughts, searches of the server's.
+        # Blocks for the provider alone are dropped: redacted thoughts, searches of its server.
         elif not isinstance(message, AIMessage) or _MEDIA.match(str(kind)):
             raise UsageError(
                 f"content of type {kind!a:.40} cannot be kept in a session", hint="texts and tool calls can"
@@ -241,9 +234,5 @@ def _parsed(calls: Sequence[ToolCall]) -> tuple[list[LangChainCall], list[Invali
             good.append(LangChainCall(name=call.name, args=arguments, id=call.id, type="tool_call"))
         else:
             error = "the arguments are no JSON object"
-            bad.append(
-                InvalidToolCall(
-                    name=call.name, args=call.arguments, id=call.id, error=error, type="invalid_tool_call"
-                )
-            )
+            bad.append(invalid_tool_call(name=call.name, args=call.arguments, id=call.id, error=error))
     return good, bad

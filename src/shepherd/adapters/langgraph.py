@@ -1,4 +1,4 @@
-"""`ShepherdStore`: a LangGraph store whose items are the user's knowledge. Needs the extra `langgraph`."""
+"""`ShepherdStore`, a LangGraph store whose items are the user's knowledge. Needs the extra `langgraph`."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ except ImportError as error:
 
 __all__ = ["ShepherdStore"]
 
-# Items of one look while a filter is applied to them.
+# Items of one query while a filter is applied to them.
 _PAGE = 500
-# Pieces of items asked for first, for each item that is wanted: most have one.
+# Chunks of the first query for each wanted item: most items have one.
 _PIECES = 2
 _MOST_PIECES = 1 << 20
 _ROW_BYTES = 2048
 
 
 class ShepherdStore(BaseStore):
-    """Items of LangGraph in a Memory's database, which the caller opens and closes.
+    """LangGraph store in a Memory's database, which the caller opens and closes.
 
     >>> store = ShepherdStore(memory, user_label=1)
     >>> store.put(("memories", "steve"), "food", {"likes": "pizza with olives"})
     >>> [item.key for item in store.search(("memories", "steve"), query="olives?")]
     ['food']
 
-    Without `user_label` all items are one user's: `user_id`, else the Memory's. With it, the label at that
-    place of a namespace is the user: ("memories", "steve") is Steve's with 1. Users share nothing, so every
-    search and list has to name one.
+    Without `user_label` all items belong to one user: `user_id`, else the Memory's. With it, the label at
+    that place of a namespace is the user: ("memories", "steve") is Steve's with 1. Users share nothing, so
+    every search and list must name one.
 
     Each item is a node of kind `langgraph` in the user's knowledge, and can be seen, searched and deleted
-    there. A search with a query finds what the words (and vectors, if the Memory has them) fit; `score` is
-    the relevance, 0..1, and what fits not at all is not found. Without one the latest changed come first.
-    `fields` are the paths that are searched where `put` does not say; "$" is the whole value.
+    there. A search with a query returns items that match by words (and vectors, if the Memory has them);
+    `score` is the relevance, 0..1. A search without a query returns the latest changed first. `fields` are
+    the default paths to search; "$" is the whole value.
 
-    The reads of a batch see what was there before it; the writes of one user are one transaction.
-    Thread-safe. Raises UsageError for what cannot be stored or asked, else the StoreErrors of the Memory.
+    The reads of a batch see the state before it; the writes of one user are one transaction. Thread-safe.
+    Raises UsageError for values and queries that are not supported, else the StoreErrors of the Memory.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class ShepherdStore(BaseStore):
         self._clock = clock
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in their order."""
+        """Return the result of each operation, in their order."""
         asked = list(ops)
-        # All of them before anything is written: a mistake in the last one stores nothing.
+        # Before any write: an error in the last operation must store nothing.
         writes = self._planned_writes(asked)
         results = [self._read(op) for op in asked]
         for user_id, puts in writes.items():
@@ -101,7 +101,7 @@ class ShepherdStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """As `batch`, in a thread."""
+        """Run `batch` in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     # ---- reading
@@ -155,7 +155,7 @@ class ShepherdStore(BaseStore):
     def _found(
         self, user_id: str, prefix: tuple[str, ...], op: SearchOp
     ) -> list[tuple[StoredItem, float | None]]:
-        """Items whose text fits the query, each by its best piece, best first, with its relevance."""
+        """Return the items that match the query with their relevance, ranked by their best chunk."""
         knowledge = self._knowledge(user_id)
         candidates: dict[int, StoredItem] = {}
 
@@ -204,7 +204,7 @@ class ShepherdStore(BaseStore):
     # ---- writing
 
     def _planned_writes(self, ops: Sequence[Op]) -> dict[str, dict[tuple[tuple[str, ...], str], PutOp]]:
-        """By user, the last write of each item, with a value that can be stored."""
+        """Return by user the last write of each item, with a value that can be stored."""
         planned: dict[str, dict[tuple[tuple[str, ...], str], PutOp]] = {}
         for op in ops:
             if isinstance(op, PutOp):
@@ -248,13 +248,13 @@ class ShepherdStore(BaseStore):
             origin=items.origin_of(namespace, key),
         )
 
-    # ---- whose it is
+    # ---- users
 
     def _knowledge(self, user_id: str) -> Knowledge:
         return Knowledge(self._memory.transactions, user_id, clock=self._clock)
 
     def _path_with_user(self, conditions: Sequence[MatchCondition]) -> tuple[str, ...]:
-        """Of a condition that says whose namespaces are wanted, perhaps behind a "*"."""
+        """Return the path of a condition that names the user; () if there is none."""
         label = self._user_label
         paths = [tuple(condition.path) for condition in conditions if condition.match_type == "prefix"]
         return next(
@@ -280,13 +280,7 @@ def _full(namespace: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fields_of(item: StoredItem) -> dict[str, Any]:
-    return {
-        "namespace": item.namespace,
-        "key": item.key,
-        "value": item.value,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-    }
+    return {name: getattr(item, name) for name in ("namespace", "key", "value", "created_at", "updated_at")}
 
 
 def _all_under(connection: Connection, user_id: str, prefix: tuple[str, ...]) -> Iterator[StoredItem]:
@@ -312,7 +306,7 @@ def _searched_text(value: Mapping[str, Any], fields: Sequence[str] | bool) -> st
 def _put(
     connection: Connection, shelf: Shelf, known: StoredItem | None, node: NewNode | None, now: int
 ) -> None:
-    """Stores an item in the place of the known one; without a node that is deleted."""
+    """Store an item in place of the known one, or delete that if there is no new one."""
     if known is None:
         if node is not None:
             nodes.add(connection, shelf, node, now)
@@ -331,7 +325,7 @@ def _check_condition(condition: MatchCondition) -> None:
 
 
 def _known_prefix(conditions: Sequence[MatchCondition]) -> tuple[str, ...]:
-    """The labels that every match begins with."""
+    """Return the labels that every match begins with."""
     best: tuple[str, ...] = ()
     for condition in conditions:
         if condition.match_type == "prefix":

@@ -1,6 +1,6 @@
-"""How fast the memory is on this machine: generated memories in, times and rates out, a peer beside them.
+"""Benchmark of the memory on this machine with generated data, beside Python's own sqlite3 as the peer.
 
-It writes databases of its own in a temporary folder and knows nothing of the user's.
+Its databases are in a temporary folder; the user's own is never touched.
 """
 
 from __future__ import annotations

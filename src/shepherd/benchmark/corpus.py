@@ -1,4 +1,4 @@
-"""Synthetic memories and questions for benches: the same on every machine, from one seed.
+"""Synthetic memories and questions for benchmarks, the same on every machine for one seed.
 
 Words follow Zipf and Mandelbrot, p(r) ~ 1 / (r + 2.7)^1.05, over a vocabulary of 100,000 invented words whose
 most frequent 120 are English stop words.  A memory has 20 to 60 tokens, three tenths of them the question;
@@ -21,7 +21,7 @@ __all__ = ["DAY", "NOW", "Corpus", "Memories", "Memory", "build"]
 NOW = 1_780_000_000
 DAY = 86_400
 VOCABULARY_SIZE = 100_000
-# Numbers made or hashed at a time: ten million memories have 400 million tokens.
+# Numbers generated or hashed at a time: ten million memories have 400 million tokens.
 _PIECE = 1 << 20
 
 _STOP_WORDS = """
@@ -37,7 +37,7 @@ STOP_WORDS = _STOP_WORDS.split()
 
 @dataclass(frozen=True)
 class Memory:
-    """One memory: `user` is a number from 0; `terms` are its words without stop words, in order."""
+    """A memory; `user` is a number from 0, the terms are its words without stop words, in order."""
 
     user: int
     timestamp: int
@@ -48,7 +48,7 @@ class Memory:
 
 
 class Memories(Sequence[Memory]):
-    """Made of their tokens when they are asked for: 170 bytes each, where records would take 2 KB."""
+    """Sequence of memories that are made from tokens on access: 170 bytes each instead of 2 KB."""
 
     def __init__(
         self,
@@ -83,20 +83,20 @@ class Memories(Sequence[Memory]):
         return _memory(self._words, int(self._users[i]), int(self._times[i]), tokens)
 
     def user_of(self, at: int) -> int:
-        """Whose memory it is, without making it."""
+        """Return a memory's user, without making the memory."""
         return int(self._users[at])
 
     def of_user(self, user: int) -> list[Memory]:
-        """That user's memories, oldest first."""
+        """Return a user's memories, oldest first."""
         return [self[i] for i in self.places_of(user)]
 
     def places_of(self, user: int) -> list[int]:
-        """Where that user's memories are, without making them."""
+        """Return the indices of a user's memories, without making them."""
         places: list[int] = np.flatnonzero(self._users == user).tolist()
         return places
 
     def update(self, digest: Any) -> None:
-        """Adds everything that the memories are made of to a hash."""
+        """Add all data of the memories to a hash."""
         for array in (self._tokens, self._starts, self._users, self._times):
             for start in range(0, len(array), _PIECE):
                 digest.update(array[start : start + _PIECE].astype("<i8").tobytes())
@@ -104,7 +104,7 @@ class Memories(Sequence[Memory]):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Memories in the order of their times, questions as (user, keywords), and a hash over both."""
+    """Memories in order of time, questions as (user, keywords), and a hash of both."""
 
     memories: Memories
     questions: list[tuple[int, tuple[str, ...]]]
@@ -112,7 +112,7 @@ class Corpus:
 
 
 def build(n_memories: int, n_users: int, n_questions: int = 400, seed: int = 7) -> Corpus:
-    """About 0.3 s for 100,000 memories, and 190 bytes of memory for each."""
+    """Return a corpus; takes 0.3 s for 100,000 memories, and 190 bytes of memory for each."""
     rng = np.random.default_rng(seed)
     words = _vocabulary(rng)
     cumulative = np.cumsum(1.0 / (np.arange(len(words)) + 2.7) ** 1.05)
@@ -133,7 +133,7 @@ def build(n_memories: int, n_users: int, n_questions: int = 400, seed: int = 7) 
 
 
 def _vocabulary(rng: np.random.Generator) -> list[str]:
-    """Stop words, then pronounceable words of two to four syllables."""
+    """Return stop words, then pronounceable words of two to four syllables."""
     consonants, vowels = "bcdfghjklmnprstvwz", "aeiou"
     syllables = np.array([c + v for c in consonants for v in vowels])
     words = dict.fromkeys(STOP_WORDS)

@@ -1,15 +1,17 @@
-"""One run: memories stored in a temporary database, the same questions asked of every tier and of the peer.
+"""Run of the benchmark: the same questions to every tier of recall and to the peer.
 
-Sides take turns of 50 questions, warm as while one talks to the memory; the first round warms up and does
-not count. Only the two tiers of ranking are asked one after the other: nobody asks both, and fifty questions
-to the tables leave nothing of an index in the caches. Times are what the caller waits, the interpreter
-included.
+The sides alternate in blocks of 50 questions; the first round warms up and does not count. The two tiers of
+ranking are measured one after the other, since questions to the tables would evict the index from the CPU's
+caches. Times are those of the caller, the interpreter included.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,8 +24,7 @@ from typing import Any
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
-from shepherd.benchmark.peer_process import PeerProcess
-from shepherd.errors import UsageError
+from shepherd.errors import InternalError, UsageError
 from shepherd.memory import Memory
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
@@ -32,7 +33,7 @@ from shepherd.memory.sqlite import SQLiteStore
 
 __all__ = ["Line", "Report", "Timed", "compute_without_lock", "measure"]
 
-# What is being done, how far it has come, of how much.
+# Called with a name, the amount done and the total.
 Progress = Callable[[str, int, int], object]
 
 ROUNDS = 4
@@ -45,10 +46,10 @@ MOST_MEMORIES = 20_000_000
 _BATCH = 500  # memories per transaction, as an import writes them
 _WRITES_PER_S = 500
 _WRITER, _IMPORTER = "writer", "importer"
-# More than any machine has: nothing is evicted while it is measured.
+# More than any machine has: nothing is evicted during a measurement.
 _CACHE_MB = 1 << 18
 _KEYWORD_LOOPS = 20
-# Of a key derivation, 30 us: as short as it may be for a thread to come to its 500 writes a second.
+# 30 us of a key derivation: the shortest pause in which a thread reaches its 500 writes a second.
 _ITERATIONS = 150
 
 
@@ -63,7 +64,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure: a time, or how many a second; `ratio` is the peer's median over this one's, 0 without."""
+    """A figure: a time or a rate; `ratio` is the peer's median over this one, 0 without a peer."""
 
     name: str
     what: str
@@ -74,7 +75,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was measured on which data. `load`: of the machine before it began, 0 where that is not known."""
+    """Results and the data they were measured on. `load`: the machine's before the run, 0 if unknown."""
 
     memories: int
     users: int
@@ -92,9 +93,9 @@ def measure(
     recency_floor: float = 0.9,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
-    """Takes about a minute for 100,000 memories, most of it the peer's; 4 KB of disk a memory for a while.
+    """Run the benchmark: a minute for 100,000 memories, most of it for the peer, and 4 KB of disk a memory.
 
-    Raises UsageError for numbers that make no sense.
+    UsageError for impossible numbers.
     """
     if not 1 <= n_users <= n_memories <= MOST_MEMORIES:
         raise UsageError(
@@ -106,20 +107,20 @@ def measure(
     data = corpus.build(n_memories, n_users, min(N_QUESTIONS, 4 * n_memories))
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="shepherd-bench-"))
-        peer = stack.enter_context(PeerProcess(n_memories, n_users, len(data.questions)))
+        peer = stack.enter_context(_Peer(n_memories, n_users, len(data.questions)))
         run = _Run(Path(folder, "memory.db"), data, recency_floor, progress)
         bulk = run.store()
         progress("waiting for the peer", 0, 0)
-        # Not earlier: both would store at the same time, on a machine that may have two cores.
-        about = peer.start()
-        lines = [*run.ranking(), *run.searches(peer if about.version else None)]
+        # Not earlier: both would store at the same time, perhaps on two cores.
+        peer.start()
+        lines = [*run.ranking(), *run.searches(peer if peer.version else None)]
         peer_us = next((one.time.p50_us for one in lines if one.name == "stdlib" and one.time), 0.0)
         lines = [_with_ratio(one, peer_us) for one in lines]
         lines += [*run.injections(), run.keywords(), Line("bulk", _BULK, per_second=bulk)]
-        if about.version:
-            lines.append(Line("stdlib-bulk", "the same, stdlib sqlite3", per_second=about.per_second))
+        if peer.version:
+            lines.append(Line("stdlib-bulk", "the same, stdlib sqlite3", per_second=peer.per_second))
         lines += [run.single(), run.during_import()]
-    return Report(n_memories, n_users, len(data.questions), data.digest, about.version, load, tuple(lines))
+    return Report(n_memories, n_users, len(data.questions), data.digest, peer.version, load, tuple(lines))
 
 
 _BULK = "memories stored in bulk"
@@ -131,8 +132,56 @@ def _with_ratio(line: Line, peer_us: float) -> Line:
     return Line(line.name, line.what, line.time, ratio=peer_us / line.time.p50_us)
 
 
+class _Peer:
+    """Process of the stdlib peer, which runs with the block and is asked by the numbers of questions.
+
+    `version` and `per_second` are empty where it cannot run here.
+    """
+
+    def __init__(self, n_memories: int, n_users: int, n_questions: int) -> None:
+        self._command = [
+            *(sys.executable, "-m", "shepherd.benchmark.stdlib_peer"),
+            *map(str, (n_memories, n_users, n_questions)),
+        ]
+        self._process: subprocess.Popen[str] | None = None
+        self.version = ""
+        self.per_second = 0.0
+
+    def __enter__(self) -> _Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()  # the end of its input ends it
+
+    def start(self) -> None:
+        """Let it store its memories, and wait."""
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        about = self._read()
+        self.version, self.per_second = about.get("version", ""), about.get("per_second", 0.0)
+
+    def ask(self, numbers: Sequence[int]) -> list[float]:
+        """Return the microseconds of each of these questions."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(list(numbers)) + "\n")
+        self._process.stdin.flush()
+        times: list[float] = self._read()
+        return times
+
+    def _read(self) -> Any:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise InternalError("the process of the peer ended early", hint="its error is above")
+        return json.loads(line)
+
+
 class _Run:
-    """The database of one run, and everything that is asked of it."""
+    """Database of one run, and its measurements."""
 
     def __init__(self, path: Path, data: Corpus, recency_floor: float, progress: Progress) -> None:
         self._path = str(path)
@@ -141,11 +190,13 @@ class _Run:
         self._progress = progress
         self._words = [extract_keywords(" ".join(words)) for _, words in data.questions]
         self._asked = sorted({user for user, _ in data.questions})
+        self._questions = [" ".join(words) for _, words in data.questions]
+        self._users = [_name(user) for user, _ in data.questions]
 
     # ---- storing
 
     def store(self) -> float:
-        """Stores everything as an import does; memories a second, merging the index included."""
+        """Store everything as an import does; return memories a second, with merging of the index."""
         store = SQLiteStore(self._path, max_db_size="1000T", recall_cache_mb=0)
         seconds, done, total = 0.0, 0, len(self._data.memories)
         batches: dict[int, list[NewMemory]] = {}
@@ -169,11 +220,11 @@ class _Run:
     # ---- reading
 
     def ranking(self) -> list[Line]:
-        """Ids and scores of the best three, within a transaction: what the two tiers themselves take.
+        """Measure the two tiers alone: ids and scores of the best three, within a transaction.
 
-        Whose memories, and their version, is read before, as `Memory` does with one statement for both tiers.
+        The user's number and version are read before, as `Memory` does with one statement for both tiers.
         """
-        now = float(NOW)  # as a clock tells it
+        now = float(NOW)  # as clocks return it
         database = Database(self._path, read_only=True)
         hot = HotRecall(database, limit_bytes=_CACHE_MB << 20)
         try:
@@ -216,10 +267,9 @@ class _Run:
             Line("fts5", f"ranking, FTS5, floor {self._floor:g}", times["fts5"]),
         ]
 
-    def searches(self, peer: PeerProcess | None) -> list[Line]:
-        """Whole searches: words of the question, ranking, rows, one read transaction."""
-        questions = [" ".join(words) for _, words in self._data.questions]
-        users = [_name(user) for user, _ in self._data.questions]
+    def searches(self, peer: _Peer | None) -> list[Line]:
+        """Measure whole searches: keywords, ranking and rows in one read transaction."""
+        questions, users = self._questions, self._users
         with self._hot_memory() as hot, self._memory(recall_cache_mb=0, read_only=True) as cold:
 
             def ask(memory: Memory) -> Callable[[int], object]:
@@ -237,16 +287,14 @@ class _Run:
         return [Line(name, names[name], times[name]) for name in sides]
 
     def injections(self) -> list[Line]:
-        """From message to tail: facts and memories, alone and beside a thread that writes."""
-        messages = [" ".join(words) for _, words in self._data.questions]
-        users = [_name(user) for user, _ in self._data.questions]
+        """Measure recall from message to tail, alone and beside a thread that writes."""
         with self._hot_memory() as memory:
             for user in self._asked:
                 for number in range(N_FACTS):
                     memory.set_fact(f"fact_{number}", f"value {number}", _name(user))
 
             def ask(i: int) -> object:
-                return memory.recall(messages[i], users[i])
+                return memory.recall(self._questions[i], self._users[i])
 
             alone = self._in_turns("injecting", {"inject": _alone(ask)})["inject"]
             writes: list[float] = []
@@ -260,8 +308,8 @@ class _Run:
         ]
 
     def keywords(self) -> Line:
-        """Of a message as long as people write them."""
-        texts = [f"what did i tell you about the {' '.join(words)}" for _, words in self._data.questions]
+        """Measure keywords of a message of usual length."""
+        texts = [f"what did i tell you about the {question}" for question in self._questions]
         times = []
         for text in texts:
             began = time.perf_counter_ns()
@@ -273,7 +321,7 @@ class _Run:
     # ---- writing
 
     def single(self) -> Line:
-        """One acknowledged write after the other, into a memory whose index is hot."""
+        """Measure acknowledged writes into a memory whose index is hot."""
         with self._hot_memory() as memory:
             user = _name(self._asked[0])
             memory.store_memory("is this the first", "it warms up", user)
@@ -289,18 +337,16 @@ class _Run:
         )
 
     def during_import(self) -> Line:
-        """Searches while a thread imports for somebody else."""
-        questions = [" ".join(words) for _, words in self._data.questions]
-        users = [_name(user) for user, _ in self._data.questions]
+        """Measure searches while a thread imports for another user."""
         with (
             self._hot_memory() as memory,
             _beside(lambda stop: _import_steadily(memory, self._data, stop)),
         ):
-            ask = _alone(lambda i: memory.search(questions[i], 3, users[i]))
+            ask = _alone(lambda i: memory.search(self._questions[i], 3, self._users[i]))
             time_ = self._in_turns("searching beside an import", {"import": ask})["import"]
         return Line("search-import", "search with its rows, hot index, beside an import", time_)
 
-    # ---- what they share
+    # ---- helpers
 
     def _memory(self, **options: Any) -> Memory:
         return Memory(
@@ -309,7 +355,7 @@ class _Run:
 
     @contextmanager
     def _hot_memory(self) -> Iterator[Memory]:
-        """With the index of everybody who asks in memory."""
+        """Yield a memory with the hot indexes of all users who are asked about."""
         with self._memory(recall_cache_mb=_CACHE_MB) as memory:
             for user in self._asked:
                 memory.search("a question", 1, _name(user))
@@ -343,10 +389,10 @@ class _Run:
 
 
 def compute_without_lock() -> None:
-    """What a model that answers does between two messages, as far as other threads of Python see it.
+    """Compute without the GIL, as a model does between two messages.
 
-    Who asks without a pause keeps Python's lock from a thread that writes, which then writes half as often.
-    The caches stay as they are: what is measured is the wait for the lock.
+    Questions without a pause would hold the GIL and halve the rate of a writing thread. The CPU's caches are
+    not touched: the wait for the GIL is measured.
     """
     hashlib.pbkdf2_hmac("sha256", b"", b"", _ITERATIONS)
 
@@ -354,7 +400,7 @@ def compute_without_lock() -> None:
 def _alone(
     ask: Callable[[int], object], *, before: Callable[[], object] | None = None
 ) -> Callable[[Sequence[int]], list[float]]:
-    """Times of one question after the other; `before` each is done what does not count."""
+    """Return a function that times one question after the other; `before` is not timed."""
 
     def turn(numbers: Sequence[int]) -> list[float]:
         times = []
@@ -386,7 +432,7 @@ def _name(user: int) -> str:
 
 @contextmanager
 def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """`work` in a thread, until the block ends; its error, if it has one, is raised then."""
+    """Run `work` in a thread until the block ends, then raise its error if it has one."""
     stop = threading.Event()
     failures: list[Exception] = []
 
@@ -408,7 +454,7 @@ def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 def _write_steadily(memory: Memory, stop: threading.Event, rates: list[float]) -> None:
-    """Until it is to stop; adds to `rates` how many it wrote a second."""
+    """Write until `stop` is set; append the rate per second to `rates`."""
     began, number = time.monotonic(), 0
     while not stop.wait(max(0.0, began + number / _WRITES_PER_S - time.monotonic())):
         memory.store_memory(f"line {number} of the log", f"it says {time.monotonic_ns()}", _WRITER)
@@ -425,5 +471,5 @@ def _lines(data: Corpus, stop: threading.Event) -> Iterator[dict[str, Any]]:
     for one in data.memories:
         if stop.is_set():
             return
-        # With the time in it, so that a second pass over the data is new as well.
+        # The time makes a second pass over the data new as well.
         yield {"question": f"{one.question} {time.monotonic_ns()}", "answer": one.answer}

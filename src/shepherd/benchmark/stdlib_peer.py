@@ -1,12 +1,12 @@
-"""The peer: Python's own sqlite3 with the query that one would write. A process of its own, never imported.
+"""Peer of the benchmark: Python's sqlite3 with a plain FTS5 query, in a process of its own, never imported.
 
     python -m shepherd.benchmark.stdlib_peer N_MEMORIES N_USERS N_QUESTIONS
 
-stores the generated memories in a temporary file, says {"digest", "version", "per_second"}, and answers each
-line, a list of question numbers, with the microseconds that each of them took.
+stores the generated memories in a temporary file, prints {"digest", "version", "per_second"}, and answers
+each line, a list of question numbers, with the microseconds of each.
 
-In the same process as Shepherd's store it would be a second copy of SQLite. Where it was built without FTS5,
-`digest` is empty and `reason` says so.
+In the process of Shepherd's store it would be a second copy of SQLite. Without FTS5, `digest` is empty and
+`reason` says so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BEST = """
 
 
 class Peer:
-    """FTS5 with the porter tokenizer, the best three by bm25() with their rows. Ids count from 1."""
+    """FTS5 with the porter tokenizer: the best three by bm25() with their rows. Ids count from 1."""
 
     def __init__(self, path: Path, data: Corpus) -> None:
         self.version = sqlite3.sqlite_version
@@ -63,12 +63,12 @@ class Peer:
             self.seconds_to_store += time.perf_counter() - began
 
     def search(self, user: int, keywords: list[str]) -> list[int]:
-        """Ids of the best three."""
+        """Return the ids of the best three."""
         rows = self.connection.execute(_BEST, self._parameters(user, keywords)).fetchall()
         return [row[0] for row in rows]
 
     def matches(self, user: int, keywords: list[str]) -> list[int]:
-        """Ids of all that have one of the words."""
+        """Return the ids of all memories with one of the words."""
         query = "SELECT rowid FROM context_fts WHERE context_fts MATCH ? ORDER BY rowid"
         rows = self.connection.execute(query, self._parameters(user, keywords)[:1]).fetchall()
         return [row[0] for row in rows if self._data.memories.user_of(row[0] - 1) == user]

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. No rule lives here.
+"""Command line: parse, call, print. It has no rules of its own.
 
-Modules import nothing heavy before a command runs, so that `shepherd --help` answers at once.
+Modules import nothing heavy before a command runs, so that `shepherd --help` is quick.
 """

@@ -1,22 +1,22 @@
-"""`shepherd apikey`: keys that let others use this machine's server, each with an owner and scopes."""
+"""`shepherd apikey`: API keys of the server, each with an owner and scopes."""
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import (
     Parser,
     add_action,
-    add_common_options,
+    add_actions,
     add_setting_option,
+    finish_actions,
     loaded_settings,
 )
-from shepherd.commands.screen import Screen, near_miss
+from shepherd.commands.screen import Screen, day, near_miss
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.server.scopes import DEFAULT_SCOPES, SCOPES
+from shepherd.server.identity import DEFAULT_SCOPES, SCOPES
 
 if TYPE_CHECKING:
     from shepherd.memory import ApiKey, Memory
@@ -24,23 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 _EPILOG = """\
-A key is shown once and stored nowhere: the database has its hash. What a request says about its `user`
-becomes OWNER/user, which no key of another owner can reach. Once there are keys, a server answers nobody
-without one, also after all of them were revoked.
+A key is shown once and never stored: the database has its hash. The `user` of a request becomes OWNER/user,
+which no key of another owner can reach. Once there are keys, requests without one are refused, even after
+all keys were revoked.
 
 scopes:
 """ + "\n".join(f"  {name:8} {text}" for name, text in SCOPES.items())
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd apikey`."""
+    """Build the parser of `shepherd apikey`."""
     parser = Parser(
         prog="shepherd apikey",
         description="Keys for `shepherd serve`: whose memory, and what for.",
         epilog=_EPILOG,
     )
-    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-
+    actions = add_actions(parser)
     create = add_action(actions, "create", "make a key, and show it this once")
     create.add_argument("--owner", metavar="NAME", help="whose memory it reaches (you)")
     create.add_argument(
@@ -50,17 +49,17 @@ def build_parser() -> Parser:
         help=f"what it may do, of {', '.join(SCOPES)}; may be repeated ({' and '.join(DEFAULT_SCOPES)})",
     )
     create.add_argument("--label", default="", metavar="TEXT", help="what it is for, shown in the list")
-    listing = add_action(actions, "list", "all keys, without the keys themselves")
+    add_action(actions, "list", "all keys, without the keys themselves")
     revoke = add_action(actions, "revoke", "end keys, at once and in running servers too")
     revoke.add_argument("ids", nargs="+", metavar="ID", help="as shepherd apikey list shows it")
-    for action in (create, listing, revoke):
+    for action in actions.choices.values():
         add_setting_option(action, "--memory-db", "memory_database", "PATH")
-        add_common_options(action)
+    finish_actions(actions)
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run one action; gives its exit code."""
+    """Run one action; returns its exit code."""
     from shepherd.factory import open_memory, open_memory_to_read
 
     opened = open_memory_to_read if arguments.action == "list" else open_memory
@@ -80,26 +79,22 @@ def _create(memory: Memory, arguments: Namespace, owner: str, screen: Screen) ->
             hint = near_miss(scope, SCOPES) or f"scopes: {', '.join(SCOPES)}"
             raise UsageError(f"there is no scope {scope!a}", hint=hint)
     key, record = memory.keys.create(owner, scopes, label=arguments.label)
-    if arguments.json:
-        screen.json({**_as_json(record), "key": key})
-        return 0
-    screen.print(key)
-    screen.note(f"key {record.id} of {owner} for {' and '.join(scopes)}; it is not shown again")
+    screen.result(
+        {**asdict(record), "key": key},
+        key,
+        note=f"key {record.id} of {owner} for {' and '.join(scopes)}; it is not shown again",
+    )
     return 0
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     keys = memory.keys.list()
-    if arguments.json:
-        screen.json([_as_json(key) for key in keys])
-        return 0
     rows = [
-        (key.id, key.owner, " ".join(key.scopes), _day(key.created_at), _state(key), key.label)
-        for key in keys
+        (key.id, key.owner, " ".join(key.scopes), day(key.created_at), _state(key), key.label) for key in keys
     ]
-    screen.table(["id", "owner", "scopes", "made", "state", "label"], rows)
-    if not keys:
-        screen.note("there are no keys: a server listens on this machine alone, and asks for none")
+    headers = ["id", "owner", "scopes", "made", "state", "label"]
+    empty = "there are no keys: a server listens on this machine alone, and needs none"
+    screen.listing([asdict(key) for key in keys], headers, rows, empty=empty)
     return 0
 
 
@@ -109,24 +104,16 @@ def _revoke(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     for key_id in arguments.ids:
         key = memory.keys.revoke(key_id)
         (missing if key is None else revoked).append(key_id)
-    if arguments.json:
+    if screen.as_json:
         screen.json({"revoked": revoked, "missing": missing})
-    for key_id in [] if arguments.json else revoked:
-        screen.note(f"key {key_id} is good for nothing any more")
-    if missing and not arguments.json:
+    for key_id in [] if screen.as_json else revoked:
+        screen.note(f"key {key_id} is revoked")
+    if missing and not screen.as_json:
         raise ShepherdError(
             f"there is no key {', '.join(map(ascii, missing))}", hint="shepherd apikey list shows all of them"
         )
     return 1 if missing else 0
 
 
-def _as_json(key: ApiKey) -> dict[str, Any]:
-    return asdict(key)
-
-
 def _state(key: ApiKey) -> str:
-    return f"revoked {_day(key.revoked_at)}" if key.revoked_at else "good"
-
-
-def _day(timestamp: int) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(timestamp))
+    return f"revoked {day(key.revoked_at)}" if key.revoked_at else "valid"

@@ -1,4 +1,4 @@
-"""`shepherd bench`: how fast the memory is on this machine, with a database of its own."""
+"""`shepherd bench`: measure the speed of the memory on this machine, with a temporary database."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 _EXAMPLES = """\
-It stores generated memories in a temporary folder (TMPDIR names another), asks 400 questions of three to
+It stores generated memories in a temporary folder (set TMPDIR for another), asks 400 questions of three to
 six words four times, and removes everything again. Your own memory is not touched. Python's own sqlite3
-does the same with the query that one would write, in a process beside it; `ratio` is its median over ours.
+does the same with a plain FTS5 query, in a separate process; `ratio` is its median divided by ours.
 
 examples:
   shepherd bench                                    100,000 memories of one user, about a minute
-  shepherd bench --memories 1000000 --users 1000    a household that talks a lot
-  shepherd bench --json                             for a table over versions
+  shepherd bench --memories 1000000 --users 1000    a large shared memory
+  shepherd bench --json                             to compare versions
 """
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd bench`."""
+    """Build the parser of `shepherd bench`."""
     parser = Parser(
         prog="shepherd bench", description="Measure recall and storing on this machine.", epilog=_EXAMPLES
     )
@@ -43,7 +43,7 @@ def build_parser() -> Parser:
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Measure, and print what came out."""
+    """Measure, and print the results."""
     from shepherd.benchmark import measure
 
     with _bars(screen) as progress:
@@ -72,7 +72,7 @@ def _count(text: str) -> int:
 
 @contextmanager
 def _bars(screen: Screen) -> Iterator[Callable[[str, int, int], None]]:
-    """One bar after the other, each named after what is being done."""
+    """Give a function that draws one bar after the other, each with the name of its phase."""
     with ExitStack() as stack:
         shown = ""
         bar: Callable[[int, int], None] = lambda done, total: None  # noqa: E731
@@ -149,5 +149,5 @@ def _show(report: Report, screen: Screen) -> None:
     if report.load > float(str(machine["cpus"])):
         screen.warn(
             f"the machine was busy (load {report.load:.1f} on {machine['cpus']} CPUs); p99 and ratio show it",
-            "close what computes, and measure again",
+            "stop other programs, and measure again",
         )

@@ -1,4 +1,4 @@
-"""`shepherd completion`: a script by which a shell asks Shepherd what may come next, and the answer."""
+"""`shepherd completion`: a script for shells that completes commands, and the completions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["build_parser", "complete", "execute"]
 
 _DESCRIPTION = """\
 Print a script that completes commands, options, settings, models and providers with Tab. It asks Shepherd
-itself, so it need not be made again for a new version."""
+itself, so that it also works with later versions."""
 
 _WHERE = {
     "bash": 'eval "$(shepherd completion bash)" in ~/.bashrc does the same',
     "zsh": "the folder must be in $fpath before compinit runs",
-    "fish": "fish finds it there by itself",
+    "fish": "fish finds it there",
 }
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd completion`."""
+    """Build the parser of `shepherd completion`."""
     parser = Parser(prog="shepherd completion", description=_DESCRIPTION)
     parser.add_argument("shell", choices=list(_WHERE), metavar="SHELL", help=", ".join(_WHERE))
     add_common_options(parser, json_help="print the script as a JSON string")
@@ -47,40 +47,40 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def complete() -> None:
-    """Answer the shell that asks, and end the process; by the protocol of argcomplete."""
+    """Print completions by the protocol of argcomplete, and exit."""
     import argcomplete
 
     from shepherd.cli.main import COMMANDS, parser_of
 
     words = os.environ.get("COMP_LINE", "").split()
-    if len(words) > 1 and words[1] in COMMANDS and _is_behind(words[1]):
-        # Only this command's parser is made: `shepherd COMMAND` is the program that is completed.
+    if len(words) > 1 and words[1] in COMMANDS and _is_beyond(words[1]):
+        # Build this command's parser only: `shepherd COMMAND` is the program to complete.
         parser = parser_of(words[1])
         os.environ["_ARGCOMPLETE"] = "2"
     else:
         parser = parser_of("chat")
         parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="what to do")
-    _tell_values(parser)
+    _attach_completers(parser)
     argcomplete.autocomplete(parser)
 
 
-def _is_behind(word: str) -> bool:
-    """Whether the cursor has left the word, and does not stand right behind its last letter."""
+def _is_beyond(word: str) -> bool:
+    """Return whether the cursor is beyond the word, and not at its last letter."""
     line = os.environ["COMP_LINE"][: int(os.environ.get("COMP_POINT", "0"))]
     return line.partition(word)[2][:1].isspace()
 
 
-def _tell_values(parser: Any) -> None:
-    """Give the arguments that name something the names that there are."""
+def _attach_completers(parser: Any) -> None:
+    """Attach completers to the arguments that take names."""
     for action in parser._actions:
         if isinstance(action.choices, dict):
             for child in action.choices.values():
-                _tell_values(child)
-        elif names := _names_of(parser.prog, action):
+                _attach_completers(child)
+        elif names := _completer_of(parser.prog, action):
             action.completer = names
 
 
-def _names_of(prog: str, action: Action) -> Any:
+def _completer_of(prog: str, action: Action) -> Any:
     if action.dest == "setting_model" or prog in ("shepherd model show", "shepherd model rm"):
         return _models if action.dest in ("setting_model", "name") else None
     if action.dest == "setting_provider" or (prog.startswith("shepherd provider") and action.dest == "name"):

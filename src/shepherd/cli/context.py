@@ -1,4 +1,4 @@
-"""`shepherd context build`: one prompt with all that is known, for pipes, tests and other programs."""
+"""`shepherd context build`: the prompt of one question, for pipes, tests and other programs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import (
-    MOST_ROWS,
+    COUNT,
     Parser,
     add_action,
-    add_common_options,
-    add_memory_options,
+    add_actions,
     add_setting_option,
+    finish_actions,
     loaded_settings,
-    whole_number,
 )
 from shepherd.commands.screen import Screen, counted
 from shepherd.errors import UsageError
@@ -28,29 +27,26 @@ __all__ = ["build_parser", "execute"]
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd context`."""
+    """Build the parser of `shepherd context`."""
     parser = Parser(
         prog="shepherd context",
         description="What a model would be shown. Tokens are counted by the tokenizer of the model.",
     )
-    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     build = add_action(actions, "build", "print one prompt: [SYSTEM] [CONTEXT] [KNOWLEDGE] [USER]")
-    build.add_argument("question", nargs="*", metavar="QUESTION", help="what is asked; without it, stdin")
+    build.add_argument("question", nargs="*", metavar="QUESTION", help="the question (stdin)")
+    build.add_argument("--max-tokens", type=COUNT, metavar="N", help="longest prompt (4096)")
     build.add_argument(
-        "--max-tokens", type=whole_number(1, MOST_ROWS), metavar="N", help="longest prompt (4096)"
+        "--continue", dest="resume", action="store_true", help="include the turns of the last conversation"
     )
-    build.add_argument(
-        "--continue", dest="resume", action="store_true", help="with the turns of the last conversation"
-    )
-    build.add_argument("--times", action="store_true", help="turns with the clock, [HH:MM]")
+    build.add_argument("--times", action="store_true", help="mark turns with their time, [HH:MM]")
     add_setting_option(build, "--model", "model", "NAME", short="-m")
-    add_memory_options(build)
-    add_common_options(build)
+    finish_actions(actions, with_memory=True)
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run one action; gives its exit code."""
+    """Run one action; returns its exit code."""
     from shepherd.factory import open_memory_to_read
 
     question = " ".join(arguments.question) if arguments.question else _from_stdin()
@@ -61,17 +57,13 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         made = _build(question, config, memory, arguments)
     for warning in made.plan.warnings:
         screen.warn(warning)
-    if arguments.json:
-        screen.json(made.as_dict())
-    else:
-        screen.print(made.text)
-        screen.note(_summary(made))
+    screen.result(made.as_dict(), made.text, note=_summary(made))
     return 0
 
 
 def _build(question: str, config: Config, memory: Memory, arguments: Namespace) -> OneShot:
     from shepherd.factory import model_path
-    from shepherd.inference.vocabulary import open_tokenizer
+    from shepherd.inference.tokenization import open_tokenizer
     from shepherd.knowledge import Knowledge
     from shepherd.prompt import Planner
     from shepherd.prompt.one_shot import DEFAULT_TOKENS

@@ -1,23 +1,31 @@
-"""The conversation at the prompt: messages go to the assistant, lines with a slash are commands."""
+"""The conversation at the prompt. Messages go to the assistant; lines with a slash are commands."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
 from shepherd import __version__
-from shepherd.assistant import Assistant
-from shepherd.chat_session import Session
-from shepherd.cli.editor import Editor
-from shepherd.cli.turn import show_turn
+from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
 from shepherd.commands.explain import memory_in_words, turn_in_words
-from shepherd.commands.screen import Screen, counted
-from shepherd.commands.slash import COMMANDS, Chat
+from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.paths import history_file
+from shepherd.types import Thought, ToolCall
 
-__all__ = ["Conversation"]
+if TYPE_CHECKING:
+    from shepherd.chat_session import Session
+    from shepherd.cli.editor import Editor
+
+__all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
 
 
 class Conversation:
-    """Reads, answers, and goes on until the user is done; a failed turn is reported and the next starts."""
+    """Loop of reading and answering; the error of a failed turn is shown, and the next one starts."""
 
     def __init__(
         self,
@@ -31,12 +39,16 @@ class Conversation:
         self._assistant = assistant
         self._screen = screen
         self._show_context = show_context
+        # Here, since -e and --json need no prompt.
+        from shepherd.cli.editor import Editor
+        from shepherd.commands.slash import COMMANDS, Chat
+
         self._editor = editor or Editor(screen, history_file(), COMMANDS)
         self._has_listed = False
         self._chat = Chat(assistant, screen, self._editor, session=session)
 
     def run(self, resumed: int) -> int:
-        """Until /quit or Ctrl-D; gives the exit code."""
+        """Converse until /quit or Ctrl-D; returns the exit code."""
         self._greet(resumed)
         self._screen.begin_chat()
         while not self._chat.done:
@@ -79,3 +91,68 @@ class Conversation:
         if resumed:
             self._screen.note(f"continued after {counted(resumed, 'exchange')}")
         self._screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits")
+
+
+def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False) -> Finished:
+    """Stream an answer to stdout, the rest to stderr. Ctrl-C ends it; it always ends with a line feed."""
+    finished: Finished | None = None
+    column_is_zero, thought = True, ""
+    with cancelling_on_interrupt(assistant):
+        try:
+            for event in assistant.ask(message):
+                if isinstance(event, Thought):
+                    thought += event.text
+                    screen.transient(f"thinking: {thought[-60:]}".replace("\n", " "))
+                    continue
+                if thought:
+                    thought = ""
+                    screen.transient("")
+                if isinstance(event, Delta):
+                    screen.write(event.text)
+                    column_is_zero = event.text.endswith("\n")
+                elif isinstance(event, Recalled) and show_context and event.injection:
+                    screen.note(f"[prompt+context] {message}{event.injection.tail}")
+                elif isinstance(event, (Warned, ToolCall)):
+                    if not column_is_zero:
+                        screen.write("\n")
+                        column_is_zero = True
+                    _note(screen, event)
+                elif isinstance(event, ToolResult) and event.failed:
+                    screen.note(f"{event.name}: {shortened(event.text)}")
+                elif isinstance(event, Finished):
+                    finished = event
+        finally:
+            if not column_is_zero:
+                screen.write("\n")
+    if finished is None:
+        raise InternalError("a turn ended without an answer and without an error")
+    return finished
+
+
+def _note(screen: Screen, event: Warned | ToolCall) -> None:
+    if isinstance(event, Warned):
+        screen.warn(event.message, event.hint)
+    else:
+        screen.note(f"calls {event.name} {shortened(event.arguments)}")
+
+
+@contextmanager
+def cancelling_on_interrupt(assistant: Assistant) -> Iterator[None]:
+    """Let the first Ctrl-C cancel the answer, and a second one, if that hangs, raise KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    presses = 0
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal presses
+        presses += 1
+        assistant.cancel()
+        if presses > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,7 +1,7 @@
-"""`shepherd demo`: two real conversations, typed by themselves, with a process's end in between.
+"""`shepherd demo`: two real conversations, typed by themselves, with a restart in between.
 
-Each act is a process of its own with the built-in model and the same new database, so what the second one
-knows can only come from memory. The lines are scripted; every answer is the model's.
+Each is a separate process with the bundled model and the same new database, so what the second one knows can
+only come from memory. The lines are scripted; every answer is the model's.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["build_parser", "execute"]
 _DESCRIPTION = """\
 Watch Shepherd remember: tell it two things, quit, start again, ask.
 
-Both conversations are real processes with the small built-in model and a memory of their own, which is
-deleted afterwards. Yours is not touched."""
+Both conversations are real processes with the bundled demo model and a temporary memory, which is deleted
+afterwards. Yours is not touched."""
 
 _ACTS = (
     (
@@ -39,7 +39,7 @@ _ACTS = (
         ),
     ),
     (
-        "2 of 2: the program was started anew, nothing of the conversation above is in it",
+        "2 of 2: a new process, which knows nothing of the conversation above",
         ("Which IDE do I prefer?", "/why", "Where do I live?", "/stats", "/quit"),
     ),
 )
@@ -47,15 +47,15 @@ _USER = "steve"
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd demo`."""
+    """Build the parser of `shepherd demo`."""
     parser = Parser(prog="shepherd demo", description=_DESCRIPTION)
-    parser.add_argument("--fast", action="store_true", help="type without the pauses of a person")
-    add_common_options(parser, json_help="the same as JSON lines, those of shepherd chat --json")
+    parser.add_argument("--fast", action="store_true", help="type without pauses")
+    add_common_options(parser, json_help="print the JSON lines of shepherd chat --json")
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Play both acts, each in a process of its own."""
+    """Play both acts, each in a new process."""
     with tempfile.TemporaryDirectory(prefix="shepherd-demo-") as folder:
         options = ["--json"] if arguments.json else ["--fast"] if arguments.fast else []
         for number, (title, _) in enumerate(_ACTS):
@@ -65,7 +65,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
                 return code
             screen.note()
     screen.note(
-        "Your own conversation: shepherd. What it knows of you: shepherd memory list, shepherd facts list."
+        "To chat yourself: shepherd. What it knows about you: shepherd memory list, shepherd facts list."
     )
     return 0
 
@@ -76,7 +76,7 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
         "SHEPHERD_MEMORY_DATABASE": str(folder / "memory.db"),
         "SHEPHERD_USER_ID": _USER,
         "XDG_STATE_HOME": str(folder),
-        # The terminal is asked where its cursor is; its answer would not come from where the keys come.
+        # No query for the cursor position: the terminal would answer on stdin, not on the pipe of the keys.
         "PROMPT_TOOLKIT_NO_CPR": "1",
     }
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SHEPHERD_")}
@@ -85,10 +85,10 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
 
 
 def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> int:
-    from shepherd.chat_session import opened_session
+    from shepherd.chat_session import Session
 
     config = loaded_settings(Namespace()).config
-    with opened_session(config, warn=screen.warn) as session:
+    with Session(config, warn=screen.warn) as session:
         assistant = session.assistant
         if "--json" in options:
             from shepherd.cli.jsonlines import answer_lines
@@ -102,11 +102,14 @@ def _type(lines: tuple[str, ...], assistant: Assistant, screen: Screen, *, fast:
 
     from shepherd.cli.chat import about_the_built_in_model
     from shepherd.cli.conversation import Conversation
-    from shepherd.cli.demo_typing import Typist
+    from shepherd.cli.editor import ScriptedEditor
+    from shepherd.commands.slash import COMMANDS
+    from shepherd.paths import history_file
 
     screen.note(about_the_built_in_model())
     with create_pipe_input() as keys:
-        return Conversation(assistant, screen, editor=Typist(screen, keys, lines, fast=fast)).run(0)
+        editor = ScriptedEditor(screen, history_file(), COMMANDS, keys, lines, fast=fast)
+        return Conversation(assistant, screen, editor=editor).run(0)
 
 
 def _act(number: str, *options: str) -> int:

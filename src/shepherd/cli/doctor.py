@@ -1,4 +1,4 @@
-"""`shepherd doctor`: whether everything that a conversation needs is there, and what to do when it is not."""
+"""`shepherd doctor`: check everything that a conversation needs, and say how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from shepherd.cli.chat import provider_and_model
 from shepherd.cli.parsing import (
@@ -18,19 +18,22 @@ from shepherd.cli.parsing import (
     add_memory_options,
     add_setting_option,
     given_settings,
+    loaded_settings,
 )
-from shepherd.cli.parsing import loaded_settings as settings_of
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, size
 from shepherd.config import Config
 from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
+
+if TYPE_CHECKING:
+    from shepherd.memory import MemoryStats
 
 __all__ = ["CUDA_BUILD", "build_parser", "execute"]
 
 # SQLite below this can corrupt a WAL database when two connections write and checkpoint at the same instant.
 _SQLITE_SOUND = (3, 51, 3)
 
-# Not from pip's cache: that has what was compiled before, without CUDA.
+# Without pip's cache, which has the build without CUDA.
 CUDA_BUILD = (
     'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-deps --no-cache-dir'
     ' --no-binary llama-cpp-python "llama-cpp-python>=0.3.36,<0.4"'
@@ -39,7 +42,7 @@ CUDA_BUILD = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The state of one thing: good, worth knowing, or in the way."""
+    """State of one part: in order, worth knowing, or a problem."""
 
     name: str
     state: Literal["ok", "note", "problem"]
@@ -48,11 +51,11 @@ class Finding:
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd doctor`."""
+    """Build the parser of `shepherd doctor`."""
     parser = Parser(
         prog="shepherd doctor",
         description="Check the installation, the settings, the database, the model and the GPU.\n"
-        "Nothing is changed. Exit code 1 when something is in the way of a conversation.",
+        "Nothing is changed. Exit code 1 when a problem prevents conversations.",
     )
     add_setting_option(parser, "--model", "model", "NAME", short="-m")
     add_memory_options(parser)
@@ -61,10 +64,10 @@ def build_parser() -> Parser:
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Print the findings; 1 when there is a problem."""
+    """Print the findings; returns 1 when there is a problem."""
     findings = [_versions()]
     try:
-        loaded = settings_of(arguments)
+        loaded = loaded_settings(arguments)
     except ConfigError as error:
         findings.append(Finding("settings", "problem", str(error), error.hint))
         config = replace(Config(), **given_settings(arguments))
@@ -102,7 +105,7 @@ def _print(findings: list[Finding], screen: Screen) -> None:
 
 
 def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> Finding:
-    """The finding; a check that fails is one too."""
+    """Run a check; its failure is a finding, too."""
     try:
         return check(config)
     except ShepherdError as error:
@@ -156,9 +159,7 @@ def _database(config: Config) -> Finding:
         return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")
     with open_memory(config, read_only=True) as memory:
         stats = memory.stats(user)
-    detail = (
-        f"{path}: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')} of {user}"
-    )
+    detail = f"{path}: {_contents(stats, user)}"
     if stats.hot_saved_bytes:
         detail += f"; fast indexes {size(stats.hot_saved_bytes)}"
     if not os.access(path, os.W_OK):
@@ -167,7 +168,7 @@ def _database(config: Config) -> Finding:
 
 
 def _server(config: Config) -> Finding:
-    """The state of a memory in PostgreSQL."""
+    """Check a memory in PostgreSQL."""
     from shepherd.factory import open_memory
 
     user = config.effective_user_id
@@ -177,8 +178,11 @@ def _server(config: Config) -> Finding:
         return Finding("database", "ok", f"{error} (made when something is remembered)")
     with memory:
         stats = memory.stats(user)
-    held = f"{counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')} of {user}"
-    return Finding("database", "ok", f"{stats.path}: {held}")
+    return Finding("database", "ok", f"{stats.path}: {_contents(stats, user)}")
+
+
+def _contents(stats: MemoryStats, user: str) -> str:
+    return f"{counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')} of {user}"
 
 
 def _llama(config: Config) -> Finding:
@@ -220,8 +224,8 @@ def _device(config: Config) -> Finding:
 
 def _provider(config: Config) -> Finding:
     from shepherd.providers import ProviderTable
-    from shepherd.providers.clients import require_client
     from shepherd.providers.keys import require_key
+    from shepherd.providers.transport import require_client
 
     provider = ProviderTable().get(config.provider)
     if provider.is_local:
@@ -234,7 +238,7 @@ def _provider(config: Config) -> Finding:
 
 
 def _model(config: Config, given: str) -> Finding:
-    """The state of the model that answers: that of -m, else the provider's own, else the setting's."""
+    """Check the model that answers: that of -m, else the provider's, else the setting's."""
     from shepherd.factory import model_path
     from shepherd.inference import read_header
     from shepherd.inference.models import ModelRegistry

@@ -1,8 +1,10 @@
-"""The line at the prompt: editing, history, more than one line, completion of commands."""
+"""Line editor of the prompt: history, several lines, completion of commands; and one that types by itself."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -14,27 +16,30 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.input import Input
+from prompt_toolkit.input import Input, PipeInput
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
 from shepherd.commands.history import open_history
 from shepherd.commands.screen import Screen
 
-__all__ = ["Editor"]
+__all__ = ["Editor", "ScriptedEditor"]
+
+# Pauses of ScriptedEditor between two keys, and around a line.
+_KEY_S, _PAUSE_S = 0.025, 0.7
 
 
 class Editor:
-    """Reads what the user types. `private` lines are kept in this process, and not in the history file.
+    """Editor of messages. Lines that are typed while it is `private` do not go into the history file.
 
-    `keys`: where they come from; the terminal unless something else is given.
+    `keys` is the source of the keys, the terminal by default.
     """
 
     def __init__(
         self, screen: Screen, history_path: Path, commands: Iterable[str], *, keys: Input | None = None
     ) -> None:
         self.private = False
-        self.n_listed = 0  # memories that the last command listed, for one key to change them
+        self.n_listed = 0  # memories that the last command listed, which Alt keys change
         self._screen = screen
         self._session: PromptSession[str] = PromptSession(
             history=open_history(history_path, lambda: self.private, screen.warn),
@@ -50,7 +55,7 @@ class Editor:
         self._cleared = False  # the last key was a Ctrl-C that cleared the line
 
     def read(self) -> str | None:
-        """The next message, which may have several lines; None when the user is done."""
+        """Return the next message, perhaps of several lines; None when the user is done."""
         while True:
             try:
                 text = self._session.prompt(
@@ -68,7 +73,7 @@ class Editor:
             return text
 
     def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
-        """The texts, one after the other, as lines to edit; None when the user gave up. In no history."""
+        """Let the user edit the texts, one after the other; returns None when the user cancels."""
         session: PromptSession[str] = PromptSession(history=InMemoryHistory(), multiline=False)
         try:
             return {name: session.prompt(f"{name}: ", default=text) for name, text in texts.items()}
@@ -76,12 +81,12 @@ class Editor:
             return None
 
     def begin(self, command: str, event: KeyPressEvent) -> None:
-        """On an empty line: write a command for the memory that was listed, or for one of several."""
+        """Write a command for the memory that was listed, or for one of several, on an empty line."""
         if self.n_listed and not event.current_buffer.text:
             event.current_buffer.insert_text(f"/{command} 1" if self.n_listed == 1 else f"/{command} ")
 
     def clear_or_interrupt(self, event: KeyPressEvent) -> None:
-        """Ctrl-C: clear the line; on an empty one, interrupt."""
+        """Clear the line at Ctrl-C, or interrupt on an empty one."""
         if event.current_buffer.text:
             event.current_buffer.reset()
             self._cleared = True
@@ -100,7 +105,52 @@ class Editor:
         return ANSI(self._screen.styled(name, style, out=self._screen.out_is_terminal))
 
 
-# With Alt, on an empty line behind a list; elsewhere these keys move by words and the like.
+class ScriptedEditor(Editor):
+    """An editor that types given lines by itself, through the same keys as a user; then the input ends.
+
+    `fast` leaves out the pauses.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        history_path: Path,
+        commands: Iterable[str],
+        keys: PipeInput,
+        lines: Iterable[str],
+        *,
+        fast: bool = False,
+    ) -> None:
+        super().__init__(screen, history_path, commands, keys=keys)
+        self._keys = keys
+        self._lines = iter(lines)
+        self._key_s, self._pause_s = (0.0, 0.0) if fast else (_KEY_S, _PAUSE_S)
+
+    def read(self) -> str | None:
+        """Return the next line, as it was typed; None behind the last."""
+        line = next(self._lines, None)
+        if line is None:
+            return None
+        if not self._screen.err_is_terminal and not self._screen.out_is_terminal:
+            self._screen.print(f"> {line}")  # no terminal shows the typing
+            return line
+        # The prompt reads in this thread, so the keys are pressed in another.
+        typing = threading.Thread(target=self._type, args=(line,), daemon=True)
+        typing.start()
+        text = super().read()
+        typing.join()
+        return text
+
+    def _type(self, line: str) -> None:
+        time.sleep(self._pause_s)
+        for key in line:
+            self._keys.send_text(key)
+            time.sleep(self._key_s)
+        time.sleep(self._pause_s)
+        self._keys.send_text("\r")
+
+
+# With Alt, on an empty line after a list; elsewhere these keys move by words and the like.
 _LISTED_KEYS = {"e": "edit", "f": "forget", "p": "pin"}
 
 
@@ -132,13 +182,13 @@ def _key_bindings(editor: Editor) -> KeyBindings:
 
 
 class _CommandCompleter(Completer):
-    """Completes the name of a slash command at the start of the message."""
+    """Completion of slash commands at the start of the message."""
 
     def __init__(self, commands: Iterable[str]) -> None:
         self._commands = sorted(commands)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """The commands that begin like the word so far."""
+        """Complete the word so far."""
         text = document.text_before_cursor
         if text.startswith("/") and " " not in text and "\n" not in text:
             for command in self._commands:

@@ -1,4 +1,4 @@
-"""`shepherd eval`: how well recall finds what it should, on labelled conversations or one's own memory."""
+"""`shepherd eval`: measure the quality of recall, on labelled conversations or your own memory."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ FILE is a corpus (JSON lines of conversations with questions, or LongMemEval's J
 `shepherd memory export` with --questions, or a run that --output wrote.
 
 examples:
-  shepherd eval corpus.jsonl --output before.jsonl       measure, and keep every answer
-  shepherd eval corpus.jsonl --baseline before.jsonl     is it better now, and is that chance?
-  shepherd eval export.jsonl --questions mine.jsonl      on one's own memory
-  shepherd eval corpus.jsonl --tune                      choose weights, each tried on what it has not seen
+  shepherd eval corpus.jsonl --output before.jsonl       measure, and save every result
+  shepherd eval corpus.jsonl --baseline before.jsonl     compare, with the significance of differences
+  shepherd eval export.jsonl --questions mine.jsonl      on your own memory
+  shepherd eval corpus.jsonl --tune                      choose weights, with cross-validation
 """
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd eval`."""
+    """Build the parser of `shepherd eval`."""
     parser = Parser(
         prog="shepherd eval", description="Measure recall on labelled conversations.", epilog=_EXAMPLES
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="what to measure on; see below")
+    parser.add_argument("file", metavar="FILE", type=Path, help="corpus, export or run; see below")
     parser.add_argument("--questions", metavar="FILE", type=Path, help="questions about an exported memory")
     parser.add_argument("--output", metavar="RUN", type=Path, help="write a JSON line per question")
     parser.add_argument("--baseline", metavar="RUN", type=Path, help="compare with this run, paired")
     parser.add_argument(
-        "--rows", choices=("turns", "exchanges"), default="turns", help="what is a memory (turns)"
+        "--rows", choices=("turns", "exchanges"), default="turns", help="unit of a memory (turns)"
     )
-    parser.add_argument("--no-dates", action="store_true", help="leave the day of a turn out of its text")
+    parser.add_argument("--no-dates", action="store_true", help="do not add the day of a turn to its text")
     parser.add_argument("--tune", action="store_true", help="choose the weights of the ranking")
     add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
     add_setting_option(parser, "--vectors", "memory_vectors", "MODEL")
@@ -49,7 +49,7 @@ def build_parser() -> Parser:
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run, or read a run, and print what came out."""
+    """Run, or read a run, and print the measures."""
     from shepherd.evaluation import is_run, read_run, write_run
 
     if arguments.tune:
@@ -79,7 +79,7 @@ def _run(arguments: Namespace, screen: Screen) -> list[Answered]:
     config = loaded_settings(arguments).config
     return evaluate(
         read_corpus(arguments.file, arguments.questions),
-        # An export has what was stored, as it was stored.
+        # The texts of an export are as they were stored.
         dates=not arguments.no_dates and arguments.questions is None,
         rows=arguments.rows,
         recency_floor=config.rag_recency_floor,
@@ -171,7 +171,7 @@ def _show(report: dict[str, object], screen: Screen) -> None:
 
 
 def _with_interval(metric: str, values: list[float], sign: str = "") -> str:
-    """Recall in percent, the others as shares: `74.1 (71.5 to 76.6)`."""
+    """Return recall in percent, the others as shares: `74.1 (71.5 to 76.6)`."""
     factor, digits = (100.0, 1) if metric.startswith("recall") else (1.0, 3)
     mean, low, high = (format(factor * value, f"{sign}.{digits}f") for value in values)
     return f"{mean} ({low} to {high})"

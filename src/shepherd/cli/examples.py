@@ -1,21 +1,21 @@
-"""Examples for the help of every command; a test reads each of them with the command's own parser."""
+"""Examples for the help of every command; a test parses each of them with the command's parser."""
 
 from __future__ import annotations
 
 __all__ = ["examples_of"]
 
-# By the name of the parser: command lines, or pairs of one with what it does.
+# By the name of the parser: command lines, or pairs of a command line and an explanation.
 _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd chat": (
-        ("shepherd chat --continue", "go on with the last conversation"),
-        ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, fetched once"),
+        ("shepherd chat --continue", "continue the last conversation"),
+        ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
         ('shepherd chat -e "what is my dog called?"', "one answer, to stdout"),
         ('git diff | shepherd chat -e "review this"', "stdin is appended to the question"),
-        ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest word"),
+        ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
     ),
     "shepherd memory": (
         ("shepherd memory search vim", "what would be recalled"),
-        ("shepherd memory export mine.jsonl", "take everything along"),
+        ("shepherd memory export mine.jsonl", "export everything"),
     ),
     "shepherd memory list": (
         ("shepherd memory list --limit 10", "the ten newest"),
@@ -29,8 +29,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd memory add": ('shepherd memory add "Which IDE do I use?" "VS Code with vim keybindings"',),
     "shepherd memory edit": ('shepherd memory edit 1099511627777 --answer "Helix"',),
     "shepherd memory pin": (
-        ("shepherd memory pin 1099511627777", "keep it when old ones make room"),
-        ("shepherd memory pin --off 1099511627777", "no longer"),
+        ("shepherd memory pin 1099511627777", "never delete it to make space"),
+        ("shepherd memory pin --off 1099511627777", "unpin it"),
     ),
     "shepherd memory forget": (
         ("shepherd memory forget 1099511627777 1099511627778", "these two"),
@@ -41,22 +41,22 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory export | gzip > mine.jsonl.gz", "through a pipe"),
     ),
     "shepherd memory import": (
-        ("shepherd memory import chatgpt.zip", "what kind of file it is, is looked at"),
-        ("shepherd memory import --format mem0 memories.json", "or said"),
+        ("shepherd memory import chatgpt.zip", "detect the format"),
+        ("shepherd memory import --format mem0 memories.json", "name the format"),
     ),
     "shepherd memory claim": (
-        ("shepherd memory claim --from local", "what a library call stored without a user"),
+        ("shepherd memory claim --from local", "memories that a library call stored without a user"),
     ),
     "shepherd memory stats": ("shepherd memory stats --json",),
     "shepherd memory check": (
         ("shepherd memory check", "look for damage"),
-        ("shepherd memory check --repair", "and mend what can be mended"),
+        ("shepherd memory check --repair", "and repair what can be repaired"),
     ),
     "shepherd memory backup": ('shepherd memory backup "memory-$(date +%F).db"',),
     "shepherd memory audit": ("shepherd memory audit",),
     "shepherd memory jobs": (
-        ("shepherd memory jobs", "what waits, and what failed"),
-        ("shepherd memory jobs --retry", "try what failed again"),
+        ("shepherd memory jobs", "waiting and failed jobs"),
+        ("shepherd memory jobs --retry", "retry failed jobs"),
     ),
     "shepherd facts": (
         ("shepherd facts set name Steve", "what it should know"),
@@ -67,12 +67,12 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd facts set": ("shepherd facts set favourite_color 'deep blue'",),
     "shepherd facts clear": (
         "shepherd facts clear name",
-        ("shepherd facts clear name --history", "and the values that it had before"),
+        ("shepherd facts clear name --history", "and its earlier values"),
     ),
-    "shepherd facts history": (("shepherd facts history name", "its older values, and when each began"),),
+    "shepherd facts history": (("shepherd facts history name", "its earlier values, with dates"),),
     "shepherd knowledge": (
         ("shepherd knowledge import notes/", "a folder of documents"),
-        ("shepherd knowledge search retrieval", "passages that fit"),
+        ("shepherd knowledge search retrieval", "matching passages"),
     ),
     "shepherd knowledge list": ("shepherd knowledge list --limit 10",),
     "shepherd knowledge show": ("shepherd knowledge show 3",),
@@ -88,8 +88,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd knowledge link": ('shepherd knowledge link 3 4 "builds on it"',),
     "shepherd knowledge unlink": ("shepherd knowledge unlink 7",),
     "shepherd knowledge focus": (
-        ("shepherd knowledge focus 3 4", "messages bring these along"),
-        ("shepherd knowledge focus", "which ones do now"),
+        ("shepherd knowledge focus 3 4", "include them in messages"),
+        ("shepherd knowledge focus", "nodes in focus"),
     ),
     "shepherd knowledge import": ("shepherd knowledge import notes/ paper.pdf",),
     "shepherd knowledge export": ("shepherd knowledge export graph.jsonl",),
@@ -123,8 +123,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd trace metta --path last/last '!(match &self (context $s $t budget $k $v) ($k $v))'", ""),
     ),
     "shepherd model": (
-        ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "fetch one"),
-        ("shepherd model list", "those that are here"),
+        ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "download one"),
+        ("shepherd model list", "models on this machine"),
     ),
     "shepherd model pull": ("shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",),
     "shepherd model list": ("shepherd model list --json",),
@@ -136,9 +136,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd provider list": ("shepherd provider list",),
     "shepherd provider show": ("shepherd provider show claude",),
-    "shepherd provider set": (
-        ("shepherd provider set claude memory true", "let it be told what is remembered"),
-    ),
+    "shepherd provider set": (("shepherd provider set claude memory true", "let it see your memory"),),
     "shepherd provider use": ("shepherd provider use claude",),
     "shepherd provider next": ("shepherd provider next",),
     "shepherd provider remove": ("shepherd provider remove claude",),
@@ -148,8 +146,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd apikey list": ("shepherd apikey list --json",),
     "shepherd apikey revoke": ("shepherd apikey revoke k1",),
     "shepherd tools": (
-        ("shepherd tools", "what a model may do by itself"),
-        ("shepherd chat --memtools", "let it, in this conversation"),
+        ("shepherd tools", "tools of a model"),
+        ("shepherd chat --memtools", "with tools, in this conversation"),
     ),
     "shepherd config": (
         ("shepherd config set model ~/model.gguf", "so that -m can be left out"),
@@ -160,7 +158,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd config set": ("shepherd config set temperature 0.2",),
     "shepherd config unset": ("shepherd config unset temperature",),
     "shepherd config path": ('$EDITOR "$(shepherd config path)"',),
-    "shepherd demo": (("shepherd demo", "told two things, quit, started again, asked"),),
+    "shepherd demo": (("shepherd demo", "tell it two things, restart it, ask"),),
     "shepherd doctor": (
         ("shepherd doctor", "is everything in order?"),
         ("shepherd doctor -m model.gguf --json", "with this model, for a bug report"),
@@ -174,7 +172,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
 
 
 def examples_of(prog: str) -> str:
-    """The examples of a parser as its help shows them; "" when there are none."""
+    """Return the examples of a parser for its help; "" when there are none."""
     rows = [(row, "") if isinstance(row, str) else row for row in _EXAMPLES.get(prog, ())]
     if not rows:
         return ""

@@ -13,8 +13,8 @@ from typing import Any
 
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
+from shepherd.cli.conversation import cancelling_on_interrupt
 from shepherd.cli.main import INTERRUPTED
-from shepherd.cli.turn import cancelling_on_interrupt
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.types import Injection, Thought, ToolCall
@@ -26,9 +26,9 @@ _KEYS = {"prompt", "memory"}
 
 
 def answer_lines(assistant: Assistant, screen: Screen, prompts: list[str] | None) -> int:
-    """Answer the prompts, or those on stdin line by line; a failed one is an error event.
+    """Answer the prompts, or those on stdin line by line; a failed one becomes an error event.
 
-    The exit code is that of the last failure, 0 without one, 130 when the last answer was interrupted.
+    Returns the exit code of the last failure, 0 without one, 130 when the last answer was interrupted.
     """
     put(screen, "ready", _about(assistant))
     code = 0
@@ -45,34 +45,34 @@ def answer_lines(assistant: Assistant, screen: Screen, prompts: list[str] | None
 
 @contextmanager
 def stdout_alone(screen: Screen) -> Iterator[None]:
-    """Within it only this screen writes to stdout; what a library prints there, in C too, goes to stderr."""
+    """Let only this screen write to stdout; what libraries print there, in C too, goes to stderr."""
     try:
         stdout, stderr = screen.out.fileno(), screen.err.fileno()
-    except (OSError, ValueError):  # no files: an embedding program's own streams
+    except (OSError, ValueError):  # streams of an embedding program, which are no files
         yield
         return
     before = screen.out
     before.flush()
     kept = os.dup(stdout)
     os.dup2(stderr, stdout)
-    # The encoding of JSON, whatever the locale's is.
+    # UTF-8 is the encoding of JSON, whatever the locale.
     own = open(kept, "w", encoding="utf-8", errors="backslashreplace", newline="\n", closefd=False)  # noqa: SIM115
     screen.out = own
     try:
         yield
     finally:
         for stream in (own, before):
-            with suppress(OSError):  # a reader that has gone is known by now
+            with suppress(OSError):  # a closed pipe has been reported by now
                 stream.flush()
         with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).fflush(None)  # C's own buffer, before its way leads to the real stdout again
+            ctypes.CDLL(None).fflush(None)  # C's own buffer, before the real stdout is restored
         os.dup2(kept, stdout)
         os.close(kept)
         screen.out = before
 
 
 def _answer(assistant: Assistant, screen: Screen, prompt: str, with_memory: bool) -> bool:
-    """Whether the answer was interrupted."""
+    """Answer one prompt with events; returns whether it was interrupted."""
     before, assistant.private = assistant.private, assistant.private or not with_memory
     interrupted = False
     try:
@@ -129,7 +129,7 @@ def _about(assistant: Assistant) -> dict[str, Any]:
 
 
 def parse_line(line: bytes | str) -> tuple[str, bool]:
-    """The prompt on a line, and whether memory may be used for it."""
+    """Return the prompt of a line, and whether memory can be used for it."""
     try:
         request = json.loads(line)
     except UnicodeDecodeError as error:
@@ -138,7 +138,7 @@ def parse_line(line: bytes | str) -> tuple[str, bool]:
         raise UsageError("the line is not JSON", hint='send {"prompt": "…"}') from None
     if isinstance(request, str):
         request = {"prompt": request}
-    if isinstance(request, dict) and not request.keys() <= _KEYS:  # "memroy": false would be remembered
+    if isinstance(request, dict) and not request.keys() <= _KEYS:  # such as "memroy": false
         raise UsageError("the line has keys that mean nothing", hint='known are "prompt" and "memory"')
     prompt = request.get("prompt") if isinstance(request, dict) else None
     memory = request.get("memory", True) if isinstance(request, dict) else None
@@ -154,7 +154,7 @@ def parse_line(line: bytes | str) -> tuple[str, bool]:
 
 
 def lines_of_stdin() -> Iterator[bytes]:
-    """Requests as they come; blank lines are none."""
+    """Give the lines of stdin that are not blank."""
     source: Iterable[bytes] = sys.stdin.buffer if sys.stdin is not None else ()
     for line in source:
         if line.strip():
@@ -162,13 +162,13 @@ def lines_of_stdin() -> Iterator[bytes]:
 
 
 def put_error(screen: Screen, error: ShepherdError) -> int:
-    """Tell what failed; the exit code for it."""
+    """Write an error event; returns the exit code for it."""
     content = {"kind": type(error).__name__, "message": str(error), "hint": error.hint}
     put(screen, "error", {**content, "exit_code": error.exit_code})
     return error.exit_code
 
 
 def put(screen: Screen, event: str, content: dict[str, Any]) -> None:
-    """One event, at once."""
+    """Write one event at once."""
     screen.json({"event": event, **content})
     screen.flush()

@@ -1,4 +1,4 @@
-"""The entry point: which command, and the one place where an error becomes a line and an exit code.
+"""Entry point: finds the command, and turns errors into messages and exit codes.
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted.
 """
@@ -19,27 +19,30 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 
 # Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
 COMMANDS = {
-    "chat": ("shepherd.cli.chat", "talk with a model; plain `shepherd` does the same"),
-    "tui": ("shepherd.cli.tui", "the same on a whole screen, with memory and knowledge beside it"),
+    "chat": ("shepherd.cli.chat", "chat with a model; plain `shepherd` does the same"),
+    "tui": ("shepherd.cli.tui", "chat on the whole screen, with memory and knowledge beside it"),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
     "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
     "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),
-    "context": ("shepherd.cli.context", "print the prompt that a question would get, with all that is known"),
+    "context": ("shepherd.cli.context", "print the prompt for a question, with everything that is known"),
     "trace": (
         "shepherd.cli.trace",
-        "what each turn showed the model: tree, get, diff, export, import, metta",
+        "what the model saw in each turn: tree, get, diff, export, import, metta",
     ),
-    "model": ("shepherd.cli.model", "fetch models, list, show and remove those that are here"),
+    "model": ("shepherd.cli.model", "download, list, show and remove models"),
     "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
-    "serve": ("shepherd.cli.serve", "answer other programs over HTTP, as OpenAI and Anthropic do"),
-    "apikey": ("shepherd.cli.apikey", "keys that let others use your server: create, list, revoke"),
-    "tools": ("shepherd.cli.tools", "list the tools that a model may have"),
-    "mcp": ("shepherd.cli.mcp", "give another assistant tools over the memory (MCP)"),
+    "serve": ("shepherd.cli.serve", "serve the APIs of OpenAI and Anthropic over HTTP"),
+    "apikey": ("shepherd.cli.apikey", "API keys of your server: create, list, revoke"),
+    "tools": ("shepherd.cli.tools", "list the tools that a model can have"),
+    "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
     "config": ("shepherd.cli.config", "show and change settings"),
-    "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a memory of its own"),
-    "doctor": ("shepherd.cli.doctor", "check the installation, the database, the model and the GPU"),
+    "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a temporary memory"),
+    "doctor": (
+        "shepherd.cli.doctor",
+        "check installation, settings, database, model and GPU",
+    ),
     "completion": ("shepherd.cli.completion", "complete commands with Tab in bash, zsh and fish"),
 }
 
@@ -47,8 +50,8 @@ INTERRUPTED = 130
 
 
 def run() -> NoReturn:
-    """The `shepherd` command."""
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next
+    """Run the `shepherd` command."""
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
         from shepherd.cli.completion import complete
 
         complete()
@@ -56,7 +59,7 @@ def run() -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; gives its exit code and never raises for a user's mistake."""
+    """Run one command; returns its exit code, and never raises for a user's mistake."""
     screen = Screen()
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
     if verbose:
@@ -65,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         code = _dispatch(list(arguments), screen)
         screen.flush()
     except BrokenPipeError:
-        _silence_stdout()  # the reader had enough, as `| head` does
+        _silence_stdout()  # the reader has closed the pipe, as `| head` does
         return 0
     except KeyboardInterrupt:
         screen.note("interrupted")
@@ -78,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser_of(command: str) -> Parser:
-    """The parser of one command; imports that command's module only."""
+    """Build the parser of one command; imports only that command's module."""
     parser = import_module(COMMANDS[command][0]).build_parser()
     assert isinstance(parser, Parser)
     return parser
@@ -105,6 +108,7 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     else:
         first = "chat"
     parsed = parser_of(first).parse_args(arguments)
+    screen.as_json = parsed.json
     code = import_module(COMMANDS[first][0]).execute(parsed, screen)
     assert isinstance(code, int)
     return code
@@ -131,8 +135,8 @@ commands:
   shepherd COMMAND --help   explains a command and its options
 
 examples:
-  shepherd -m model.gguf                   talk
-  shepherd -m model.gguf --continue        go on with the last conversation
+  shepherd -m model.gguf                   chat
+  shepherd -m model.gguf --continue        continue the last conversation
   shepherd -m model.gguf -e "a question"   one answer, to stdout
   git diff | shepherd -e "review this"     stdin is appended to the question
   shepherd config set model ~/model.gguf   so that -m can be left out
@@ -150,11 +154,11 @@ def _version() -> str:
 
 
 def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
-    """Say what went wrong, and whose mistake it was; gives the exit code."""
+    """Print an error; returns the exit code."""
     if isinstance(error, ShepherdError) and not isinstance(error, InternalError):
         screen.error(str(error), error.hint)
         return error.exit_code
-    if isinstance(error, OSError):  # a full disk behind stdout, a folder that vanished: the environment's
+    if isinstance(error, OSError):  # such as a full disk behind stdout
         _silence_stdout()
         screen.error(
             f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
@@ -170,7 +174,7 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
 
 
 def _write_traceback() -> str:
-    """Where the traceback was written, or "" when that failed too."""
+    """Write the traceback to a new file; returns its path, or "" if that failed."""
     import time
     import traceback
 
@@ -188,7 +192,7 @@ def _write_traceback() -> str:
 
 
 def _silence_stdout() -> None:
-    # Python flushes stdout once more at exit, which would complain about the same closed pipe.
+    # Python flushes stdout again at exit, which would fail with the same error.
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

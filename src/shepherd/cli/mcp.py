@@ -9,10 +9,10 @@ from shepherd.cli.parsing import (
     add_common_options,
     add_memory_options,
     loaded_settings,
+    optional_packages,
     whole_number,
 )
 from shepherd.commands.screen import Screen
-from shepherd.errors import UsageError
 
 __all__ = ["build_parser", "execute"]
 
@@ -25,7 +25,7 @@ in the assistant's mcp.json:
   {"mcpServers": {"shepherd": {"command": "shepherd", "args": ["mcp"]}}}
 
 examples:
-  shepherd mcp --read-only               it may look, and change nothing
+  shepherd mcp --read-only               without the tools that change something
   shepherd mcp --http --port 8001        at http://127.0.0.1:8001/mcp"""
 
 _HOST = "127.0.0.1"
@@ -33,32 +33,25 @@ _SHUTDOWN_S = 2.0
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd mcp`."""
+    """Build the parser of `shepherd mcp`."""
     parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--read-only", action="store_true", help="leave out the tools that change something")
-    parser.add_argument("--http", action="store_true", help="serve streamable HTTP, to this machine alone")
+    parser.add_argument("--http", action="store_true", help="serve streamable HTTP, for this machine only")
     parser.add_argument(
         "--port", type=whole_number(0, 65535), default=8001, metavar="N", help="port of --http; 0: any (8001)"
     )
     add_memory_options(parser)
-    add_common_options(parser, json_help="with --http, print where it listens as JSON")
+    add_common_options(parser, json_help="with --http, print the address as JSON")
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Serve until the client leaves, or until told to end."""
-    try:
+    """Serve until the client leaves, or until interrupted."""
+    with optional_packages("mcp", "shepherd mcp"):
         import anyio
-        import uvicorn  # noqa: F401  (comes with it)
+        import uvicorn  # noqa: F401  (installed with it)
 
-        from shepherd.mcp.catalog import Catalog
-        from shepherd.mcp.server import create_server, serve_stdio
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "shepherd":
-            raise
-        raise UsageError(
-            f"shepherd mcp needs {error.name}", hint="pip install 'shepherd-llm[mcp]'"
-        ) from error
+        from shepherd.mcp import Catalog, create_server, serve_stdio
     from shepherd.factory import open_memory, open_memory_to_read
 
     config = loaded_settings(arguments).config
@@ -80,14 +73,6 @@ def execute(arguments: Namespace, screen: Screen) -> int:
                 create_server(catalog).streamable_http_app(host=_HOST),
                 listening,
                 shutdown_s=_SHUTDOWN_S,
-                ready=lambda: _say_where(url, arguments, screen),
+                ready=lambda: screen.announce(url, f"MCP at {url} (Ctrl-C ends it)"),
             )
     return 0
-
-
-def _say_where(url: str, arguments: Namespace, screen: Screen) -> None:
-    if arguments.json:
-        screen.json({"url": url})
-    else:
-        screen.print(f"MCP at {url} (Ctrl-C ends it)")
-    screen.flush()

@@ -1,4 +1,4 @@
-"""`shepherd memory`: look at what is remembered, correct it, forget it, carry it elsewhere."""
+"""`shepherd memory`: list, search, correct, forget, export and check what is remembered."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import (
-    LARGEST_ID,
-    MOST_ROWS,
+    ID,
     Parser,
     add_action,
-    add_common_options,
-    add_memory_options,
+    add_actions,
+    add_limit,
+    add_search,
+    finish_actions,
     loaded_settings,
     stdin_bytes,
-    whole_number,
 )
 from shepherd.cli.progress import amount, working
-from shepherd.commands.screen import Screen, age_in_words, counted, size
+from shepherd.commands.screen import Screen, age_in_words, counted, day, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import new_file
 
@@ -29,73 +29,69 @@ if TYPE_CHECKING:
     from shepherd.memory import ExtractionJob, Memory
     from shepherd.types import MemoryRecord
 
-__all__ = ["add_jobs_action", "build_parser", "changes_jobs", "execute", "execute_jobs"]
+__all__ = ["build_parser", "execute"]
 
-
-_ID, _OFFSET, _COUNT = whole_number(1, LARGEST_ID), whole_number(0, LARGEST_ID), whole_number(1, MOST_ROWS)
+# Ids of one finding of an audit; --json has all.
+_MOST_SHOWN = 10
+# Why a user may want to look at the memories of each kind of finding.
+_AUDIT = {
+    "duplicate": "the same twice: one can go",
+    "near-duplicate": "nearly the same: one can go",
+    "echo": "the answer only repeats the question",
+    "empty": "no word in it can be found",
+    "tail": "contains injected text, which would be injected again",
+    "secret": "better kept elsewhere; to delete a fact: shepherd facts clear KEY --history",
+    "never-recalled": "no message has needed these in three months",
+}
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd memory`."""
+    """Build the parser of `shepherd memory`."""
     parser = Parser(
         prog="shepherd memory", description="What is remembered: questions and answers of a user."
     )
-    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-
+    actions = add_actions(parser)
     _add_reading(actions)
     _add_changing(actions)
-    _add_carrying(actions)
+    _add_transfer(actions)
     _add_upkeep(actions)
-    for action in actions.choices.values():
-        add_memory_options(action)
-        add_common_options(action)
+    finish_actions(actions, with_memory=True)
     return parser
 
 
 def _add_reading(actions: Any) -> None:
-    listing = add_action(actions, "list", "the newest memories")
-    listing.add_argument("--limit", type=_COUNT, default=50, metavar="N", help="how many (50)")
-    listing.add_argument(
-        "--offset", type=_OFFSET, default=0, metavar="N", help="how many newer ones to skip (0)"
-    )
-
-    search = add_action(actions, "search", "what would be recalled, with scores")
-    search.add_argument("query", nargs="+", metavar="WORDS", help="what to look for")
-    search.add_argument("--limit", type=_COUNT, default=10, metavar="N", help="how many (10)")
-    search.add_argument(
-        "--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)"
-    )
-
+    add_limit(add_action(actions, "list", "the newest memories"), 50, with_offset=True)
+    add_search(actions, "what would be recalled, with scores")
     show = add_action(actions, "show", "one memory in full")
-    show.add_argument("id", type=_ID, metavar="ID", help="its number, as list shows it")
+    show.add_argument("id", type=ID, metavar="ID", help="its number, as list shows it")
 
 
 def _add_changing(actions: Any) -> None:
     add = add_action(actions, "add", "remember something")
-    add.add_argument("question", metavar="QUESTION", help="what it answers, or what was said")
+    add.add_argument("question", metavar="QUESTION", help="the question it answers, or what was said")
     add.add_argument("answer", metavar="ANSWER", help="what to remember")
 
     edit = add_action(actions, "edit", "change a memory")
-    edit.add_argument("id", type=_ID, metavar="ID", help="its number")
+    edit.add_argument("id", type=ID, metavar="ID", help="its number")
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
-    pin = add_action(actions, "pin", "keep a memory when old ones make room")
-    pin.add_argument("id", type=_ID, metavar="ID", help="its number")
-    pin.add_argument("--off", action="store_true", help="no longer")
+    pin = add_action(actions, "pin", "never delete a memory to make space")
+    pin.add_argument("id", type=ID, metavar="ID", help="its number")
+    pin.add_argument("--off", action="store_true", help="unpin it")
 
     forget = add_action(actions, "forget", "delete memories")
-    forget.add_argument("ids", type=_ID, nargs="*", metavar="ID", help="their numbers")
+    forget.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers")
     forget.add_argument("--question", metavar="TEXT", help="all memories of exactly this question")
 
 
-def _add_carrying(actions: Any) -> None:
+def _add_transfer(actions: Any) -> None:
     export = add_action(actions, "export", "write all memories and facts as JSON lines")
-    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
+    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to write (stdout)")
     importing = add_action(actions, "import", "read an export of Shepherd, ChatGPT, mem0, MCP memory or llm")
-    importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="where from (stdin)")
+    importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to read (stdin)")
     formats = ("auto", "shepherd", "chatgpt", "mem0", "mcp", "llm")
-    importing.add_argument("--format", choices=formats, default="auto", help="what it is (looked at)")
+    importing.add_argument("--format", choices=formats, default="auto", help="file format (auto: detect)")
 
     claim = add_action(actions, "claim", "take over what is stored under another id")
     claim.add_argument("--from", dest="from_user", default="local", metavar="USER", help="that id (local)")
@@ -108,63 +104,60 @@ def _add_upkeep(actions: Any) -> None:
     backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
     add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
-    add_jobs_action(actions)
+    jobs = add_action(actions, "jobs", "messages from which something is still to be learned")
+    jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (all)")
+    jobs.add_argument("--drop", type=ID, nargs="*", metavar="ID", help="delete jobs (all failed ones)")
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run one action; gives its exit code."""
+    """Run one action; returns its exit code."""
     from shepherd.factory import open_memory, open_memory_to_read
 
-    reads = arguments.action in _READING or (arguments.action == "jobs" and not changes_jobs(arguments))
-    opened = open_memory_to_read if reads else open_memory
-    with opened(loaded_settings(arguments).config) as memory:
+    reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
+    if arguments.action == "jobs":
+        reads = arguments.retry is None and arguments.drop is None
+    with (open_memory_to_read if reads else open_memory)(loaded_settings(arguments).config) as memory:
         return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     records = memory.list_memories(limit=arguments.limit, offset=arguments.offset)
-    if arguments.json:
-        screen.json(records)
-        return
-    screen.table(["id", "when", "question", "answer"], [_row(record) for record in records])
-    total = memory.count_memories()
-    if not total:
-        screen.note("nothing is remembered yet")
-    elif arguments.offset + len(records) < total:
+    total = 0 if screen.as_json else memory.count_memories()
+    screen.listing(
+        records,
+        ["id", "when", "question", "answer"],
+        [(record.id, day(record.timestamp), record.question, record.answer) for record in records],
+        empty="" if total else "nothing is remembered yet",
+    )
+    if arguments.offset + len(records) < total:
         screen.note(f"{len(records)} of {counted(total, 'memory', 'memories')}; --offset shows older ones")
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     results = memory.search(" ".join(arguments.query), arguments.limit, threshold=arguments.threshold)
-    if arguments.json:
-        screen.json(results)
-        return
     rows = [
-        (r.id, f"{r.relevance:.2f}", f"{r.score:.2f}", _day(r.timestamp), r.question, r.answer)
+        (r.id, f"{r.relevance:.2f}", f"{r.score:.2f}", day(r.timestamp), r.question, r.answer)
         for r in results
     ]
-    screen.table(["id", "relevance", "score", "when", "question", "answer"], rows)
-    if not results:
-        screen.note("no memory matches")
+    headers = ["id", "relevance", "score", "when", "question", "answer"]
+    screen.listing(results, headers, rows, empty="no memory matches")
 
 
 def _show(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     record = _existing(memory, arguments.id)
-    if arguments.json:
+    if screen.as_json:
         screen.json(record)
         return
     pinned = ", pinned" if record.pinned else ""
-    screen.note(f"memory {record.id}, {_day(record.timestamp)}, from {record.source or 'unknown'}{pinned}")
-    screen.print(record.question)
-    screen.print()
-    screen.print(record.answer)
+    screen.note(f"memory {record.id}, {day(record.timestamp)}, from {record.source or 'unknown'}{pinned}")
+    screen.print(f"{record.question}\n\n{record.answer}")
 
 
 def _add(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     memory_id = memory.store_memory(arguments.question, arguments.answer)
     if memory_id is None:
         raise UsageError("nothing is kept for this user", hint="--user or the setting 'user_id' names a user")
-    screen.json({"id": memory_id}) if arguments.json else screen.print(str(memory_id))
+    screen.result({"id": memory_id}, str(memory_id))
 
 
 def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -172,33 +165,26 @@ def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         raise UsageError("nothing to change", hint="--question TEXT, --answer TEXT, or both")
     _existing(memory, arguments.id)
     memory.edit_memory(arguments.id, question=arguments.question, answer=arguments.answer)
-    if arguments.json:
-        screen.json(memory.get_memory(arguments.id))
+    screen.result(memory.get_memory(arguments.id))
 
 
 def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     _existing(memory, arguments.id)
     memory.pin_memory(arguments.id, not arguments.off)
-    if arguments.json:
-        screen.json(memory.get_memory(arguments.id))
+    screen.result(memory.get_memory(arguments.id))
 
 
 def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     if not arguments.ids and arguments.question is None:
         raise UsageError("nothing to forget", hint="name an ID, or --question TEXT")
     removed = memory.clear_memory(arguments.question) if arguments.question is not None else 0
-    missing = []
-    for memory_id in arguments.ids:
-        if memory.delete_memory(memory_id):
-            removed += 1
-        else:
-            missing.append(memory_id)
-    if arguments.json:
-        screen.json({"removed": removed, "missing": missing})
-    else:
-        screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
-        for memory_id in missing:
-            screen.warn(f"there is no memory {memory_id}")
+    missing = [memory_id for memory_id in arguments.ids if not memory.delete_memory(memory_id)]
+    removed += len(arguments.ids) - len(missing)
+    screen.result(
+        {"removed": removed, "missing": missing}, note=f"{counted(removed, 'memory', 'memories')} forgotten"
+    )
+    for memory_id in [] if screen.as_json else missing:
+        screen.warn(f"there is no memory {memory_id}")
     return 1 if missing or not removed else 0
 
 
@@ -210,7 +196,7 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
             count += 1
-    if arguments.json and arguments.file != "-":
+    if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "entries": count})
     else:
         screen.note(f"{counted(count, 'entry', 'entries')} exported")
@@ -220,17 +206,14 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
-    has_failed = bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates)
-    if arguments.json:
-        screen.json(counts)
-        return int(has_failed)
-    screen.note(
-        f"{counted(counts.memories, 'memory', 'memories')} and {counted(counts.facts, 'fact')} imported, "
-        f"{counts.duplicates:,} known already, {counts.skipped:,} skipped"
+    screen.result(
+        counts,
+        note=f"{counted(counts.memories, 'memory', 'memories')} and {counted(counts.facts, 'fact')} imported,"
+        f" {counts.duplicates:,} known already, {counts.skipped:,} skipped",
     )
-    for problem in counts.problems:
+    for problem in () if screen.as_json else counts.problems:
         screen.warn(problem)
-    return int(has_failed)
+    return int(bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates))
 
 
 def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -239,20 +222,18 @@ def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     with working(screen, "taking over"):
         counts = memory.claim(arguments.from_user)
         n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
-    if arguments.json:
-        screen.json({**asdict(counts), "nodes": n_nodes})
-        return
-    screen.note(
-        f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')},"
+    screen.result(
+        {**asdict(counts), "nodes": n_nodes},
+        note=f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')},"
         f" {counted(n_nodes, 'node')} and {counted(counts.sessions, 'conversation')} of"
-        f" {arguments.from_user!r} are yours now, {counts.duplicates:,} were before"
+        f" {arguments.from_user!r} are yours now, {counts.duplicates:,} were before",
     )
 
 
 def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     with working(screen, "counting"):
         stats = memory.stats()
-    if arguments.json:
+    if screen.as_json:
         screen.json(stats)
         return
     limit = f" of {size(stats.limit_bytes)}" if stats.limit_bytes else ""
@@ -260,8 +241,8 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         ("memories", f"{stats.memories:,} ({stats.pinned:,} pinned)"),
         ("facts", f"{stats.facts:,}"),
         ("conversations", f"{stats.sessions:,}"),
-        ("from", _day(stats.oldest_timestamp) if stats.memories else "-"),
-        ("to", _day(stats.newest_timestamp) if stats.memories else "-"),
+        ("from", day(stats.oldest_timestamp) if stats.memories else "-"),
+        ("to", day(stats.newest_timestamp) if stats.memories else "-"),
         ("in use", f"{size(stats.used_bytes)}{limit}, all users together"),
         ("file", f"{size(stats.file_bytes)}, {stats.path}"),
         ("fast index", f"{size(stats.hot_saved_bytes)} saved beside the file"),
@@ -276,60 +257,37 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     with working(screen, "checking"):
         report = memory.check(repair=arguments.repair)
-    if arguments.json:
+    if screen.as_json:
         screen.json({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})
-    else:
-        for problem in report.problems:
-            screen.print(f"{'repaired' if problem in report.repaired else 'problem'}: {problem}")
-        if not report.problems:
-            screen.note("no damage found")
-        elif not report.ok and not arguments.repair:
-            screen.note("shepherd memory check --repair mends what can be mended")
+        return 0 if report.ok else 1
+    for problem in report.problems:
+        screen.print(f"{'repaired' if problem in report.repaired else 'problem'}: {problem}")
+    if not report.problems:
+        screen.note("no damage found")
+    elif not report.ok and not arguments.repair:
+        screen.note("shepherd memory check --repair repairs what can be repaired")
     return 0 if report.ok else 1
 
 
 def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     with working(screen, "copying"):
         memory.backup(arguments.file)
-    if arguments.json:
-        screen.json({"file": arguments.file})
-    else:
-        screen.note(f"copied to {arguments.file}")
+    screen.result({"file": arguments.file}, note=f"copied to {arguments.file}")
 
 
 def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     with working(screen, "looking for duplicates"):
         findings = memory.audit()
-    if arguments.json:
-        screen.json(findings)
-        return
-    screen.table(
-        ["what", "ids", "why it matters"],
-        [
-            (f.kind, _first(f.ids), f"{f.detail}: {_AUDIT[f.kind]}" if f.detail else _AUDIT[f.kind])
-            for f in findings
-        ],
-    )
-    if not findings:
-        screen.note("nothing to clean up")
+    rows = [
+        (f.kind, _first(f.ids), f"{f.detail}: {_AUDIT[f.kind]}" if f.detail else _AUDIT[f.kind])
+        for f in findings
+    ]
+    screen.listing(findings, ["what", "ids", "why it matters"], rows, empty="nothing to clean up")
 
 
-# Ids of one finding; --json has all.
-_MOST_SHOWN = 10
-
-# Why a person may want to look at memories of each kind of finding.
-_AUDIT = {
-    "duplicate": "the same twice: one can go",
-    "near-duplicate": "nearly the same: one can go",
-    "echo": "the answer only repeats the question",
-    "empty": "nothing in it can be found",
-    "tail": "holds injected text, and would be injected again",
-    "secret": "better kept elsewhere; a fact goes by: shepherd facts clear KEY --history",
-    "never-recalled": "no message has needed these in three months",
-}
-
-
-_READING = {"list", "search", "show", "export", "stats", "backup", "audit"}
+def _first(ids: tuple[int, ...]) -> str:
+    shown = " ".join(map(str, ids[:_MOST_SHOWN]))
+    return shown if len(ids) <= _MOST_SHOWN else f"{shown} and {len(ids) - _MOST_SHOWN:,} more"
 
 
 def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
@@ -339,68 +297,32 @@ def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
     return record
 
 
-def _first(ids: tuple[int, ...]) -> str:
-    shown = " ".join(map(str, ids[:_MOST_SHOWN]))
-    return shown if len(ids) <= _MOST_SHOWN else f"{shown} and {len(ids) - _MOST_SHOWN:,} more"
-
-
-def _row(record: MemoryRecord) -> tuple[object, ...]:
-    return record.id, _day(record.timestamp), record.question, record.answer
-
-
-def _day(timestamp: int) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(timestamp))
-
-
-def add_jobs_action(actions: Any) -> Parser:
-    """The parser of `shepherd memory jobs`."""
-    parser = add_action(actions, "jobs", "what is still to be learned from what was said")
-    ids = whole_number(1, LARGEST_ID)
-    parser.add_argument("--retry", type=ids, nargs="*", metavar="ID", help="try dead ones again (all)")
-    parser.add_argument("--drop", type=ids, nargs="*", metavar="ID", help="forget jobs (all dead ones)")
-    return parser
-
-
-def changes_jobs(arguments: Namespace) -> bool:
-    """Whether the database will be written."""
-    return arguments.retry is not None or arguments.drop is not None
-
-
-def execute_jobs(memory: Memory, arguments: Namespace, screen: Screen) -> int:
-    """List, retry or drop; 1 when there was nothing of what was named by its id."""
+def _jobs(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    """List, retry or drop; returns 1 when there was no job of the ids that were named."""
     if arguments.retry is not None and arguments.drop is not None:
         raise UsageError("--retry and --drop contradict each other", hint="give one of them")
     if arguments.retry is not None:
-        return _change_jobs(arguments.retry, memory.extraction.retry, "tried again", screen, arguments.json)
+        return _change_jobs(arguments.retry, memory.extraction.retry, "tried again", screen)
     if arguments.drop is not None:
-        return _change_jobs(arguments.drop, memory.extraction.drop, "dropped", screen, arguments.json)
+        return _change_jobs(arguments.drop, memory.extraction.drop, "dropped", screen)
     jobs = memory.extraction.jobs()
-    if arguments.json:
-        screen.json([_job_as_json(job) for job in jobs])
-        return 0
+    # What was said stays in the database: a list of jobs ends up in bug reports.
+    values = [
+        {key: value for key, value in asdict(job).items() if key not in ("lines", "owner")} for job in jobs
+    ]
     headers = ["id", "state", "messages", "said", "tries", "next try", "last failure"]
-    screen.table(headers, [_job_row(job) for job in jobs])
-    if not jobs:
-        screen.note("nothing is waiting")
-    elif any(job.state == "dead" for job in jobs):
-        screen.note("--retry tries the dead ones again, --drop forgets them")
+    screen.listing(values, headers, [_job_row(job) for job in jobs], empty="nothing is waiting")
+    if not screen.as_json and any(job.state == "dead" for job in jobs):
+        screen.note("--retry tries the dead ones again, --drop deletes them")
     return 0
 
 
-def _change_jobs(ids: list[int], change: Any, done: str, screen: Screen, as_json: bool) -> int:
+def _change_jobs(ids: list[int], change: Any, done: str, screen: Screen) -> int:
     changed = sum(change(job_id) for job_id in ids) if ids else change()
-    if as_json:
-        screen.json({"jobs": changed})
-    elif ids and not changed:
+    if ids and not changed and not screen.as_json:
         raise ShepherdError("there is no such job", hint="shepherd memory jobs lists them")
-    else:
-        screen.note(f"{counted(changed, 'job')} {done}")
+    screen.result({"jobs": changed}, note=f"{counted(changed, 'job')} {done}")
     return 0 if changed or not ids else 1
-
-
-def _job_as_json(job: ExtractionJob) -> dict[str, Any]:
-    # What was said stays in the database: a list of jobs ends up in bug reports.
-    return {key: value for key, value in asdict(job).items() if key not in ("lines", "owner")}
 
 
 def _job_row(job: ExtractionJob) -> tuple[object, ...]:
@@ -425,5 +347,5 @@ _ACTIONS = {
     "check": _check,
     "backup": _backup,
     "audit": _audit,
-    "jobs": execute_jobs,
+    "jobs": _jobs,
 }

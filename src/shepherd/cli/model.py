@@ -1,4 +1,4 @@
-"""`shepherd model`: fetch models, look at those on this machine, remove them."""
+"""`shepherd model`: download, list, show and remove models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
+from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.cli.progress import downloads
 from shepherd.commands.screen import Screen, counted, size
 from shepherd.errors import UsageError
@@ -19,40 +19,38 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-Fetch models, look at those on this machine, remove them.
+Download models, list, show and remove those on this machine.
 
 Models come from the Hugging Face Hub, or the mirror that HF_ENDPOINT names, into the cache that other
 programs use too (HF_HUB_CACHE). shepherd config set model NAME makes one the default."""
 
 _PULL = """\
-Fetch a GGUF model. What is here already is not fetched again, and an interrupted download goes on
-where it stopped. The model is checked before it counts as installed; its path goes to stdout.
+Download a GGUF model. Files that are here already are not downloaded again, and an interrupted download
+continues where it stopped. The model is checked before it counts as installed; its path goes to stdout.
 
-  hf:user/repo:Q5_K_M      by quantisation; capitals do not matter
+  hf:user/repo:Q5_K_M      by quantisation, in any case
   hf:user/repo             the only model there, else Q4_K_M
   hf:user/repo/file.gguf   by file; a part of a split model stands for all of it"""
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd model`."""
+    """Build the parser of `shepherd model`."""
     parser = Parser(prog="shepherd model", description=_DESCRIPTION)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    pull = actions.add_parser("pull", help="fetch a model from the hub", description=_PULL)
-    pull.add_argument("name", metavar="NAME", help="what to fetch")
-    listing = actions.add_parser("list", help="the models on this machine")
-    show = actions.add_parser("show", help="what is known about a model")
+    actions = add_actions(parser)
+    pull = add_action(actions, "pull", "download a model from the hub", description=_PULL)
+    pull.add_argument("name", metavar="NAME", help="model to download")
+    add_action(actions, "list", "the models on this machine")
+    show = add_action(actions, "show", "details of a model")
     show.add_argument("name", metavar="NAME", help="its name, as list shows it, or the path of a GGUF file")
-    remove = actions.add_parser("rm", help="delete a model that was fetched")
+    remove = add_action(actions, "rm", "delete a downloaded model")
     remove.add_argument("name", metavar="NAME", help="its name, as list shows it")
     remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    for action in (pull, listing, show, remove):
-        add_common_options(action)
+    finish_actions(actions)
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run one action; gives its exit code."""
+    """Run one action; returns its exit code."""
     from shepherd.inference.models import ModelRegistry
 
     configured = loaded_settings(arguments).config.model
@@ -63,13 +61,13 @@ def _pull(registry: ModelRegistry, arguments: Namespace, screen: Screen, configu
     with downloads(screen) as report:
         model = registry.pull(arguments.name, report)
     default = registry.configured(configured)
-    if arguments.json:
+    if screen.as_json:
         screen.json(_record(registry, model, default))
         return 0
     screen.note(f"{model.name} is here: {size(model.size_bytes)}")
     if model.path != default:
-        screen.note(f"shepherd -m {model.name} talks with it")
-        screen.note(f"shepherd config set model {model.name} makes it the default")
+        screen.note(f"to chat with it: shepherd -m {model.name}")
+        screen.note(f"to make it the default: shepherd config set model {model.name}")
     screen.print(str(model.path))
     return 0
 
@@ -77,7 +75,7 @@ def _pull(registry: ModelRegistry, arguments: Namespace, screen: Screen, configu
 def _list(registry: ModelRegistry, arguments: Namespace, screen: Screen, configured: str) -> int:
     default = registry.configured(configured)
     records = [_record(registry, model, default) for model in registry.models()]
-    if arguments.json:
+    if screen.as_json:
         screen.json(records)
         return 0
     rows = [
@@ -86,7 +84,7 @@ def _list(registry: ModelRegistry, arguments: Namespace, screen: Screen, configu
     ]
     screen.table(["model", "size", "quantisation", "architecture", "state", "where"], rows)
     if all(record["built_in"] for record in records):
-        screen.note("no downloaded models; shepherd model pull hf:user/repo:quant fetches one")
+        screen.note("no downloaded models; shepherd model pull hf:user/repo:quant downloads one")
     else:
         total = sum(record["size_bytes"] for record in records)
         screen.note(f"{counted(len(records), 'model')}, {size(total)}; downloads are in {registry.cache}")
@@ -96,10 +94,10 @@ def _list(registry: ModelRegistry, arguments: Namespace, screen: Screen, configu
 def _show(registry: ModelRegistry, arguments: Namespace, screen: Screen, configured: str) -> int:
     model = registry.stored(arguments.name)
     if not model.complete:
-        raise UsageError(f"{model.name} has not come completely", hint=f"shepherd model pull {model.name}")
+        raise UsageError(f"{model.name} is not complete", hint=f"shepherd model pull {model.name}")
     told = registry.describe(model.files)
     record = _record(registry, model, registry.configured(configured))
-    if arguments.json:
+    if screen.as_json:
         screen.json({**record, **_plain(told)})
         return 0
     for field, value in _in_words(record, told):
@@ -117,10 +115,10 @@ def _rm(registry: ModelRegistry, arguments: Namespace, screen: Screen, configure
         screen.note("nothing was deleted")
         return 1
     registry.remove(model)
-    if arguments.json:
-        screen.json({"removed": model.name, "size_bytes": model.size_bytes, "default": is_default})
-    else:
-        screen.note(f"{model.name} is deleted")
+    screen.result(
+        {"removed": model.name, "size_bytes": model.size_bytes, "default": is_default},
+        note=f"{model.name} is deleted",
+    )
     return 0
 
 

@@ -1,11 +1,12 @@
-"""Parsers of the command line: one error style, options shared by several commands, settings as options."""
+"""Parsers of the command line: one error style, shared options, settings as options."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
@@ -14,27 +15,31 @@ from shepherd.config.file import Loaded, load
 from shepherd.errors import UsageError
 
 __all__ = [
-    "LARGEST_ID",
-    "MOST_ROWS",
+    "COUNT",
+    "ID",
     "Parser",
     "add_action",
+    "add_actions",
     "add_common_options",
+    "add_engine_options",
+    "add_limit",
     "add_memory_options",
+    "add_model_options",
+    "add_search",
     "add_setting_option",
+    "finish_actions",
     "given_settings",
     "loaded_settings",
+    "optional_packages",
     "stdin_bytes",
     "whole_number",
 ]
 
-# What a database holds of a number, and more than anybody asks for at once.
-LARGEST_ID = (1 << 63) - 1
-MOST_ROWS = 1_000_000_000
 _SETTING_PREFIX = "setting_"
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """argparse's own, with room for long options and a width that stays readable on wide screens."""
+    """Formatter with space for long options and a width that stays readable on wide screens."""
 
     def __init__(self, prog: str) -> None:
         width = min(100, shutil.get_terminal_size().columns - 2)
@@ -42,7 +47,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are UsageErrors, so that there is one style and one exit."""
+    """Parser that raises UsageError for mistakes, so that errors have one style and one exit."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("formatter_class", _HelpFormatter)
@@ -52,39 +57,91 @@ class Parser(argparse.ArgumentParser):
             self._optionals.title = "options"
 
     def format_help(self) -> str:
-        """argparse's own, with the examples of this command."""
+        """Return the help with the examples of this command."""
         from shepherd.cli.examples import examples_of
 
         shown = examples_of(self.prog)
         return f"{super().format_help()}\n{shown}\n" if shown else super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Raise the mistake as UsageError."""
+        """Raise UsageError."""
         raise UsageError(message, hint=f"{self.prog} --help")
 
 
 def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None:
-    """--json and -v, which every command has."""
+    """Add --json and -v, which every command has."""
     parser.add_argument("--json", action="store_true", help=json_help)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log what happens, and show tracebacks, on stderr"
     )
 
 
-def add_action(actions: Any, name: str, help: str) -> Parser:
-    """A parser for one action of a command; its one line of help is its description, too."""
-    parser: Parser = actions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+def add_actions(parser: Parser) -> Any:
+    """Make the command require an action, and return the object to pass to add_action."""
+    return parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+
+
+def add_action(actions: Any, name: str, help: str, *, description: str = "") -> Parser:
+    """Add an action; its line of help is its description, too, unless another is given."""
+    parser: Parser = actions.add_parser(
+        name, help=help, description=description or f"{help[0].upper()}{help[1:]}."
+    )
     return parser
 
 
+def finish_actions(actions: Any, *, with_memory: bool = False) -> None:
+    """Add the options that all actions of a command have."""
+    for action in actions.choices.values():
+        if with_memory:
+            add_memory_options(action)
+        add_common_options(action)
+
+
+def add_limit(parser: Parser, default: int, *, with_offset: bool = False) -> None:
+    """Add --limit, and --offset for lists that can be paged through."""
+    parser.add_argument("--limit", type=COUNT, default=default, metavar="N", help=f"most rows ({default})")
+    if with_offset:
+        parser.add_argument(
+            "--offset",
+            type=whole_number(0, _LARGEST_ID),
+            default=0,
+            metavar="N",
+            help="newer rows to skip (0)",
+        )
+
+
+def add_search(actions: Any, help: str) -> None:
+    """Add the action `search`, with words, --limit and --threshold."""
+    search = add_action(actions, "search", help)
+    search.add_argument("query", nargs="+", metavar="WORDS", help="words to search for")
+    add_limit(search, 10)
+    search.add_argument(
+        "--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)"
+    )
+
+
 def add_memory_options(parser: Any) -> None:
-    """Which database, and whose memory in it."""
+    """Add --memory-db and --user."""
     add_setting_option(parser, "--memory-db", "memory_database", "PATH")
     add_setting_option(parser, "--user", "user_id", "ID")
 
 
+def add_model_options(parser: Parser) -> None:
+    """Add --model and --provider."""
+    add_setting_option(parser, "--model", "model", "NAME", short="-m")
+    add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
+
+
+def add_engine_options(parser: Parser) -> None:
+    """Add the options of the local engine, as a group."""
+    engine = parser.add_argument_group("the engine")
+    for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
+        add_setting_option(engine, option, key, "N")
+    add_setting_option(engine, "--session-cache", "session_cache", "PATH")
+
+
 def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, short: str = "") -> None:
-    """An option that overrides a setting for this run; its help and its range are the setting's own."""
+    """Add an option that overrides a setting for this run, with the setting's help and range."""
     setting = SETTINGS[key]
     shown = f" ({setting.default})" if isinstance(setting.default, (int, float)) else ""
     parser.add_argument(
@@ -98,12 +155,12 @@ def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, shor
 
 
 def loaded_settings(arguments: argparse.Namespace) -> Loaded:
-    """The settings in force for these arguments."""
+    """Return the effective settings for these arguments."""
     return load(options=given_settings(arguments))
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that these arguments name."""
+    """Return the settings that these arguments override."""
     return {
         name[len(_SETTING_PREFIX) :]: value
         for name, value in vars(arguments).items()
@@ -112,7 +169,7 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """For `type` of an option: a whole number from `least` to `most`."""
+    """Return a `type` for an option that is a whole number from `least` to `most`."""
 
     def read(text: str) -> int:
         try:
@@ -126,8 +183,24 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+_LARGEST_ID = (1 << 63) - 1  # the largest integer of a database
+ID = whole_number(1, _LARGEST_ID)
+COUNT = whole_number(1, 1_000_000_000)
+
+
+@contextmanager
+def optional_packages(extra: str, what: str) -> Iterator[None]:
+    """Raise UsageError with the command to install the extra where an import of the block fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "shepherd":
+            raise
+        raise UsageError(f"{what} needs {error.name}", hint=f"pip install 'shepherd-llm[{extra}]'") from error
+
+
 def stdin_bytes() -> BufferedReader:
-    """What is piped in; UsageError when stdin is closed."""
+    """Return stdin as bytes; raises UsageError when it is closed."""
     if sys.stdin is None:
         raise UsageError("stdin is closed", hint="name a file, or pipe something in")
     return cast(BufferedReader, sys.stdin.buffer)

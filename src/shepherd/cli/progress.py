@@ -1,4 +1,4 @@
-"""Long work on the screen: a bar on a terminal, silence in a pipe, and what went wrong in both."""
+"""Progress of long work: a bar on a terminal, silence in a pipe, warnings in both."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 from shepherd.commands.screen import Screen
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
 
     from shepherd.inference.hub import Report, Transferred, Waiting
 
 __all__ = ["amount", "downloads", "working"]
 
-# Work that takes less shows nothing.
+# Work that takes less time shows nothing.
 SILENT_S = 1.0
 
 
 @contextmanager
 def downloads(screen: Screen) -> Iterator[Report]:
-    """What to give a download as its `report`; the bar is gone when the block ends."""
+    """Give the `report` of a download, which draws bars until the block ends."""
     bars = _Bars(screen)
     try:
         yield bars.show
     except KeyboardInterrupt:
         bars.close()
         if bars.began:
-            screen.note("what has come is kept; the same command goes on with it")
+            screen.note("the same command continues the download")
         raise
     finally:
         bars.close()
@@ -37,11 +37,13 @@ def downloads(screen: Screen) -> Iterator[Report]:
 
 @contextmanager
 def amount(screen: Screen, what: str) -> Iterator[Callable[[int, int], None]]:
-    """What to tell how far a piece of work has come, of how much; the bar is gone when the block ends."""
+    """Give a function of the work done and the total (0: unknown), which draws a bar until the block ends."""
     if not screen.err_is_terminal:
         yield lambda done, total: None
         return
-    progress = _new_bar(screen)
+    from rich.progress import TaskProgressColumn, TimeRemainingColumn
+
+    progress = _progress(screen, TaskProgressColumn(), TimeRemainingColumn())
     task = progress.add_task(what, total=None)
     with progress:
         yield lambda done, total: progress.update(task, completed=done, total=total or None)
@@ -49,7 +51,7 @@ def amount(screen: Screen, what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def working(screen: Screen, what: str) -> Iterator[None]:
-    """On a terminal, shows after a second that work goes on and for how long, until the block ends."""
+    """Show the elapsed time on a terminal, after a second and until the block ends."""
     if not screen.err_is_terminal:
         yield
         return
@@ -66,13 +68,9 @@ def working(screen: Screen, what: str) -> Iterator[None]:
 def _show_working(screen: Screen, what: str, has_ended: threading.Event) -> None:
     if has_ended.wait(SILENT_S):
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeElapsedColumn
 
-    console = Console(file=screen.err, no_color=not screen.err_has_colour)
-    description = TextColumn("{task.description}", markup=False)
-    columns = (description, BarColumn(bar_width=30), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with _progress(screen, TimeElapsedColumn()) as progress:
         progress.add_task(what, total=None)
         has_ended.wait()
 
@@ -85,7 +83,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def show(self, event: Transferred | Waiting) -> None:
-        """Draw what happened."""
+        """Draw an event of a download."""
         from shepherd.inference.hub import Transferred
 
         if isinstance(event, Transferred):
@@ -94,18 +92,22 @@ class _Bars:
                 self._advance(event)
             return
         again = f"; next attempt in {event.wait_s:.0f} s" if event.wait_s else ""
-        self.close()  # a line of text between two bars would tear them
+        self.close()  # a line of text must not come between two bars
         self._screen.warn(f"{event.reason}{again}")
 
     def close(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         if self._progress is not None:
             self._progress.stop()
             self._progress, self._tasks = None, {}
 
     def _advance(self, event: Transferred) -> None:
         if self._progress is None:
-            self._progress = _new_progress(self._screen)
+            from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+
+            self._progress = _progress(
+                self._screen, DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn()
+            )
             self._progress.start()
         name = event.file.rpartition("/")[2]
         if name not in self._tasks:
@@ -113,38 +115,14 @@ class _Bars:
         self._progress.update(self._tasks[name], completed=event.done_bytes)
 
 
-def _new_progress(screen: Screen) -> Progress:
+def _progress(screen: Screen, *columns: ProgressColumn) -> Progress:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    console = Console(file=screen.err, no_color=not screen.err_has_colour)
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-
-
-def _new_bar(screen: Screen) -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
+        *columns,
         console=Console(file=screen.err, no_color=not screen.err_has_colour),
         transient=True,
     )

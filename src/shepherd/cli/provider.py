@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from shepherd.cli.parsing import Parser, add_action, add_common_options, loaded_settings
+from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, duration
 from shepherd.config.file import ConfigFile
@@ -19,7 +19,7 @@ from shepherd.providers.settings import FIELDS, LOCAL
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-Models that run elsewhere: who they are, and which one answers.
+Models that run elsewhere, and which one answers.
 
 `local` is the model in this process. An API key is read from the environment (OPENAI_API_KEY,
 ANTHROPIC_API_KEY, GEMINI_API_KEY, or the variable of key_env), from the system's keyring, or from
@@ -40,36 +40,34 @@ examples:
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd provider`."""
+    """Build the parser of `shepherd provider`."""
     parser = Parser(prog="shepherd provider", description=_DESCRIPTION, epilog=_EPILOG)
-    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-
-    add = add_action(actions, "add", "make a new one")
-    add.add_argument("name", metavar="NAME", help="what to call it")
+    actions = add_actions(parser)
+    add = add_action(actions, "add", "add a provider")
+    add_action(actions, "list", "all providers, and which one answers")
+    show = add_action(actions, "show", "the fields of a provider")
+    put = add_action(actions, "set", "change one field")
+    use = add_action(actions, "use", "let it answer from now on")
+    add_action(actions, "next", "let the next one in the list answer")
+    remove = add_action(actions, "remove", "delete a provider and its key")
+    test = add_action(actions, "test", "ask it for one word, and show what that took")
+    for action in (add, put, use, remove):
+        action.add_argument("name", metavar="NAME", help="name of the provider")
+    for action in (show, test):
+        action.add_argument(
+            "name", metavar="NAME", nargs="?", default="", help="the one that answers, if left out"
+        )
     add.add_argument("kind", metavar="KIND", choices=list(KINDS), help=", ".join(KINDS))
     add.add_argument("--model", metavar="NAME", help=FIELDS["model"].help)
     add.add_argument("--base-url", metavar="URL", help=FIELDS["base_url"].help)
     add.add_argument("--memory", metavar="true|false", help=FIELDS["memory"].help)
     add.add_argument("--key-env", metavar="VARIABLE", help=FIELDS["key_env"].help)
-    listing = add_action(actions, "list", "all of them, and which one answers")
-    show = add_action(actions, "show", "what is set for one")
-    show.add_argument("name", metavar="NAME", nargs="?", default="", help="the one that answers, if left out")
-    put = add_action(actions, "set", "change one field")
-    put.add_argument("name", metavar="NAME", help="which one")
-    put.add_argument("key", metavar="FIELD", help="which field")
+    put.add_argument("key", metavar="FIELD", help="name of the field")
     put.add_argument(
         "value", metavar="VALUE", nargs="?", help="its value, '' for the default; api_key is asked for"
     )
-    put.add_argument("--keyring", action="store_true", help="keep the api_key in the system's keyring")
-    use = add_action(actions, "use", "let it answer from now on")
-    use.add_argument("name", metavar="NAME", help="which one")
-    following = add_action(actions, "next", "let the next one in the list answer")
-    remove = add_action(actions, "remove", "forget it and its key")
-    remove.add_argument("name", metavar="NAME", help="which one")
-    test = add_action(actions, "test", "ask it for one word, and show what that took")
-    test.add_argument("name", metavar="NAME", nargs="?", default="", help="the one that answers, if left out")
-    for action in (add, listing, show, put, use, following, remove, test):
-        add_common_options(action)
+    put.add_argument("--keyring", action="store_true", help="store the api_key in the system's keyring")
+    finish_actions(actions)
     return parser
 
 
@@ -79,15 +77,17 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
-    from shepherd.providers.table import parsed
+    from shepherd.providers.settings import parsed
 
     given = {key: getattr(arguments, key) for key in ("model", "base_url", "memory", "key_env")}
     values = {key: parsed(key, text) for key, text in given.items() if text is not None}
     provider = table.add(arguments.name, {"kind": arguments.kind, **values})
-    if arguments.json:
-        screen.json(_record(provider))
+    name = provider.name
+    screen.result(
+        _record(provider), note=f"added provider {name}; to switch to it: shepherd provider use {name}"
+    )
+    if screen.as_json:
         return 0
-    screen.note(f"{provider.name} is known; shepherd provider use {provider.name} lets it answer")
     if not find_key(provider) and provider.row.needs_key:
         screen.note(f"it needs a key: shepherd provider set {provider.name} api_key")
     return 0
@@ -101,20 +101,17 @@ def _list(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
             records.append({**_record(table.get(name)), "current": name == current})
         except ShepherdError as error:  # the others are shown all the same
             screen.warn(str(error), error.hint)
-    if arguments.json:
-        screen.json(records)
-        return 0
     rows = [
         ("*" if r["current"] else "", r["name"], r["kind"], r["model"], _switch(r["uses_memory"]), r["key"])
         for r in records
     ]
-    screen.table(["", "name", "kind", "model", "memory", "key"], rows)
+    screen.listing(records, ["", "name", "kind", "model", "memory", "key"], rows)
     return 0
 
 
 def _show(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     record = _record(table.get(arguments.name or _current(arguments)))
-    if arguments.json:
+    if screen.as_json:
         screen.json(record)
         return 0
     for key, value in record.items():
@@ -131,15 +128,12 @@ def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         raise UsageError(f"{ascii(key)[1:41]} needs a value", hint="'' is the default")
     else:
         provider = table.set(name, key, arguments.value)
-    if arguments.json:
-        screen.json(_record(provider))
-    else:
-        screen.note(f"{provider.name}: {key} is set")
+    screen.result(_record(provider), note=f"{provider.name}: {key} is set")
     return 0
 
 
 def _set_key(table: ProviderTable, arguments: Namespace) -> ProviderSettings:
-    """Read the key from the terminal or a pipe: on the command line others would see it."""
+    """Read the key from the terminal or a pipe; on the command line others could see it."""
     provider = table.get(arguments.name)
     if arguments.value:
         raise UsageError(
@@ -179,11 +173,8 @@ def _choose(provider: ProviderSettings, arguments: Namespace, screen: Screen) ->
         file.unset("provider")
     else:
         file.set("provider", provider.name)
-    if arguments.json:
-        screen.json(_record(provider))
-        return 0
-    screen.note(f"{provider.name} answers from now on")
-    if _current(arguments) != provider.name:
+    screen.result(_record(provider), note=f"{provider.name} answers from now on")
+    if not screen.as_json and _current(arguments) != provider.name:
         screen.warn("SHEPHERD_PROVIDER is set and wins over the file")
     return 0
 
@@ -191,10 +182,7 @@ def _choose(provider: ProviderSettings, arguments: Namespace, screen: Screen) ->
 def _remove(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     table.remove(arguments.name)
     forget_in_keyring(arguments.name)
-    if arguments.json:
-        screen.json({"removed": arguments.name})
-    else:
-        screen.note(f"{arguments.name} is removed")
+    screen.result({"removed": arguments.name}, note=f"{arguments.name} is removed")
     return 0
 
 
@@ -213,13 +201,11 @@ def _test(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     finally:
         model.close()
     stats = reply.stats
-    if arguments.json:
-        screen.json({"name": provider.name, "pieces": pieces, "stats": stats})
-        return 0
-    screen.print(
+    screen.result(
+        {"name": provider.name, "pieces": pieces, "stats": stats},
         f"{provider.name} answers: first piece after {duration(stats.ttft_ms)}, all after "
         f"{duration(stats.total_ms)}; read {counted(stats.prompt_tokens, 'token')}, wrote "
-        f"{stats.generated_tokens:,}"
+        f"{stats.generated_tokens:,}",
     )
     return 0
 
@@ -241,7 +227,7 @@ def _current(arguments: Namespace) -> str:
 
 
 def _record(provider: ProviderSettings) -> dict[str, Any]:
-    """What may be shown of a provider: of its key, only where that comes from."""
+    """Return what can be shown of a provider: of its key, only where that comes from."""
     return {
         "name": provider.name,
         "kind": provider.kind,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.chat import provider_and_model
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
+    add_engine_options,
     add_memory_options,
+    add_model_options,
     add_setting_option,
     given_settings,
     loaded_settings,
+    optional_packages,
 )
 from shepherd.commands.screen import Screen
-from shepherd.errors import UsageError
 
 if TYPE_CHECKING:
     import socket
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from shepherd.config import Config
-    from shepherd.server.state import Gated
+    from shepherd.server.state import AppState
 
 __all__ = ["build_parser", "execute"]
 
@@ -33,7 +34,7 @@ _DESCRIPTION = """\
 Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/completions,
 /v1/embeddings and /v1/models, Anthropic's /v1/messages, and /v1/memory, /v1/facts, /health, /metrics.
 
-It listens on this machine alone. Elsewhere (--host) it asks for keys: shepherd apikey create."""
+By default only this machine can connect. With another --host it requires keys: shepherd apikey create."""
 
 _EPILOG = """\
 examples:
@@ -45,86 +46,60 @@ examples:
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd serve`."""
+    """Build the parser of `shepherd serve`."""
     parser = Parser(prog="shepherd serve", description=_DESCRIPTION, epilog=_EPILOG)
     add_setting_option(parser, "--host", "server_host", "ADDRESS")
     add_setting_option(parser, "--port", "server_port", "N")
-    add_setting_option(parser, "--model", "model", "NAME", short="-m")
-    add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
+    add_model_options(parser)
     add_setting_option(parser, "--embeddings", "server_embeddings", "PATH")
     add_setting_option(parser, "--slots", "server_slots", "N")
     parser.add_argument(
-        "--session", action="store_true", help="serve one conversation instead, in which several take part"
+        "--session", action="store_true", help="serve one conversation instead, which several clients join"
     )
     parser.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
     parser.add_argument("--log", metavar="PATH", default="", help="log to this file instead of stderr")
-    parser.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors alone")
+    parser.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors only")
     add_memory_options(parser)
-    engine = parser.add_argument_group("the engine")
-    for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
-        add_setting_option(engine, option, key, "N")
-    add_setting_option(engine, "--session-cache", "session_cache", "PATH")
-    add_common_options(parser, json_help="print where it listens as JSON")
+    add_engine_options(parser)
+    add_common_options(parser, json_help="print the address as JSON")
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Serve until told to end."""
-    try:
-        import uvicorn  # noqa: F401  (and what comes with it)
+    """Serve until interrupted."""
+    with optional_packages("server", "the server"):
+        import uvicorn  # noqa: F401  (and what is installed with it)
 
-        from shepherd.server import metrics  # noqa: F401
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "shepherd":
-            raise
-        raise UsageError(
-            f"the server needs {error.name}", hint="pip install 'shepherd-llm[server]'"
-        ) from error
+        from shepherd.server import monitoring  # noqa: F401
     config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
-    (_serve_session if arguments.session else _serve)(config, model, arguments, screen)
+    from shepherd.server.process import bound
+
+    options: dict[str, Any] = {
+        "model": model,
+        "memory": not arguments.nomemory,
+        "warn": screen.warn,
+        "loading": screen.transient,
+    }
+    with bound(config.server_host, config.server_port) as listening:
+        if arguments.session:
+            from shepherd.server.session_server import create_session_app, opened_shared_session
+
+            with opened_shared_session(config, **options) as (assistant, session):
+                app = create_session_app(assistant, session)
+                _run(app, listening, session, arguments, screen, ending=app.state.conversation.close)
+        else:
+            from shepherd.server.app import create_app
+            from shepherd.server.factory import opened_server
+
+            with opened_server(config, **options) as state:
+                _run(create_app(state), listening, state, arguments, screen, overdue=state.cancel_all)
     return 0
-
-
-def _serve(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.server.app import create_app
-    from shepherd.server.factory import opened_server
-    from shepherd.server.process import bound
-
-    with (
-        bound(config.server_host, config.server_port) as listening,
-        opened_server(
-            config,
-            model=model,
-            memory=not arguments.nomemory,
-            warn=screen.warn,
-            loading=screen.transient,
-        ) as state,
-    ):
-        _run(create_app(state), listening, state, arguments, screen, overdue=state.cut)
-
-
-def _serve_session(config: Config, model: str, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.server.process import bound
-    from shepherd.server.session_server import create_session_app, opened_shared_session
-
-    with (
-        bound(config.server_host, config.server_port) as listening,
-        opened_shared_session(
-            config,
-            model=model,
-            memory=not arguments.nomemory,
-            warn=screen.warn,
-            loading=screen.transient,
-        ) as (assistant, state),
-    ):
-        app = create_session_app(assistant, state)
-        _run(app, listening, state, arguments, screen, ending=app.state.conversation.close)
 
 
 def _run(
     app: FastAPI,
     listening: socket.socket,
-    state: Gated,
+    state: AppState,
     arguments: Namespace,
     screen: Screen,
     *,
@@ -139,28 +114,20 @@ def _run(
     state.needs_key = require_keys_for(config.server_host, state.keys)
     if config.server_hosts and not state.needs_key:
         screen.warn(
-            f"there is no API key, so everybody who reaches this server as {config.server_hosts} may read and"
+            f"there is no API key, so everybody who reaches this server as {config.server_hosts} can read and"
             " change the memory",
-            "shepherd apikey create makes one, in the database of this server: same user, same settings",
+            "shepherd apikey create makes one in this server's database, with the same user and settings",
         )
     logs.log_to(arguments.log)
     if arguments.quiet:
         logging.getLogger("shepherd").setLevel(logging.WARNING)
+    host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
+    url = f"http://{host}:{listening.getsockname()[1]}"
     run(
         app,
         listening,
         shutdown_s=config.server_shutdown,
-        ready=lambda: _say_where(config, listening, screen, arguments),
+        ready=lambda: screen.announce(url, f"listening on {url} (Ctrl-C ends it)"),
         ending=ending,
         overdue=overdue,
     )
-
-
-def _say_where(config: Config, listening: socket.socket, screen: Screen, arguments: Namespace) -> None:
-    host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
-    url = f"http://{host}:{listening.getsockname()[1]}"
-    if arguments.json:
-        screen.json({"url": url})
-    else:
-        screen.print(f"listening on {url} (Ctrl-C ends it)")
-    screen.flush()

@@ -1,4 +1,4 @@
-"""`shepherd tools`: what a model may do by itself, and when."""
+"""`shepherd tools`: list the tools for the memory that a model can have."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from shepherd.commands.screen import Screen
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-List the tools that a model may have in a conversation. It has them with shepherd --memtools, or always with
-the setting memory_tools. They work on the memory of the user who talks, and cannot name another."""
+List the tools that a model can have in a conversation: with shepherd --memtools, or always with the setting
+memory_tools. They work on the memory of the current user, and cannot name another."""
 
-_EPILOG = "--json prints them as OpenAI's API takes them."
+_EPILOG = "--json prints them in the format of OpenAI's API."
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd tools`."""
+    """Build the parser of `shepherd tools`."""
     parser = Parser(prog="shepherd tools", description=_DESCRIPTION, epilog=_EPILOG)
     add_common_options(parser)
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """List them."""
+    """List the tools."""
     config = loaded_settings(arguments).config
     from shepherd.tools import MEMORY_TOOLS
 

@@ -6,14 +6,14 @@ import json
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import (
-    MOST_ROWS,
     Parser,
     add_action,
-    add_common_options,
-    add_memory_options,
+    add_actions,
+    finish_actions,
     loaded_settings,
     stdin_bytes,
     whole_number,
@@ -39,51 +39,50 @@ _SHOWN_CHARS = 120
 
 
 def build_parser() -> Parser:
-    """The options of `shepherd trace`."""
+    """Build the parser of `shepherd trace`."""
     parser = Parser(
         prog="shepherd trace",
         description="What each turn showed the model, and why. The last 200 turns of a session are kept.",
         epilog=_PATHS,
     )
-    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-    tree = add_action(actions, "tree", "sessions, their turns, or what is below a path, as a tree")
+    actions = add_actions(parser)
+    tree = add_action(actions, "tree", "sessions, their turns, or everything below a path, as a tree")
     tree.add_argument("path", nargs="?", default="", metavar="PATH", help="where to begin (all sessions)")
     tree.add_argument(
-        "--depth", type=whole_number(0, MOST_ROWS), default=0, metavar="N", help="levels to show (all)"
+        "--depth", type=whole_number(0, 1_000_000_000), default=0, metavar="N", help="levels to show (all)"
     )
-    get = add_action(actions, "get", "values at and below a path, or all that a pattern fits")
+    get = add_action(actions, "get", "values at and below a path, or all that match a pattern")
     get.add_argument("path", metavar="PATH", help="a path; `*` stands for one name")
-    diff = add_action(actions, "diff", "what differs between two turns, or what is below any two paths")
+    diff = add_action(actions, "diff", "differences between two turns, or below any two paths")
     diff.add_argument("before", metavar="PATH", help="such as last/3")
     diff.add_argument("after", metavar="PATH", help="such as last/4")
-    export = add_action(actions, "export", "write traces as lines of a path and a value, or as MeTTa's atoms")
-    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to (stdout)")
-    export.add_argument("--path", default="", metavar="PATH", help="only what is below it")
+    export = add_action(actions, "export", "write traces as lines of a path and a value, or as MeTTa atoms")
+    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to write (stdout)")
+    export.add_argument("--path", default="", metavar="PATH", help="export only what is below it")
     export.add_argument(
         "--format",
         choices=("paths", "metta"),
         metavar="FORMAT",
         help="paths or metta (metta for a file *.metta, else paths)",
     )
-    importing = add_action(actions, "import", "read what export wrote, in either form")
-    importing.add_argument("file", metavar="FILE", help="what to read; - is stdin")
-    forget = add_action(actions, "forget", "delete what is known of a turn, of a session, or of all")
+    importing = add_action(actions, "import", "read a file that export wrote, in either format")
+    importing.add_argument("file", metavar="FILE", help="file to read; - is stdin")
+    forget = add_action(actions, "forget", "delete the trace of a turn, of a session, or all traces")
     forget.add_argument("path", nargs="?", default="", metavar="PATH", help="SESSION or SESSION/TURN")
-    forget.add_argument("--all", action="store_true", help="of every conversation; what was said stays")
-    metta = add_action(actions, "metta", "evaluate MeTTa beside the atoms of a path, with the 28 predicates")
+    forget.add_argument("--all", action="store_true", help="delete all traces; conversations stay")
+    metta = add_action(actions, "metta", "evaluate MeTTa with the atoms of a path and 28 predicates")
     metta.add_argument("program", metavar="PROGRAM", help="expressions; ! before those to be evaluated")
     metta.add_argument(
-        "--path", default="", metavar="PATH", help="put what is below it into the space (nothing)"
+        "--path", default="", metavar="PATH", help="load the atoms below it into the space (none)"
     )
     for action in actions.choices.values():
         action.epilog = _PATHS
-        add_memory_options(action)
-        add_common_options(action)
+    finish_actions(actions, with_memory=True)
     return parser
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run one action; gives its exit code."""
+    """Run one action; returns its exit code."""
     from shepherd.factory import open_memory, open_memory_to_read
     from shepherd.trace import Traces
 
@@ -95,14 +94,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 class _Source:
-    """The traces, and what a person's short path means in them."""
+    """Traces of a user, and the full paths for short ones."""
 
     def __init__(self, memory: Memory, traces: Traces) -> None:
         self._memory = memory
         self.traces = traces
 
     def path(self, text: str) -> str:
-        """The whole path."""
+        """Return the full path for a short one."""
         from shepherd.trace import shown_path
 
         first, _, rest = text.partition("/")
@@ -114,7 +113,7 @@ class _Source:
         return shown_path(text, last_session=session, last_turn=turn)
 
     def knowledge(self) -> Knowledge:
-        """What the same user keeps."""
+        """Return the knowledge of the same user."""
         from shepherd.knowledge import Knowledge
 
         return Knowledge(self._memory.transactions, self.traces.user_id)
@@ -137,13 +136,13 @@ def _tree(source: _Source, arguments: Namespace, screen: Screen) -> int:
     if level >= 3:
         entries = source.traces.below(root)
         depth = arguments.depth or 99
-        if arguments.json:
+        if screen.as_json:
             screen.json(_nested(entries, root))
         else:
             _print_tree(entries, root, depth, screen)
         return _found(entries, root, screen)
     names = source.traces.children(root)
-    if arguments.json:
+    if screen.as_json:
         screen.json({name: source.traces.children(f"{root}/{name}") if level == 1 else {} for name in names})
     elif level == 2:
         for name in names:
@@ -160,7 +159,7 @@ def _tree(source: _Source, arguments: Namespace, screen: Screen) -> int:
 def _get(source: _Source, arguments: Namespace, screen: Screen) -> int:
     path = source.path(arguments.path)
     entries = source.traces.matching(path)
-    if arguments.json:
+    if screen.as_json:
         screen.json(dict(entries))
     elif len(entries) == 1 and entries[0][0] == path:
         screen.print(_text(entries[0][1]))
@@ -181,15 +180,12 @@ def _diff(source: _Source, arguments: Namespace, screen: Screen) -> int:
         if not sides[-1]:
             return _found([], root, screen)
     changes = diff(sides[0], sides[1], before_root=roots[0], after_root=roots[1])
-    if arguments.json:
-        screen.json(changes)
-        return 0
-    for change in changes:
+    for change in [] if screen.as_json else changes:
         if change.before is not None:
             screen.print(f"- {change.path} = {_line(change.before)}", "red")
         if change.after is not None:
             screen.print(f"+ {change.path} = {_line(change.after)}", "green")
-    screen.note(counted(len(changes), "difference"))
+    screen.result(changes, note=counted(len(changes), "difference"))
     return 0
 
 
@@ -205,7 +201,7 @@ def _export(source: _Source, arguments: Namespace, screen: Screen) -> int:
         for line in export(source.traces, root, form=form):
             n += line.startswith(("/", "(context "))
             file.write(line)
-    if arguments.json and arguments.file != "-":
+    if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "format": form, "paths": n})
     else:
         screen.note(f"{counted(n, 'path')} exported")
@@ -217,7 +213,7 @@ def _import(source: _Source, arguments: Namespace, screen: Screen) -> int:
 
     with _opened(arguments.file) as file, amount(screen, "importing") as progress:
         n = import_file(source.traces, file, lambda done: progress(done, 0))
-    screen.json({"paths": n}) if arguments.json else screen.note(f"{counted(n, 'path')} imported")
+    screen.result({"paths": n}, note=f"{counted(n, 'path')} imported")
     return 0
 
 
@@ -232,7 +228,7 @@ def _forget(source: _Source, arguments: Namespace, screen: Screen) -> int:
         n = source.traces.remove(*_turn_of(path))
         if not n:
             return _found([], path, screen)
-    screen.json({"paths": n}) if arguments.json else screen.note(f"{counted(n, 'path')} forgotten")
+    screen.result({"paths": n}, note=f"{counted(n, 'path')} forgotten")
     return 0
 
 
@@ -245,12 +241,11 @@ def _metta(source: _Source, arguments: Namespace, screen: Screen) -> int:
             entries = source.traces.matching(source.path(arguments.path))
             metta.load(entries)
         results = [[as_metta(value) for value in values] for values in metta.run(program)]
-    if arguments.json:
+    if screen.as_json:
         screen.json(results)
         return 0
-    for result in results:
-        for value in result:
-            screen.print(value)
+    for value in chain.from_iterable(results):
+        screen.print(value)
     return 0
 
 
@@ -278,7 +273,7 @@ def _opened(file: str) -> Any:
 
 
 def _print_tree(entries: list[tuple[str, Value]], root: str, depth: int, screen: Screen) -> None:
-    """Each name once, indented by its level; a value stands behind its name."""
+    """Print each name once, indented by its level, with its value behind it."""
     shown: list[str] = []
     for path, value in entries:
         segments = path[len(root) :].strip("/").split("/")
@@ -292,7 +287,7 @@ def _print_tree(entries: list[tuple[str, Value]], root: str, depth: int, screen:
 
 
 def _nested(entries: list[tuple[str, Value]], root: str) -> dict[str, Any]:
-    """The values in objects within objects, by the segments of their paths."""
+    """Return the values in nested objects, by the segments of their paths."""
     tree: dict[str, Any] = {}
     for path, value in entries:
         *parents, name = path[len(root) :].strip("/").split("/")
@@ -304,7 +299,7 @@ def _nested(entries: list[tuple[str, Value]], root: str) -> dict[str, Any]:
 
 
 def _turn_of(path: str) -> tuple[str, int | None]:
-    """The session of a path, and the number of the turn where it names one."""
+    """Return the session of a path, and the turn's number if the path has one."""
     segments = path.strip("/").split("/")[1:]
     if not 1 <= len(segments) <= 2 or not all(segments) or not all(s.isdecimal() for s in segments[1:]):
         raise UsageError(f"{path} is no turn and no session", hint="name SESSION or SESSION/TURN")
@@ -330,6 +325,6 @@ def _text(value: Value) -> str:
 
 
 def _line(value: Value) -> str:
-    """A value on one line, cut where it gets long."""
+    """Return a value on one line, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"

@@ -1,1 +1,1 @@
-"""What chat and TUI share: slash commands, the screen, and the words that explain a turn."""
+"""Slash commands, screen output and explanations of turns, which chat and TUI share."""

@@ -1,4 +1,4 @@
-"""Explanations in words: memories, facts, turns and their costs, and the arguments of a tool."""
+"""Descriptions of memories, facts, turns and their costs, and the arguments of a tool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shepherd.commands.screen import Screen, age_in_words, counted, duration
+from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened
 from shepherd.errors import StoreError, UsageError
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 
-_SHOWN_CHARS = 200
+_SHOWN_CHARS = 200  # of a text on one line
 
 
 def memory_in_words(assistant: Assistant) -> str:
-    """How much is remembered of whom, or that there is no memory, and why."""
+    """Return how much is remembered about whom, or why there is no memory."""
     memory, user = assistant.memory, assistant.user_id
     if memory is None:
         return "no memory"
@@ -48,22 +48,22 @@ def memory_in_words(assistant: Assistant) -> str:
 
 
 def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult]) -> None:
-    """Numbered, each with question, answer and where it comes from."""
+    """Print a numbered list, each memory with question, answer and source."""
     for number, memory in enumerate(memories, 1):
-        screen.print(f"{number:3}  {shortened(memory.question)}")
+        screen.print(f"{number:3}  {shortened(memory.question, _SHOWN_CHARS)}")
         if memory.answer:
-            screen.print(f"     {shortened(memory.answer)}")
+            screen.print(f"     {shortened(memory.answer, _SHOWN_CHARS)}")
         screen.print(f"     {provenance(memory)}", "dim")
 
 
 def list_facts(screen: Screen, facts: Sequence[Fact]) -> None:
-    """One `key = value` a line, in key order."""
+    """Print one `key = value` per line."""
     for fact in facts:
-        screen.print(f"  {fact.key} = {shortened(fact.value)}")
+        screen.print(f"  {fact.key} = {shortened(fact.value, _SHOWN_CHARS)}")
 
 
 def explain_injection(screen: Screen, last: Finished | None, *, private: bool = False) -> list[int]:
-    """What was appended to the last message and why; gives the ids in the order of their numbers."""
+    """Print what was appended to the last message and why; returns the ids in the order of the list."""
     if last is None:
         screen.note("nothing has been answered yet")
         return []
@@ -87,7 +87,7 @@ def explain_injection(screen: Screen, last: Finished | None, *, private: bool = 
 
 
 def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, object]) -> None:
-    """What is kept about a turn beside facts and memories: tokens, entities, passages, warnings."""
+    """Print the trace of a turn: tokens, entities, passages, warnings."""
     if not entries:
         return
     used, total = _number(entries, "assembled/total_tokens"), _number(entries, "budget/total")
@@ -103,13 +103,13 @@ def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, 
         screen.print(f"  history  compressed, {level}")
     number = 0
     while (warning := entries.get(f"warnings/{number:04d}")) is not None:
-        screen.print(f"  warning  {shortened(str(warning))}")
+        screen.print(f"  warning  {shortened(str(warning), _SHOWN_CHARS)}")
         number += 1
     screen.note(f"all of it: shepherd trace tree {session}/{turn}")
 
 
 def explain_stats(screen: Screen, last: Finished | None) -> None:
-    """Tokens and times of the last turn."""
+    """Print tokens and times of the last turn."""
     if last is None:
         screen.note("nothing has been answered yet")
         return
@@ -139,14 +139,8 @@ _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancel
 _ENDINGS |= {"tool_calls": "a call of a tool", "filtered": "the provider's filter"}
 
 
-def shortened(text: str) -> str:
-    """The text on one line, cut where it gets long."""
-    line = " ".join(text[: 4 * _SHOWN_CHARS].split())
-    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
-
-
 def provenance(memory: MemoryRecord | SearchResult) -> str:
-    """One line: its id, how old it is, who wrote it, and what a search thought of it."""
+    """Return one line: id, age and source, and the scores of a search."""
     age = memory.age_days if isinstance(memory, SearchResult) else (time.time() - memory.timestamp) / 86_400
     parts = [f"id {memory.id}", age_in_words(age)]
     if memory.source:
@@ -165,7 +159,7 @@ def _number(entries: Mapping[str, object], path: str) -> int:
 
 
 def _said(entries: Mapping[str, object], path: str) -> str:
-    return shortened(str(entries.get(path, "")))
+    return shortened(str(entries.get(path, "")), _SHOWN_CHARS)
 
 
 def _relevance(entries: Mapping[str, object], place: str) -> str:
@@ -181,7 +175,7 @@ def _why_nothing(injection: Injection) -> str:
 
 
 def learned_in_words(memory: Memory, user_id: str) -> str:
-    """One line: what was learned, what waits, what failed; "" when there never was a job."""
+    """Return one line: what was learned, is waiting, has failed; "" when there never was a job."""
     stats = memory.extraction.stats(user_id)
     waiting = stats.open + stats.waiting + stats.running
     parts = []
@@ -196,7 +190,7 @@ def learned_in_words(memory: Memory, user_id: str) -> str:
 
 
 def turn_in_words(finished: Finished) -> str:
-    """One line about a turn: what was remembered, what it cost."""
+    """Return one line about a turn: what was recalled, and its cost."""
     stats, injection = finished.stats, finished.injection
     parts = []
     if injection:
@@ -214,7 +208,7 @@ def turn_in_words(finished: Finished) -> str:
 
 
 def ending(stats: TurnStats) -> str:
-    """Why an answer ended before the model was done; "" when it was."""
+    """Return why an answer ended early; "" when it did not."""
     return _ENDINGS_IN_WORDS.get(stats.finish_reason, "")
 
 
@@ -224,15 +218,15 @@ _ENDINGS_IN_WORDS = {
     "filtered": "ended by the provider's filter",
 }
 
-# Longer arguments are shown from both ends: nobody reads more than some screens before saying yes.
+# Of longer arguments both ends are shown: nobody reads many screens before saying yes.
 _SHOWN_ARGUMENT_CHARS = 2000
 
 
 def arguments_in_full(arguments: Mapping[str, Any]) -> str:
-    """The arguments of a call as JSON, one to a line; "" for none.
+    """Return the arguments of a call as JSON, one per line; "" for none.
 
-    As JSON a value cannot pass for another argument, nor for the question; what cannot be seen is spelled
-    out as `\\u200b` is.
+    As JSON a value cannot pass for another argument or for the question; invisible characters are escaped, as
+    `\\u200b`.
     """
     if not arguments:
         return ""

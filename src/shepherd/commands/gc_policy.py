@@ -1,7 +1,7 @@
-"""When a program with a person at its keyboard looks for garbage: not while that person waits.
+"""Garbage collection of an interactive program: never while the user waits.
 
-Python counts references; only what refers to itself in a circle has to be searched for, and a search through
-everything takes 100 to 300 ms here: 90,000 objects are there once the first prompt stands, most of them code.
+Only reference cycles need it, and a full collection takes 100 to 300 ms here: 90,000 objects exist at the
+first prompt, most of them code.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import gc
 from types import TracebackType
 from typing import TypeAlias
 
-__all__ = ["Garbage"]
+__all__ = ["GCPolicy"]
 
 _Thresholds: TypeAlias = tuple[int, int, int]
-# More objects than the start makes: nothing is searched meanwhile, unless a download takes its time.
+# More objects than the start allocates, so that only a long download sees a collection.
 _STARTING: _Thresholds = (200_000, 50, 1000)
-# The young are looked at, 2,000 at once in 0.2 ms. All of them 2,000,000 later, should no sweep come before.
+# 2,000 young objects take 0.2 ms. A full collection comes after 2,000,000, unless collect() comes first.
 _TALKING: _Thresholds = (2000, 10, 100)
 
 
-class Garbage:
-    """Within it, nothing is searched for while the program starts.
+class GCPolicy:
+    """Context manager that postpones collections while a program starts, and restores the policy at its end.
 
-    `keep()` when it has started: what is there by then stays to the end, and is never looked at again.
+    Call `freeze` after the start: existing objects then are never examined again.
     """
 
     def __init__(self) -> None:
         self._before: _Thresholds = gc.get_threshold()
-        self._is_kept = False
+        self._is_frozen = False
 
-    def __enter__(self) -> Garbage:
+    def __enter__(self) -> GCPolicy:
         self._before = gc.get_threshold()
         gc.set_threshold(*_STARTING)
         return self
@@ -38,17 +38,17 @@ class Garbage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         gc.set_threshold(*self._before)
-        if self._is_kept:
+        if self._is_frozen:
             gc.unfreeze()
-        self._is_kept = False
+        self._is_frozen = False
 
-    def keep(self) -> None:
-        """The program has started; a second time changes nothing."""
-        if not self._is_kept:
-            self._is_kept = True
+    def freeze(self) -> None:
+        """Exempt existing objects from collection. Can be called twice."""
+        if not self._is_frozen:
+            self._is_frozen = True
             gc.freeze()
             gc.set_threshold(*_TALKING)
 
-    def sweep(self) -> None:
-        """Collect what came since and is garbage now: a moment in which nobody waits."""
+    def collect(self) -> None:
+        """Collect garbage among newer objects, at a moment when nobody waits."""
         gc.collect()

@@ -1,4 +1,4 @@
-"""The file of lines that were typed, for the next process; private ones are not written to it."""
+"""History file of the lines typed at a prompt; private lines are not written to it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["open_history"]
 
 
 def open_history(path: Path, is_private: Callable[[], bool], warn: Callable[[str], None]) -> History:
-    """The history in that file, readable by its owner alone; without a file, one of this process."""
+    """Open the history file, readable by its owner only; without a file, a history in memory."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
-        warn(f"{path}: lines are not kept for next time: {error.strerror}")
+        warn(f"{path}: the history is not saved: {error.strerror}")
         return InMemoryHistory()
     return _PrivateHistory(path, is_private)
 
 
 class _PrivateHistory(FileHistory):
-    """A history file that does not get to see private lines, and whose failure costs nothing."""
+    """History file without private lines. Failures to write are ignored."""
 
     def __init__(self, path: Path, is_private: Callable[[], bool]) -> None:
         super().__init__(str(path))
@@ -36,4 +36,4 @@ class _PrivateHistory(FileHistory):
         try:
             super().store_string(string)
         except (OSError, UnicodeEncodeError):
-            return  # a full disk, or half a character: the line is still in this process's history
+            return  # a full disk, or a lone surrogate: the history in memory still has the line

@@ -1,4 +1,4 @@
-"""What goes to the screen: results to stdout, everything else to stderr, colours only for terminals."""
+"""Output of the commands: results to stdout, everything else to stderr, colours only for terminals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -15,6 +16,7 @@ __all__ = [
     "Screen",
     "age_in_words",
     "counted",
+    "day",
     "duration",
     "hint_with_command",
     "near_miss",
@@ -23,8 +25,8 @@ __all__ = [
     "size",
 ]
 
-# Answers and memories are foreign text: on a terminal their control characters must not move the cursor,
-# change the title or answer for the keyboard. Line feed and tab are harmless.
+# Answers and memories can come from others: on a terminal their control characters must not move the cursor,
+# change the title or type keys. Line feed and tab are harmless.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 _SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -33,7 +35,7 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", 
 
 
 class Screen:
-    """Both standard streams, and who is at the other end."""
+    """Both standard streams. With `as_json`, results are JSON lines; see `result` and `listing`."""
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.out = out or sys.stdout or open(os.devnull, "w")  # noqa: SIM115  (stdout closed by the caller)
@@ -42,6 +44,7 @@ class Screen:
             # A lone surrogate, or a locale without UTF-8, must not turn output into a crash.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        self.as_json = False
         self.error_label = "shepherd: error:"
         self._has_slash_commands = False
         self.out_is_terminal = self.out.isatty()
@@ -56,68 +59,94 @@ class Screen:
         self._has_slash_commands = True
 
     def print(self, text: str = "", style: str = "") -> None:
-        """A line of the result."""
+        """Write a line of the result."""
         shown = printable(text) if self.out_is_terminal else text
         self.out.write((self.styled(shown, style, out=True) if style else shown) + "\n")
 
     def write(self, text: str) -> None:
-        """A piece of a streamed answer, shown at once; to a pipe it goes unchanged."""
+        """Write a piece of a streamed answer at once; a pipe gets it unchanged."""
         self.out.write(printable(text) if self.out_is_terminal else text)
         self.out.flush()
 
     def json(self, value: Any) -> None:
-        """One JSON line of the result."""
+        """Write one JSON line of the result."""
         is_utf8 = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
         text = json.dumps(value, ensure_ascii=not is_utf8, default=_plain)
-        # Line ends to some readers, though not to JSON.
+        # Some readers end a line at these, though JSON does not.
         self.out.write(text.translate(_SEPARATORS) + "\n")
 
+    def result(self, value: object, text: str | None = None, *, note: str = "") -> None:
+        """Write a result: `value` as JSON, or else `text` to stdout and `note` to stderr, if given."""
+        if self.as_json:
+            self.json(value)
+            return
+        if text is not None:
+            self.print(text)
+        if note:
+            self.note(note)
+
+    def listing(
+        self, values: object, headers: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = ""
+    ) -> None:
+        """Write a list: `values` as JSON, or else the rows as a table, or `empty` to stderr without rows."""
+        if self.as_json:
+            self.json(values)
+            return
+        self.table(headers, rows)
+        if empty and not rows:
+            self.note(empty)
+
+    def announce(self, url: str, text: str) -> None:
+        """Write where a server listens, at once."""
+        self.result({"url": url}, text)
+        self.flush()
+
     def utf8(self) -> TextIO:
-        """stdout for a file of ours, which is UTF-8 whatever the locale: it is read back elsewhere."""
+        """Return stdout, switched to UTF-8 for an export, which may be read under another locale."""
         if not self.out_is_terminal and hasattr(self.out, "reconfigure"):
             self.out.reconfigure(encoding="utf-8")
         return self.out
 
     def note(self, text: str = "") -> None:
-        """Something beside the result, on stderr."""
+        """Write a remark to stderr."""
         self._err(self.styled(printable(text), "dim"))
 
     def warn(self, message: str, hint: str = "") -> None:
-        """A failure that did not stop anything."""
+        """Write a warning to stderr, and on the next line what to do."""
         self._err(f"{self.styled('warning:', 'yellow')} {printable(message)}")
         self._hint(hint)
 
     def error(self, message: str, hint: str = "") -> None:
-        """What went wrong, where, and on the next line what to do."""
+        """Write an error to stderr, and on the next line what to do."""
         self._err(f"{self.styled(self.error_label, 'red')} {printable(message)}")
         self._hint(hint)
 
     def transient(self, text: str) -> None:
-        """Something that is only true for now, on a terminal; the next call replaces it, "" takes it away."""
+        """Show a state on a terminal until the next call replaces it; "" removes it."""
         if self.err_is_terminal:
             self.err.write(f"\r\x1b[K{self.styled(printable(text), 'dim')}")
             self.err.flush()
 
     def agrees(self, question: str) -> bool:
-        """Whether the person at the keyboard says yes; anything but yes is a no."""
+        """Ask the user; returns whether the answer is yes."""
         self.transient("")
         self.err.write(f"{question} [y/N] ")
         self.err.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def traceback(self) -> None:
-        """The traceback of the exception being handled."""
+        """Write the traceback of the exception being handled to stderr."""
         import traceback
 
         self._err(printable(traceback.format_exc().rstrip()))
 
     def styled(self, text: str, style: str, *, out: bool = False) -> str:
-        """The text in a style, when the stream shows styles."""
+        """Return the text in a style, if the stream shows styles."""
         shown = self.out_has_colour if out else self.err_has_colour
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if shown and text else text
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table on a terminal; to a pipe one line per row, cells separated by tabs, without headers."""
+        """Write a table to a terminal; a pipe gets a line per row, tabs between cells, and no headers."""
         if not self.out_is_terminal:
             for row in rows:
                 self.out.write("\t".join(_cell(str(value)) for value in row) + "\n")
@@ -134,7 +163,7 @@ class Screen:
         Console(file=self.out, no_color=not self.out_has_colour, highlight=False).print(table)
 
     def flush(self) -> None:
-        """Push out what is buffered; raises BrokenPipeError when the reader is gone."""
+        """Flush stdout; raises BrokenPipeError when the reader is gone."""
         self.out.flush()
 
     def _hint(self, hint: str) -> None:
@@ -149,23 +178,23 @@ class Screen:
 
 
 def printable(text: str) -> str:
-    """The text with control characters (except line feed and tab) shown as U+FFFD."""
+    """Return the text with control characters (except line feed and tab) shown as U+FFFD."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def shortened(text: str, most: int = 120) -> str:
-    """The text on one line, with an ellipsis in place of what is too long."""
+    """Return the text on one line of at most `most` characters, with an ellipsis where it was cut."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 memory`, `2 memories`, `1,234 facts`."""
+    """Return the number with its noun: `1 memory`, `2 memories`, `1,234 facts`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def age_in_words(days: float) -> str:
-    """How long ago, roughly: `just now`, `5 minutes ago`, `3 days ago`."""
+    """Return an age, roughly: `just now`, `5 minutes ago`, `3 days ago`."""
     seconds = days * 86_400
     for unit, length in (
         ("year", 31_557_600),
@@ -179,15 +208,20 @@ def age_in_words(days: float) -> str:
     return "just now"
 
 
+def day(timestamp: int, *, with_time: bool = False) -> str:
+    """Return the local day of a time in unix seconds, as 2026-01-31, perhaps with hour and minute."""
+    return time.strftime("%Y-%m-%d %H:%M" if with_time else "%Y-%m-%d", time.localtime(timestamp))
+
+
 def duration(milliseconds: float) -> str:
-    """A time in the unit that suits it: `312 µs`, `41 ms`, `2.3 s`."""
+    """Return a time in a suitable unit: `312 µs`, `41 ms`, `2.3 s`."""
     if milliseconds < 1:
         return f"{milliseconds * 1000:.0f} µs"
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
 def size(n_bytes: int) -> str:
-    """A number of bytes in the unit that suits it: `512 bytes`, `1.5 MiB`."""
+    """Return a number of bytes in a suitable unit: `512 bytes`, `1.5 MiB`."""
     if n_bytes < 1024:
         return counted(n_bytes, "byte")
     for unit, length in (("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)):
@@ -211,7 +245,7 @@ def _plain(value: object) -> object:
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:
-    """`did you mean …?` for a word that is nearly one of the known ones, else ""."""
+    """Return `did you mean …?` for a word that is nearly one of the known ones, else ""."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), n=2)
@@ -219,5 +253,5 @@ def near_miss(word: str, known: Iterable[str]) -> str:
 
 
 def hint_with_command(hint: str) -> str:
-    """The hint with the slash command for what it advises, for a face that has slash commands."""
+    """Return the hint with the slash command for its advice, for frontends that have slash commands."""
     return hint.replace(NEW_CONVERSATION, f"{NEW_CONVERSATION} with /clear")

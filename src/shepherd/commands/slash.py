@@ -1,4 +1,4 @@
-"""The slash commands of the prompt: /memory, /facts, /why, /context, /config and the rest."""
+"""Slash commands of the prompt: /memory, /facts, /why, /context, /config and others."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _LISTED = 10
 
 
 class Reviser(Protocol):
-    """Whoever can let the user change texts: a prompt, a dialog."""
+    """Frontend that lets the user edit texts: a prompt, a dialog."""
 
     def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
-        """The texts under the same labels, as the user wants them; None when the user gave up."""
+        """Return the edited texts under the same labels; None when the user cancels."""
 
 
 class Chat:
-    """What the commands act on: the assistant, the screen, and the memories that were listed last."""
+    """Context of the commands: assistant, screen, and the memories that were listed last."""
 
     def __init__(
         self,
@@ -75,24 +75,24 @@ class Chat:
 
     @property
     def memory(self) -> Memory:
-        """The memory; UsageError when this conversation has none."""
+        """The memory; raises UsageError when this conversation has none."""
         if self.assistant.memory is None:
             raise UsageError(
                 "this conversation has no memory",
-                hint="--nomemory, or the provider, is without; shepherd memory works on it",
+                hint="--nomemory or the provider turned it off; shepherd memory works on it",
             )
         return self.assistant.memory
 
     @property
     def user(self) -> str:
-        """Whose memory it is."""
+        """Id of the user."""
         return self.assistant.user_id
 
     def message_of(self, line: str) -> str | None:
-        """The message that a line is; None when it was a command, which has then been run.
+        """Return the message of a line, or run its command and return None.
 
-        `/` begins a command, `//` a message that begins with one slash; a line with a blank before the slash
-        is a message as it is. An unknown command is an error, not a message.
+        `/` begins a command, `//` a message that begins with one slash. A line with a blank before the slash
+        is a message. An unknown command is an error, not a message.
         """
         if not line.startswith("/"):
             return line
@@ -103,13 +103,13 @@ class Chat:
             known = near_miss(name, COMMANDS).replace("mean ", "mean /") or "/help lists them."
             raise UsageError(
                 f"there is no command /{ascii(name)[1:-1][:40]}",
-                hint=f"{known} A message that begins with a slash is written with two.",
+                hint=f"{known} To send a message that begins with a slash, type two.",
             )
         COMMANDS[name].run(self, argument.strip())
         return None
 
     def memory_id(self, text: str, usage: str) -> int:
-        """The id that `text` means: the number in the list shown last, else an id itself."""
+        """Return the id for `text`: a number of the list shown last, else an id itself."""
         try:
             number = int(text)
         except ValueError:
@@ -117,7 +117,7 @@ class Chat:
         return self.listed[number - 1] if 1 <= number <= len(self.listed) else number
 
     def record(self, text: str, usage: str) -> MemoryRecord:
-        """The memory that `text` means; UsageError when this user has none of that id."""
+        """Return the memory for `text`; raises UsageError when this user has none of that id."""
         memory_id = self.memory_id(text, usage)
         record = self.memory.get_memory(memory_id, self.user)
         if record is None:
@@ -127,7 +127,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A slash command: how it is written, what it does in one line, and the function."""
+    """A slash command: its usage, one line of help, and its function."""
 
     usage: str
     help: str
@@ -216,7 +216,7 @@ def _forget(chat: Chat, argument: str) -> None:
 def _pin(chat: Chat, argument: str) -> None:
     record = chat.record(argument, COMMANDS["pin"].usage)
     chat.memory.pin_memory(record.id, not record.pinned, chat.user)
-    chat.screen.note("unpinned" if record.pinned else "pinned: it stays when old memories make room")
+    chat.screen.note("unpinned" if record.pinned else "pinned: it is never deleted to make space")
 
 
 def _edit(chat: Chat, argument: str) -> None:
@@ -237,9 +237,7 @@ def _private(chat: Chat, argument: str) -> None:
         raise UsageError(f"usage: {COMMANDS['private'].usage}")
     chat.assistant.private = wanted
     chat.screen.note(
-        "private: nothing is recalled, nothing is kept; /private ends it"
-        if wanted
-        else "memory is used again"
+        "private: nothing is recalled or stored; /private ends it" if wanted else "memory is used again"
     )
 
 
@@ -247,7 +245,7 @@ def _tools(chat: Chat, argument: str) -> None:
     for tool in chat.assistant.tools:
         chat.screen.print(f"{tool.name}  {tool.description}")
     if not chat.assistant.tools:
-        chat.screen.note("the model has no tools; shepherd --memtools gives it some for the memory")
+        chat.screen.note("the model has no tools; shepherd --memtools adds tools for the memory")
 
 
 def _provider(chat: Chat, argument: str) -> None:
@@ -257,15 +255,15 @@ def _provider(chat: Chat, argument: str) -> None:
         for name in chat.session.table.names():
             mark = "*" if name == chat.session.provider.name else " "
             chat.screen.print(f"{mark} {name}")
-        chat.screen.note("/provider NAME goes on with another; shepherd provider add makes one")
+        chat.screen.note("/provider NAME switches to another; shepherd provider add adds one")
         return
     name, _, model = argument.partition(" ")
     provider = chat.session.switch(name, model.strip())
-    chat.screen.note(f"{provider.name} answers from here on: {chat.assistant.engine.info.name}")
+    chat.screen.note(f"{provider.name} answers from now on: {chat.assistant.engine.info.name}")
     if provider.kind == "shepherd":
-        chat.screen.note("its server looks after the memory; nothing of this machine's is sent")
+        chat.screen.note("its server has its own memory; nothing from this machine's is sent")
     elif not provider.uses_memory:
-        chat.screen.note("it is told nothing from memory, and nothing is kept, while it answers")
+        chat.screen.note("while it answers, nothing is recalled or stored")
 
 
 def _clear(chat: Chat, argument: str) -> None:
@@ -277,7 +275,7 @@ def _clear(chat: Chat, argument: str) -> None:
 def _undo(chat: Chat, argument: str) -> None:
     text = chat.assistant.undo()
     chat.screen.note(
-        "there is nothing to undo" if text is None else "the last message and its answer are taken back"
+        "there is nothing to undo" if text is None else "the last message and its answer are removed"
     )
 
 
@@ -286,8 +284,8 @@ def _help(chat: Chat, argument: str) -> None:
     width = max(len(usage) for usage, _ in rows)
     for usage, text in rows:
         chat.screen.print(f"  {usage:{width}}  {text}")
-    chat.screen.note("a message that begins with a slash is written with two: //etc/fstab …")
-    chat.screen.note("Alt-Enter, or \\ at the end of the line, begins a new line")
+    chat.screen.note("to send a message that begins with a slash, type two: //etc/fstab …")
+    chat.screen.note("Alt-Enter, or \\ at the end of the line, starts a new line")
 
 
 def _quit(chat: Chat, argument: str) -> None:
@@ -298,7 +296,7 @@ _LISTED_TURNS = 10
 
 
 def show_context(chat: Chat, argument: str) -> None:
-    """/context: the budget of the last message by category; with `refresh`, a new snapshot."""
+    """Run /context: print the token budget of the last message; with `refresh`, take a new snapshot."""
     if argument == "refresh":
         before = chat.assistant.system_prompt
         after = chat.assistant.refresh_context().system
@@ -318,14 +316,16 @@ def show_context(chat: Chat, argument: str) -> None:
         chat.screen.print(f"background  {counted(len(snapshot.hubs), 'node')} of the knowledge")
     if snapshot.summary.n_turns:
         chat.screen.print(f"summary     of {counted(snapshot.summary.n_turns, 'exchange')}")
-    chat.screen.note("/context refresh takes preferences and background anew; /why shows what was appended")
+    chat.screen.note("/context refresh reloads preferences and background; /why shows what was appended")
 
 
 def change_focus(chat: Chat, argument: str) -> None:
-    """/focus: the open nodes. Numbers open these and no others, `none` none; words look for some."""
+    """Run /focus: list the nodes in focus, change them by numbers or `none`, or search by words."""
     knowledge = chat.assistant.knowledge
     if knowledge is None:
-        raise UsageError("this conversation has no knowledge", hint="--nomemory, or the provider, is without")
+        raise UsageError(
+            "this conversation has no knowledge", hint="--nomemory or the provider turned it off"
+        )
     if argument:
         numbers = argument.replace(",", " ").split()
         if argument == "none":
@@ -339,7 +339,7 @@ def change_focus(chat: Chat, argument: str) -> None:
     for place, one in enumerate(focused):
         chat.screen.print(f"{one.node.id:5}  {one.node.title}{'' if place else '  (primary)'}")
     if not focused:
-        chat.screen.note("no node is open; /focus WORDS looks for some, /focus NUMBER opens one")
+        chat.screen.note("no node is in focus; /focus WORDS searches, /focus NUMBER adds one")
 
 
 def _focus(knowledge: Knowledge, ids: list[int]) -> None:
@@ -354,7 +354,7 @@ def _list_found(chat: Chat, knowledge: Knowledge, words: str) -> None:
     found = knowledge.find_nodes(words, _LISTED_TURNS)
     for node in found:
         chat.screen.print(f"{node.id:5}  {node.title}")
-    chat.screen.note("/focus NUMBER opens one" if found else "no node fits")
+    chat.screen.note("/focus NUMBER puts one in focus" if found else "no node matches")
 
 
 def _show_plan(chat: Chat, plan: Plan) -> None:
@@ -372,7 +372,7 @@ def _show_plan(chat: Chat, plan: Plan) -> None:
     )
 
 
-# What a turn reads anew. Everything else was used when the model or the memory was opened.
+# Settings that each turn reads. All others were used when the model or the memory was opened.
 LIVE_SETTINGS = (
     "temperature",
     "top_k",
@@ -390,10 +390,10 @@ LIVE_SETTINGS = (
 
 
 def change_model(chat: Chat, argument: str) -> None:
-    """/model: say which one answers, or go on with another of the same provider."""
+    """Run /model: show which model answers, or switch to another of the same provider."""
     if chat.session is not None and argument:
         chat.session.switch(chat.session.provider.name, argument)
-        chat.screen.note(f"{chat.assistant.engine.info.name} answers from here on")
+        chat.screen.note(f"{chat.assistant.engine.info.name} answers from now on")
         return
     if argument:
         raise UsageError("the model cannot change here", hint="start a conversation with shepherd -m NAME")
@@ -405,16 +405,18 @@ def change_model(chat: Chat, argument: str) -> None:
 
     for stored in ModelRegistry().models():
         chat.screen.print(f"  {stored.name}")
-    chat.screen.note("/model NAME goes on with another; shepherd model pull fetches one")
+    chat.screen.note("/model NAME switches to another; shepherd model pull downloads one")
 
 
 def change_setting(chat: Chat, argument: str) -> None:
-    """/config: settings that hold for this conversation; the file stays as it is."""
+    """Run /config: show or change settings for this conversation, without the file."""
     key, _, value = argument.partition(" ")
     if not key:
         for name in LIVE_SETTINGS:
             chat.screen.print(f"{name:22} {_shown(chat, name)}")
-        chat.screen.note("/config KEY VALUE changes one for this conversation, shepherd config set for good")
+        chat.screen.note(
+            "/config KEY VALUE changes one for this conversation, shepherd config set permanently"
+        )
         return
     if key not in SETTINGS:
         raise UsageError(
@@ -440,7 +442,7 @@ def change_setting(chat: Chat, argument: str) -> None:
 
 
 def save_conversation(chat: Chat, argument: str) -> None:
-    """/save: what was said, without what memory appended, as Markdown, or as JSON by the file's name."""
+    """Run /save: write the messages, without tails, as Markdown, or as JSON to a file *.json."""
     messages = [message for message in chat.assistant.history if message.role in ("user", "assistant")]
     if not messages:
         chat.screen.note("nothing has been said yet")
@@ -472,20 +474,20 @@ COMMANDS: dict[str, Command] = {
     "memory": Command("/memory [WORDS]", "list the newest memories, or search them", _memory),
     "facts": Command("/facts [KEY [VALUE]]", "list facts, show one, or set one", _facts),
     "why": Command("/why", "what was appended to the last message, and why", _why),
-    "context": Command("/context [refresh]", "tokens by part; take the background anew", show_context),
-    "focus": Command("/focus [NUMBERS|none]", "which nodes of the knowledge are open", change_focus),
+    "context": Command("/context [refresh]", "tokens by part; reload the background", show_context),
+    "focus": Command("/focus [NUMBERS|none]", "nodes of the knowledge in focus", change_focus),
     "stats": Command("/stats", "tokens and times of the last turn", _stats),
     "forget": Command("/forget NUMBER|KEY", "forget a memory (number or id) or a fact", _forget),
     "edit": Command("/edit NUMBER", "change a memory", _edit),
-    "pin": Command("/pin NUMBER", "keep a memory for good, or no longer", _pin),
-    "private": Command("/private [on|off]", "recall nothing and keep nothing until switched back", _private),
-    "provider": Command("/provider [NAME [MODEL]]", "who may answer, or go on with another one", _provider),
-    "model": Command("/model [NAME]", "which model answers, or go on with another one", change_model),
+    "pin": Command("/pin NUMBER", "pin or unpin a memory", _pin),
+    "private": Command("/private [on|off]", "recall nothing and store nothing until switched back", _private),
+    "provider": Command("/provider [NAME [MODEL]]", "list providers, or switch to another one", _provider),
+    "model": Command("/model [NAME]", "which model answers, or switch to another one", change_model),
     "config": Command("/config [KEY [VALUE]]", "settings of this conversation", change_setting),
-    "tools": Command("/tools", "what the model may do by itself", _tools),
-    "clear": Command("/clear", "begin a new conversation", _clear),
+    "tools": Command("/tools", "tools of the model", _tools),
+    "clear": Command("/clear", "start a new conversation", _clear),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
-    "undo": Command("/undo", "take the last message and its answer back", _undo),
+    "undo": Command("/undo", "remove the last message and its answer", _undo),
     "help": Command("/help", "this list", _help),
     "quit": Command("/quit", "end, as Ctrl-D does", _quit),
 }

@@ -1,6 +1,6 @@
-"""Settings: their schema, their values, and the file, environment and options that the values come from.
+"""Settings: their schema, table of defaults, and sources.
 
-It knows no other package: each of them is given the `Config` that it needs.
+Other packages are given the `Config` that they need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where settings come from: `config.json`, `SHEPHERD_<KEY>` in the environment, options of the command line.
+"""Sources of settings: `config.json`, `SHEPHERD_<KEY>` in the environment, options of the command line.
 
 The file keeps keys that this version does not know. A later source wins: default, file, environment, option.
 """
@@ -27,7 +27,7 @@ _ELSEWHERE = "SHEPHERD_CONFIG=<path> names another file"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings in force, and where each one comes from."""
+    """Effective settings, and the source of each."""
 
     config: Config
     sources: Mapping[str, Source]
@@ -40,9 +40,9 @@ def load(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Loaded:
-    """The settings in force: defaults, then the file, then SHEPHERD_<KEY>, then `options` that are not None.
+    """Return the effective settings: defaults, then file, SHEPHERD_<KEY> and `options` but None.
 
-    An empty variable counts as not set. Raises ConfigError for the first value that does not fit.
+    An empty variable counts as not set. Raises ConfigError for the first invalid value.
     """
     environ = os.environ if environ is None else environ
     file = ConfigFile(path)
@@ -61,16 +61,16 @@ def load(
 
 
 class ConfigFile:
-    """The file behind the settings: read, and written atomically with mode 0600.
+    """`config.json`, written atomically with mode 0600.
 
-    Changing it (`set`, `unset`) checks the key that is changed and no other, so a bad file can be repaired.
+    `set` and `unset` check no other key than the one they change, so that a bad file can be repaired.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or config_file()
 
     def read(self) -> dict[str, Any]:
-        """Everything in the file, unknown keys too; {} when there is no file."""
+        """Return everything in the file, unknown keys too; {} when there is no file."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -90,15 +90,15 @@ class ConfigFile:
         return document
 
     def set(self, key: str, text: str) -> Any:
-        """Change one setting to what a person wrote as `text`; gives the value back."""
+        """Change one setting to the value that a user wrote as `text`, and return it."""
         value = _parsed(known_setting(key), text)
-        with self._change() as document:
+        with self.changing() as document:
             document[key] = value
         return value
 
     def unset(self, key: str) -> bool:
-        """Go back to the default of one setting; False when the file did not have it."""
-        with self._change() as document:
+        """Reset one setting to its default; returns False when the file did not have it."""
+        with self.changing() as document:
             if key not in document:
                 known_setting(key)
                 return False
@@ -107,13 +107,8 @@ class ConfigFile:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:
-        """The whole document, to be changed within the block; for what is no setting, such as providers."""
-        with self._change() as document:
-            yield document
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[dict[str, Any]]:
-        # Two processes that change different keys at once must both be heard: read and write under one lock.
+        """Give the whole document, and write it back at the end of the block if it was changed."""
+        # Read and write under one lock, so that two processes can change different keys at once.
         target = Path(os.path.realpath(self.path))  # a link into a dotfiles folder stays a link
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -130,7 +125,7 @@ class ConfigFile:
 
 
 def parse_document(data: bytes, path: Path) -> object:
-    """What a JSON file that people write says, {} for an empty one; ConfigError with line and column."""
+    """Return the content of a JSON file, {} for an empty one; raises ConfigError with line and column."""
     try:
         return json.loads(data.decode("utf-8-sig")) if data.strip() else {}
     except UnicodeDecodeError as error:

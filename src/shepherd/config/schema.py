@@ -1,4 +1,4 @@
-"""One setting: what its value may be, how a person writes it, and how it may be shown."""
+"""Schema of a setting: how its value is read, checked and shown."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from shepherd.bytesize import LEAST_DATABASE_BYTES, parse_size
-from shepherd.errors import ConfigError
+from shepherd.errors import ConfigError, UsageError
 
-__all__ = ["Kind", "Setting", "listed", "percentages", "shortened"]
+__all__ = ["Kind", "Setting", "listed", "parse_limit", "parse_size", "percentages", "shortened"]
 
 Kind = Literal["text", "whole number", "number", "switch", "size"]
 
 _SHOWN_CHARS = 40
-_WORDS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
+_SWITCHES = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
 }
+# A database cannot be kept below this: its tables and indexes alone need a part of it.
+_LEAST_DATABASE_BYTES = 1 << 20
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([BKMGT]?)(?:I?B)?\s*", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 0, "B": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_MOST_BYTES = 1 << 63  # SQLite counts pages in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key of the table: how its value is read, checked and explained.
+    """A key with the type, default, range and help of its value.
 
-    `reads` raises ValueError for a text that is none of what `form` says in words.
+    `reads` raises ValueError for a text that has not the form that `form` describes.
     """
 
     key: str
@@ -48,17 +46,17 @@ class Setting:
     reads: Callable[[str], object] | None = None
 
     def shown(self, value: Any) -> Any:
-        """The value as it may be printed: that a secret is set, not what it is."""
+        """Return the value for display: a secret only as set, an address without its password."""
         return "(set)" if self.secret and value else _without_password(value)
 
     @property
     def environment(self) -> str:
-        """The name of the variable that overrides it."""
+        """Environment variable that overrides the setting."""
         return f"SHEPHERD_{self.key.upper()}"
 
     @property
     def expected(self) -> str:
-        """What a value may be, in words: `a whole number from 0 to 100`."""
+        """Description of the valid values: `a whole number from 0 to 100`."""
         if self.kind == "switch":
             return " or ".join(["true", "false", *self.choices])
         if self.choices and self.kind != "text":
@@ -72,9 +70,9 @@ class Setting:
         return f"a {self.kind}{_range(self.least, self.most)}"
 
     def parse(self, text: str) -> Any:
-        """The value that a person wrote as `text`; raises ValueError when it is none."""
+        """Return the value that a user wrote as `text`; raises ValueError when it is invalid."""
         if self.kind == "switch":
-            return self.check(_WORDS.get(text.strip().lower(), text.strip()))
+            return self.check(_SWITCHES.get(text.strip().lower(), text.strip()))
         if text.strip() in self.choices:
             return text.strip()
         if self.kind == "whole number":
@@ -84,7 +82,7 @@ class Setting:
         return self.check(text)
 
     def check(self, value: object) -> Any:
-        """`value` itself when its type and range are right, numbers as this key's type; else ValueError."""
+        """Return `value`, numbers as this key's type; raises ValueError for a wrong type or range."""
         if self.kind == "switch":
             good = isinstance(value, bool) or value in self.choices
         elif isinstance(value, str) and value in self.choices:
@@ -96,16 +94,17 @@ class Setting:
             good = type(value) in (int, float) and self.least <= value <= self.most  # type: ignore[operator]
             value = float(value) if good else value  # type: ignore[arg-type]
         else:
-            good = isinstance(value, str) and (not self.choices or value in self.choices)
-            good = good and (self.kind != "size" or _is_size(str(value)))
+            good = isinstance(value, str) and not self.choices
         if not good:
             raise ValueError(self.expected)
+        if self.kind == "size":
+            parse_size(str(value), least=_LEAST_DATABASE_BYTES)
         if self.reads is not None:
             self.reads(str(value))
         return value
 
     def problem(self, value: object, where: str) -> ConfigError:
-        """The error that says that `value`, found in `where`, does not fit this key."""
+        """Return the error for an invalid `value` that was found in `where`."""
         return ConfigError(
             f"{where}{': ' if where else ''}{self.key} is {shortened(value)}; expected {self.expected}",
             hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
@@ -113,7 +112,7 @@ class Setting:
 
 
 def listed(text: str, names: Collection[str]) -> tuple[str, ...]:
-    """The names in `text`, with commas between them, each once; ValueError names the first that is none."""
+    """Return the comma-separated names in `text`, each once; raises ValueError for an unknown one."""
     found = [name for name in (part.strip() for part in text.split(",")) if name]
     for name in found:
         if name not in names:
@@ -122,7 +121,7 @@ def listed(text: str, names: Collection[str]) -> tuple[str, ...]:
 
 
 def percentages(text: str, names: Collection[str]) -> dict[str, int]:
-    """`history=40, memory=60` as whole numbers that make 100; ValueError says what is wrong."""
+    """Return the shares of `history=40, memory=60`; raises ValueError unless they add up to 100."""
     shares: dict[str, int] = {}
     for pair in filter(None, (pair.strip() for pair in text.split(","))):
         name, _, number = (part.strip() for part in pair.partition("="))
@@ -135,19 +134,35 @@ def percentages(text: str, names: Collection[str]) -> dict[str, int]:
     return shares
 
 
+def parse_size(text: str, *, least: int = 0) -> int:
+    """Return the bytes of "10G", "1.5M" or "65536B", in powers of 1024.
+
+    Raises ValueError for a text that is no size, or one below `least`.
+    """
+    match = _SIZE.fullmatch(text)
+    size = float(match[1]) * (1 << _UNITS[match[2].upper()]) if match else -1.0
+    if not least <= size < _MOST_BYTES:
+        raise ValueError(f"no size of at least {least} bytes")
+    return int(size)
+
+
+def parse_limit(max_db_size: str) -> int:
+    """Return the bytes of the setting max_db_size; raises UsageError when it is no size."""
+    try:
+        return parse_size(max_db_size, least=_LEAST_DATABASE_BYTES)
+    except ValueError:
+        raise UsageError(
+            f"max_db_size: {max_db_size[:40]!r} is no size of at least 1M",
+            hint="write it like 500M, 1.5G or 10G",
+        ) from None
+
+
 def _without_password(value: Any) -> Any:
-    """`value` as it may be shown: of an address such as postgresql://… the password is left out."""
+    """Hide the password of an address such as postgresql://…."""
     if not isinstance(value, str) or "://" not in value:
         return value
     value = re.sub(r"(://[^/?#@:]*):[^/?#]*@", r"\1:***@", value)
     return re.sub(r"(?i)([?&](?:ssl)?password=)[^&#]*", r"\1***", value)
-
-
-def _is_size(text: str) -> bool:
-    try:
-        return parse_size(text, least=LEAST_DATABASE_BYTES) > 0
-    except ValueError:
-        return False
 
 
 def _range(least: float, most: float) -> str:
@@ -161,11 +176,11 @@ def _plain(number: float) -> str:
 
 
 def shortened(value: object) -> str:
-    """A value as JSON, shortened for a message."""
+    """Return a value as JSON, shortened for a message."""
     text = json.dumps(value, ensure_ascii=True) if not isinstance(value, str) else f'"{ascii(value)[1:-1]}"'
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 
 def _written(value: object) -> str:
-    """A value as one would type it after `config set`."""
+    """Return a value as a user types it after `config set`."""
     return value if isinstance(value, str) and value else json.dumps(value)

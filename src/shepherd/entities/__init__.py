@@ -1,12 +1,12 @@
-"""The entities of a session: who and what a conversation is about, and which of it a prompt gets.
+"""Entities of a session: the people and things that a conversation is about, and their form in a prompt.
 
-They know text and salience; not how many tokens a model has room for, nor where a session is kept.
+This package knows text and salience; it does not know models, windows or the order of a turn.
 """
 
 from __future__ import annotations
 
-from shepherd.entities.extractor import Extracted, extract_entities
-from shepherd.entities.known import known_from_facts, known_from_nodes
+from shepherd.entities.extractor import EntityReader, Extracted, extract_entities
+from shepherd.entities.known import KnownNames, LastChange, known_from_facts, known_from_nodes
 from shepherd.entities.ranking import (
     FIRST_ATTRIBUTES,
     EntityText,
@@ -39,12 +39,15 @@ __all__ = [
     "USER",
     "Attribute",
     "Entity",
+    "EntityReader",
     "EntityRegistry",
     "EntityText",
     "EntityType",
     "Extracted",
     "Gazetteer",
     "Known",
+    "KnownNames",
+    "LastChange",
     "Mention",
     "Ranked",
     "Relation",

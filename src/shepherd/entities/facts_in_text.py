@@ -1,6 +1,6 @@
-"""What a text says of the entities it names: relations between two, and a few attributes, by plain patterns.
+"""Facts that a text states about its entities: relations and a few attributes, found by plain patterns.
 
-Only statements in so many words; nothing is inferred. Questions state nothing, nor does what is supposed.
+Only explicit statements count; nothing is inferred. Questions and suppositions state nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from shepherd.entities.mentions import Spot, is_shortened
+from shepherd.entities.mentions import Spot
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
+from shepherd.sentences import is_question, sentence_spans
 
 __all__ = ["note_facts"]
 
-# Of a pronoun: what "it" is said to be is mostly said of something else.
+# Of a pronoun: statements about "it" mostly mean something else.
 _LEAST_CONFIDENCE = 0.6
 _LONGEST_BETWEEN = 60
 _NOW = r"(?:now\s+|still\s+|currently\s+)?"
 _JOB = r"(?!(?:former|ex)\b)[\w\s-]{2,30}"
-# Between two entities: what the first is to the second, and what both are then.
+# Text between two entities, the relation that it states, and the types that follow.
 _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
     (rf"{_NOW}(?:(?:is\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
     (r"worked\s+(?:at|for)", "worked at", "person", "organization"),
@@ -45,7 +46,7 @@ _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
     (r"(?:is|are)\s+(?:a\s+)?part\s+of", "part of", "unknown", "unknown"),
     (r"knows", "knows", "person", "person"),
 )
-# Between two entities: what the first is to the second no more.
+# Text between two entities that ends a relation.
 _NO_MORE = (
     r"(?:(?:is|was|are|does|did|do|has)\s*)?(?:n['\u2019]t|not|no\s+longer|never|stopped|quit|used\s+to)\s+"
     r"(?:currently\s+|be\s+|been\s+)?"
@@ -72,7 +73,6 @@ _BETWEEN = tuple(
 )
 _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"\?|[.!](?=[\s\"'\u201d\u2019)\]]|\Z)|\n")
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|whether|wish(?:es|ed)?|would|might|could|maybe|perhaps|imagine|suppose|(?-i:may))\b",
     re.IGNORECASE,
@@ -94,7 +94,7 @@ _AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;
 
 
 def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], state: State) -> None:
-    """Notes what the text says of what was resolved in it."""
+    """Add what the text states about the entities resolved in it to the state."""
     sure = [
         one
         for one in found
@@ -117,37 +117,25 @@ def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], stat
 
 
 class _Sentences:
-    """Which sentences of a text are questions, and which only suppose something: "if", "I wish"."""
+    """Sentences of a text by position: which are questions, and which only suppose something."""
 
     def __init__(self, text: str) -> None:
-        self._ends: list[int] = []
-        self._asks: list[bool] = []
-        self._supposes: list[bool] = []
-        begin = 0
-        for match in _SENTENCE_END.finditer(text):
-            words = re.findall(r"\w+", text[max(begin, match.start() - 12) : match.start()])
-            if match[0] == "." and words and is_shortened(words[-1].casefold()):
-                continue
-            self._add(text, begin, match.end(), match[0] == "?")
-            begin = match.end()
-        self._add(text, begin, len(text), False)
-
-    def _add(self, text: str, begin: int, end: int, asks: bool) -> None:
-        self._ends.append(end)
-        self._asks.append(asks)
-        self._supposes.append(_SUPPOSED.search(text, begin, end) is not None)
-
-    def _at(self, start: int) -> int:
-        return min(bisect_right(self._ends, start), len(self._ends) - 1)
+        spans = sentence_spans(text) or [(0, 0)]
+        self._starts = [start for start, _ in spans]
+        self._asks = [is_question(text[start:end]) for start, end in spans]
+        self._supposes = [_SUPPOSED.search(text, start, end) is not None for start, end in spans]
 
     def asks(self, start: int) -> bool:
-        """Whether the sentence at `start` is a question."""
+        """Return whether the sentence at `start` is a question."""
         return self._asks[self._at(start)]
 
     def states(self, start: int) -> bool:
-        """Whether it says that something is so."""
+        """Return whether the sentence at `start` asserts something."""
         at = self._at(start)
         return not (self._asks[at] or self._supposes[at])
+
+    def _at(self, start: int) -> int:
+        return max(bisect_right(self._starts, start) - 1, 0)
 
 
 def _note_relation(
@@ -189,7 +177,7 @@ def _relate(
 def _end(state: State, entity_id: int, label: str, target: int) -> None:
     state.unrelate(entity_id, label, target)
     if label == "lives in":
-        state.forget_attribute(entity_id, "location", state.entities[target].name)
+        state.remove_attribute(entity_id, "location", state.entities[target].name)
 
 
 def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:
@@ -198,7 +186,7 @@ def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:
 
 
 def _note_value(text: str, one: Resolved, spots: dict[int, Spot], state: State) -> None:
-    """`Anna's email is …`, `her phone number is …`."""
+    """Note the value in `Anna's email is …` or `her phone number is …`."""
     spot = spots.get(one.start)
     if spot is None or not (spot.is_possessive or spot.owner in ("her", "his", "their", "its")):
         return
@@ -219,7 +207,7 @@ def _note_value(text: str, one: Resolved, spots: dict[int, Spot], state: State) 
 
 
 def _note_kind(text: str, one: Resolved, state: State) -> None:
-    """`Anna is a dentist`, `Anna is 34`, `Acme, a software company`."""
+    """Note what `Anna is a dentist`, `Anna is 34` and `Acme, a software company` say."""
     entity = state.entities[one.entity_id]
     age = _AGE.match(text, one.end)
     if age is not None and entity.type == "person":

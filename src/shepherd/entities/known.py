@@ -1,18 +1,30 @@
-"""What names mean before a conversation begins: of the user's facts, and of the nodes of his knowledge."""
+"""Names known before a conversation begins: of the user's facts, and of the nodes of their knowledge."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from shepherd.entities.lexicon import GIVEN_NAMES, OWNED_KINDS, PLACES, ROLES, gender_of_name
 from shepherd.entities.records import ENTITY_TYPES, EntityType, Known
+from shepherd.entities.state import Gazetteer
+from shepherd.errors import ShepherdError
 from shepherd.types import Fact
 
-__all__ = ["NodeLike", "known_from_facts", "known_from_nodes"]
+if TYPE_CHECKING:
+    from shepherd.knowledge import Knowledge, Node
 
-# How the user is called, by himself: he is not an entity.
+__all__ = ["KnownNames", "LastChange", "known_from_facts", "known_from_nodes"]
+
+_log = logging.getLogger(__name__)
+
+# Id of the node that was changed last, and the time; None without nodes.
+LastChange = tuple[int, int] | None
+# Number of nodes whose titles are known: those that were changed last.
+_KNOWN_NODES = 500
+# Names of the user, who is not an entity.
 _OF_THE_USER = re.compile(r"(?:first|last|full|nick|user|preferred|middle)?_?name|nickname|surname|username")
 _LIVES = re.compile(r"(?:home_?|current_?)?(?:city|town|location|country|state|residence)|lives_in|home")
 _FROM = re.compile(r"hometown|birth_?place|origin|born_in|nationality_country")
@@ -35,32 +47,12 @@ _KINDS: dict[str, EntityType] = {
     "idea": "abstract",
     "concept": "abstract",
 }
-# A title is one line; a sentence is no name that a message would repeat.
+# No message repeats a longer title word by word.
 _MOST_TITLE_WORDS = 6
 
 
-class NodeLike(Protocol):
-    """What is read of a node of knowledge."""
-
-    @property
-    def id(self) -> int:
-        """Its number."""
-
-    @property
-    def title(self) -> str:
-        """What it is called by."""
-
-    @property
-    def kind(self) -> str:
-        """What it is, in a word; may be empty."""
-
-    @property
-    def description(self) -> str:
-        """What it is, in a sentence; may be empty."""
-
-
 def known_from_facts(facts: Iterable[Fact]) -> list[Known]:
-    """The people, places and employers that facts name: `sister=Anna`, `city=Austin`, `employer=Acme`."""
+    """Return the people, places and employers that facts name: `sister=Anna`, `city=Austin`."""
     found = []
     for fact in facts:
         key = fact.key.strip().casefold().replace(" ", "_").replace("-", "_")
@@ -73,8 +65,8 @@ def known_from_facts(facts: Iterable[Fact]) -> list[Known]:
     return found
 
 
-def known_from_nodes(nodes: Iterable[NodeLike]) -> list[Known]:
-    """The nodes whose titles are short enough to be named in a message."""
+def known_from_nodes(nodes: Iterable[Node]) -> list[Known]:
+    """Return the nodes whose titles are short enough to be named in a message."""
     found = []
     for node in nodes:
         title = " ".join(node.title.split())
@@ -84,6 +76,37 @@ def known_from_nodes(nodes: Iterable[NodeLike]) -> list[Known]:
         gender = gender_of_name(title) if kind == "person" else ""
         found.append(Known(title, kind, gender, description=node.description, node_id=node.id))
     return found
+
+
+class KnownNames:
+    """Names of one user's facts and of the nodes changed last, rebuilt when these change.
+
+    Two threads may ask at once. A database that fails costs the nodes.
+    """
+
+    def __init__(self, knowledge: Knowledge | None) -> None:
+        self._knowledge = knowledge
+        self._known: tuple[Sequence[Fact], LastChange, list[Known], Gazetteer] = ((), None, [], Gazetteer(()))
+
+    def of(self, facts: Sequence[Fact], changed: LastChange) -> Gazetteer:
+        """Return the names for these facts and this last change of a node."""
+        of_facts, of_change, nodes, names = self._known
+        if changed == of_change and (facts is of_facts or facts == of_facts):
+            return names
+        if changed != of_change:
+            nodes = self._nodes()
+        names = Gazetteer([*known_from_facts(facts), *nodes])
+        self._known = facts, changed, nodes, names
+        return names
+
+    def _nodes(self) -> list[Known]:
+        if self._knowledge is None:
+            return []
+        try:
+            return known_from_nodes(self._knowledge.list_nodes(limit=_KNOWN_NODES))
+        except ShepherdError as error:
+            _log.info("entities: %s", error)
+            return []
 
 
 def _of_fact(key: str, value: str) -> Known | None:
@@ -104,11 +127,12 @@ def _of_fact(key: str, value: str) -> Known | None:
         return Known(value, "unknown", relation=f"{role} of")
     first = value.split(maxsplit=1)[0].casefold()
     kind: EntityType = "person" if first in GIVEN_NAMES else "location" if first in PLACES else "unknown"
-    return Known(value, kind, gender_of_name(value) if kind == "person" else "", relation=f"{_words(key)} of")
+    gender = gender_of_name(value) if kind == "person" else ""
+    return Known(value, kind, gender, relation=f"{key.replace('_', ' ')} of")
 
 
 def _role(key: str) -> str:
-    """`sister` of `sister_name`, `older_sister`, `sisters`; else empty."""
+    """Return `sister` for `sister_name`, `older_sister` and `sisters`; "" for keys that are no role."""
     words = key.removesuffix("_name").removesuffix("_names").split("_")
     last = words[-1]
     for word in (last, last.removesuffix("s")):
@@ -117,12 +141,5 @@ def _role(key: str) -> str:
     return ""
 
 
-def _words(key: str) -> str:
-    return key.replace("_", " ")
-
-
 def _kind(word: str) -> EntityType:
-    for kind in ENTITY_TYPES:
-        if word == kind:
-            return kind
-    return _KINDS.get(word, "unknown")
+    return next((kind for kind in ENTITY_TYPES if kind == word), _KINDS.get(word, "unknown"))

@@ -1,6 +1,7 @@
-"""English words that say who is meant: roles, kinds of things, pronouns, given names, what is no name at all.
+"""English words for finding entities: roles, kinds of things, pronouns, given names, and words that are no
+names.
 
-Lists, not rules; other languages have names and known entities, and no more.
+In other languages only names and known entities are found.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Who somebody is to somebody.
+# Roles of one person to another.
 _FEMALE_ROLES = _words(
     "mother mom mum sister wife daughter aunt niece grandmother grandma granddaughter girlfriend fiancée"
     " stepmother stepsister mother-in-law sister-in-law daughter-in-law landlady"
@@ -58,8 +59,8 @@ ROLES: dict[str, Gender] = {
     **dict.fromkeys(_OTHER_ROLES, ""),
 }
 
-# Which roles one person may have to another: those of one group. Who has none (a friend, a colleague, a
-# partner) may be of any.
+# One person can have several roles of the same group to another. Roles without a group (friend, colleague,
+# partner) go with any.
 _WORKING = "working"
 _COMPANIONS = _words("partner friend flatmate roommate neighbour neighbor colleague coworker co-worker")
 _FAMILY = (
@@ -81,7 +82,7 @@ _ROLE_GROUPS: dict[str, str] = {
     **{role: group for group in _FAMILY for role in group.split()},
 }
 
-# What "the company" and "my dog" are.
+# Types of "the company" and "my dog".
 KINDS: dict[str, EntityType] = {
     **dict.fromkeys(_words("man woman guy girl boy lady gentleman person"), "person"),
     **dict.fromkeys(
@@ -106,13 +107,13 @@ KINDS: dict[str, EntityType] = {
     **dict.fromkeys(_words("dog cat horse parrot rabbit hamster pet"), "unknown"),
 }
 
-# Of what somebody owns, belongs to or is from: what a conversation speaks of as of somebody.
+# Things that people own, belong to or come from, which a conversation mentions as theirs.
 OWNED_KINDS = _words(
     "company firm startup employer organization organisation university college school team band hometown"
     " dog cat horse parrot rabbit hamster"
 )
 
-# After a role these say that something else is meant: my customer base, my doctor appointment.
+# Words that change the meaning of a role before them: my customer base, my doctor appointment.
 HEADS = _words("base group circle service support appointment visit office list meeting request")
 
 PERSON_WORDS: dict[str, Gender] = {
@@ -120,7 +121,7 @@ PERSON_WORDS: dict[str, Gender] = {
     **dict.fromkeys(("woman", "girl", "lady"), "f"),
 }
 
-# Which gender a pronoun asks for: "n" is a thing, "p" several or anybody.
+# Gender that a pronoun needs: "n" is a thing, "p" several people or anybody.
 PRONOUNS = {
     **dict.fromkeys(("he", "him", "his", "himself"), "m"),
     **dict.fromkeys(("she", "her", "hers", "herself"), "f"),
@@ -174,7 +175,7 @@ MALE_NAMES = _words(
     " trevor troy tyler ulrich victor vincent vladimir walter wayne werner wesley wilhelm william wolfgang"
     " yusuf zach zachary"
 )
-# Both, or either: they are names, and agree with both pronouns.
+# Names of both genders, which agree with both pronouns.
 _OPEN_NAMES = _words("alex andy ashley casey chris jamie jordan kim lee morgan pat robin sam taylor terry")
 GIVEN_NAMES = FEMALE_NAMES | MALE_NAMES | _OPEN_NAMES
 
@@ -205,10 +206,10 @@ ENDINGS: dict[str, EntityType] = {
     **dict.fromkeys(_EVENT_ENDINGS, "event"),
 }
 
-# Between two capitalised words of one name.
+# Words between two capitalised words of one name.
 CONNECTORS = _words("of de van von der den da di la del du le al bin ibn")
 
-# What people do: a sentence's first word before one of these is somebody.
+# Verbs of people: the word before one of them is a person, even at the beginning of a sentence.
 PERSONAL_VERBS = _words(
     "said says told tells asked asks called calls thinks thought wants wanted likes liked loves loved"
     " hates works worked lives lived moved went met married wrote writes emailed phoned texted visited"
@@ -226,7 +227,7 @@ _TONGUES = _words(
     " muslim norwegian persian polish portuguese romanian russian scottish spanish swedish swiss thai"
     " turkish ukrainian vietnamese welsh"
 )
-# Capitalised where a sentence begins, an answer is laid out, or by habit.
+# Words that are capitalised at the beginning of a sentence or heading, or by habit.
 _STARTERS = _words(
     "absolutely add agreed ah also although am amazing answer any anyway apart are as ask assume at aw"
     " awesome aww based because before besides both by bye call can cannot chapter check compare congrats"
@@ -247,7 +248,7 @@ _STARTERS = _words(
 )
 NO_NAMES = _DAYS | _TONGUES | _STARTERS | frozenset(STOP_WORDS) | frozenset(PRONOUNS) | _words("i i'm i've")
 
-# Names that are words, too: written small they are the word.
+# Names that in lower case are ordinary words.
 ORDINARY_NAMES = _words(
     "art bill dawn dean drew faith frank grace grant hope ivy jack joy june lily mark max may miles nick"
     " pat ray rich rob rose ruby sandy sky stone sue summer will go rust swift rest apple amazon word"
@@ -263,7 +264,7 @@ def family_of(label: str) -> str:
 
 
 def go_together(label: str, other: str) -> bool:
-    """Whether one person may be both to somebody."""
+    """Return whether one person can have both roles to another."""
     role, other_role = _role(label), _role(other)
     group, other_group = _ROLE_GROUPS.get(role, ""), _ROLE_GROUPS.get(other_role, "")
     if not group or not other_group:
@@ -278,7 +279,7 @@ def _role(label: str) -> str:
 
 
 def gender_of_name(name: str) -> Gender:
-    """Of a person's full name, by its first word."""
+    """Return the gender of a person's full name, by its first word."""
     first = name.split(maxsplit=1)[0].casefold() if name else ""
     if first in FEMALE_NAMES:
         return "f"
@@ -286,5 +287,5 @@ def gender_of_name(name: str) -> Gender:
 
 
 def is_plain_word(word: str) -> bool:
-    """Whether a word that is written small is more likely itself than a name."""
+    """Return whether a word in lower case is more likely itself than a name."""
     return word in ORDINARY_NAMES or word in NO_NAMES or word in ROLES or word in KINDS

@@ -1,6 +1,7 @@
-"""Where a text speaks of somebody or something: names, descriptions and pronouns, in order, not overlapping.
+"""Spots of a text that refer to something: names, descriptions and pronouns, in order, without overlap.
 
-What they refer to is decided by resolution. Code and addresses are not read; a long text, its beginning.
+Resolution decides what they refer to. Code and addresses are skipped; of a long text only the beginning is
+read.
 """
 
 from __future__ import annotations
@@ -25,23 +26,22 @@ from shepherd.entities.lexicon import (
     is_plain_word,
 )
 from shepherd.entities.names import PART, WORD, Entry, NameIndex
+from shepherd.sentences import is_abbreviation
 
-__all__ = ["Spot", "find_spots", "is_shortened"]
+__all__ = ["Spot", "find_spots"]
 
-# A pasted document is not a conversation: its names are found when it is searched.
+# The names in a pasted document are found when it is searched.
 _MOST_CHARS = 4000
 _LONGEST_NAME = 6
 _UNREAD = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\b(?:https?://|www\.)\S+|\S+@\S+\.\w+|(?:^|(?<=\s))[@#/]\w\S*", re.DOTALL
 )
-# One of these is in whatever that finds.
+# Each match of _UNREAD contains one of these.
 _UNREAD_SIGNS = re.compile(r"[`@#/]|www\.")
-# After these a full stop ends no sentence: Dr. Weber, J. Smith, J.K. Rowling, St. Gallen.
-_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
-_NO_INITIALS = frozenset(("a.m", "p.m", "e.g", "i.e", "u.s", "u.k", "e.u", "u.s.a", "d.c"))
-_SENTENCE_END = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
+# A capital behind one of these says nothing about the word.
+_OPENING = re.compile(r"[.!?:;\n•>*\"\u201c\u201d]")
 _POSSESSIVE = re.compile(r"['\u2019][sS]?$")
-# "It is raining", "it's hard to", "makes it easy": nothing is meant.
+# Phrases in which "it" refers to nothing: "it is raining", "it's hard to", "makes it easy".
 _NOTHING = re.compile(
     r"\s*(?:(?:'s|\u2019s|\s+(?:is|was|will be|would be|seems|looks|has been))"
     r"\s+(?:not\s+|so\s+|very\s+|too\s+)?"
@@ -60,16 +60,16 @@ _SELF_INTRODUCTION = re.compile(
     r"(?:\bI['\u2019]?\s*a?m|\bmy\s+(?:full\s+|first\s+|last\s+)?name\s+is|\bmy\s+name['\u2019]s|\bcall\s+me)\s+$",
     re.IGNORECASE,
 )
-# What such a word may be is not said by its capital.
+# Words that refer to something in lower case, too.
 _REFERRING = frozenset(("the", *POSSESSIVES, *PRONOUNS, *ROLES))
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place that refers to something.
+    """A span of text that refers to something.
 
-    `entries`: whose name the registry says it is; `known`: entries of what was known before, by their place.
-    `role` of a description ("sister"), `owner`: my, our, his, her, their, its, the, or "" after a name.
+    `entries` are registered entities with that name, `known` are known names by their place. `role` is the
+    noun of a description ("sister"), `owner` is my, our, his, her, their, its, the, or "" after a name.
     `sentence` counts from 0.
     """
 
@@ -100,7 +100,7 @@ class _Word:
 
 @dataclass(slots=True)
 class _Reading:
-    """A text as it is read: its words, the names that mean something, whether most of it is in capitals."""
+    """A text being read: its words, the indexes of names, and whether most of it is in capitals."""
 
     text: str
     words: list[_Word]
@@ -111,7 +111,7 @@ class _Reading:
 
 
 def find_spots(text: str, names: NameIndex, known: NameIndex) -> list[Spot]:
-    """All of a text, in order."""
+    """Return all spots of a text, in order."""
     readable = text[:_MOST_CHARS]
     if _UNREAD_SIGNS.search(readable):
         readable = _UNREAD.sub(lambda match: " " * len(match[0]), readable)
@@ -129,7 +129,7 @@ def find_spots(text: str, names: NameIndex, known: NameIndex) -> list[Spot]:
 
 
 def _may_refer(reading: _Reading, word: _Word) -> bool:
-    """Whether something may begin at a word; most words of a message are spared the rest."""
+    """Return whether a spot can begin at a word, which rules most words out quickly."""
     folded = word.folded
     return (
         word.text[:1].isupper()
@@ -146,8 +146,8 @@ def _split(text: str) -> list[_Word]:
         gap = text[end : match.start()]
         is_first = not words or (
             gap != " "
-            and _SENTENCE_END.search(gap) is not None
-            and not (gap.startswith(".") and is_shortened(words[-1].folded))
+            and _OPENING.search(gap) is not None
+            and not (gap.startswith(".") and is_abbreviation(words[-1].folded))
         )
         sentence += bool(words) and is_first
         word = match[0]
@@ -174,7 +174,7 @@ def _split(text: str) -> list[_Word]:
 
 
 def _at(reading: _Reading, at: int) -> tuple[Spot | None, int]:
-    """What begins at a word, and how many words it takes."""
+    """Return the spot that begins at a word, and its number of words."""
     text, words = reading.text, reading.words
     word = words[at]
     if word.folded in POSSESSIVES or word.folded == "the":
@@ -190,13 +190,13 @@ def _at(reading: _Reading, at: int) -> tuple[Spot | None, int]:
             return None, 1
         return _spot("pronoun", text, words, at, 1, owner=word.folded), 1
     if at and word.folded in ROLES and words[at - 1].is_possessive and _is_gap(word.gap):
-        # After a name ("Anna's brother"): whose it is, is the spot before.
+        # "Anna's brother": the owner is the spot before.
         return _spot("description", text, words, at, 1, role=word.folded), 1
     return None, 1
 
 
 def _means_nothing(text: str, words: list[_Word], at: int) -> bool:
-    """Whether an "it" stands for nothing: it rains; is it warm there?"""
+    """Return whether an "it" refers to nothing: it rains; is it warm there?"""
     end = words[at].end
     if at and words[at - 1].folded in _BE and _OF_NOTHING.match(text, end):
         return True
@@ -204,7 +204,7 @@ def _means_nothing(text: str, words: list[_Word], at: int) -> bool:
 
 
 def _description(words: list[_Word], at: int) -> int:
-    """The length of "my older sister", "the manager"; 0: there is none."""
+    """Return the number of words of "my older sister" or "the manager"; 0 if there is no description."""
     kinds = KINDS if words[at].folded == "the" else OWNED_KINDS
     for n in range(1, 4):
         if at + n >= len(words):
@@ -213,7 +213,7 @@ def _description(words: list[_Word], at: int) -> int:
         if not _is_gap(word.gap) or word.text[:1].isupper() != word.text.isupper():
             return 0
         if word.folded in ROLES or word.folded in kinds:
-            # "the project manager": the last of such words says it.
+            # In "the project manager" the last such word decides.
             after = at + n + 1
             if after == len(words) or not _is_gap(words[after].gap) or word.is_possessive:
                 return n + 1
@@ -232,23 +232,23 @@ def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
     names, known = reading.names, reading.known
     n_named, entries = names.longest(folded, at)
     n_known, before = known.longest(folded, at)
-    if not words[at].text[:1].isupper():  # by a part of their name, people are called in capitals
+    if not words[at].text[:1].isupper():  # part of a name counts with a capital only
         if folded[at] not in GIVEN_NAMES:
             entries = [entry for entry in entries if entry.rank != PART]
             before = [entry for entry in before if entry.rank != PART]
         n_named, n_known = n_named if entries else 0, n_known if before else 0
     n = max(n_named, n_known)
     is_small = n == 1 and not words[at].text[:1].isupper()
-    # Of a name of one letter the capital is half of it.
+    # A name of one letter needs its capital.
     if is_small and (is_plain_word(folded[at]) or len(folded[at]) == 1):
         n = n_named = n_known = 0
-    # A name does not run over the end of a sentence.
+    # A name does not cross the end of a sentence.
     if n > 1 and any(words[i].is_first for i in range(at + 1, at + n)):
         n = n_named = n_known = 0
     run = 0 if reading.shouts else _capitalised(words, at)
     is_named_first = folded[at] in GIVEN_NAMES or folded[at] in HONORIFICS
     if run > max(n, 1) and words[at].is_first and not is_named_first and len(folded[at + 1]) > 1:
-        # "Poor Anna", where Anna is known: the sentence begins with a word. Not "Plan C".
+        # "Poor Anna", if Anna is known: the sentence begins with a word. Not "Plan C".
         run = 0 if names.longest(folded, at + 1)[0] or known.longest(folded, at + 1)[0] else run
     if n == 1 and words[at].is_first and folded[at] in NO_NAMES:
         n = n_named = n_known = 0
@@ -258,7 +258,7 @@ def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
     if _SELF_INTRODUCTION.search(text, max(words[at].start - 40, 0), words[at].start):
         return None, length
     is_known = n_known > n_named
-    if n_known and n_known == n_named:  # the whole name of somebody known, against a part of another's
+    if n_known and n_known == n_named:  # a whole known name wins against a part of another name
         is_known = before[0].rank < PART == entries[0].rank
     spot = _spot(
         "name",
@@ -273,7 +273,7 @@ def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
 
 
 def _capitalised(words: list[_Word], at: int) -> int:
-    """The length of the run of capitalised words from here, as one name has them."""
+    """Return the length of the run of capitalised words from here that can form one name."""
     if not _is_capital(words[at]) or words[at].folded in NO_NAMES:
         return 0
     length = 1
@@ -294,7 +294,7 @@ def _capitalised(words: list[_Word], at: int) -> int:
 
 
 def _is_name(words: list[_Word], at: int, length: int, *, is_known: bool) -> bool:
-    """Whether a run of capitalised words names something."""
+    """Return whether a run of capitalised words is a name."""
     word = words[at]
     if length == 1 and len(word.text) < 2:
         return False
@@ -322,14 +322,7 @@ def _is_gap(gap: str) -> bool:
 
 
 def _is_name_gap(gap: str, before: _Word) -> bool:
-    return _is_gap(gap) or (gap == ". " and is_shortened(before.folded))
-
-
-def is_shortened(folded: str) -> bool:
-    """Whether a full stop after this word ends no sentence: Dr. Weber, J. Smith."""
-    if len(folded) == 1 or folded == "st" or folded in HONORIFICS:
-        return True
-    return "." in folded and folded not in _NO_INITIALS and _INITIALS.fullmatch(folded) is not None
+    return _is_gap(gap) or (gap == ". " and is_abbreviation(before.folded))
 
 
 def _spot(

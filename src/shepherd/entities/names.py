@@ -1,4 +1,4 @@
-"""Which entities a run of words may name: by first word, of a registry or of what was known before."""
+"""Index of names: the entities that a run of words can name."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shepherd.entities.journal import Journal
-
 __all__ = ["ALIAS", "CANONICAL", "PART", "WORD", "Entry", "NameIndex", "is_short_for", "key_of"]
 
-# How a name names: wholly, by another name, by a part of it. Less is surer.
+# Ranks of a name: the whole name, another name, a part of it. Lower is more certain.
 CANONICAL = 0
 ALIAS = 1
 PART = 2
 
-# A word of a name, and of the text that names it: Node.js, .NET, C++, J.K, AT&T, O'Brien. A full stop without
-# the blank that belongs after it ("Anna.She") is still one.
+# A word of a name: Node.js, .NET, C++, J.K, AT&T, O'Brien. A full stop without a blank after it ("Anna.She")
+# still ends the word.
 WORD = re.compile(
     r"(?:(?<![\w.])\.(?=[^\W\d_]))?"
     r"[^\W_]+(?:(?:[-'\u2019&]|\.(?![A-Z][a-z]))[^\W_]+)*"
     r"(?:(?:\+\+(?![^\W\d_]|\+)|[+#](?![^\W_]|[+#]))(?:['\u2019]s\b)?)?"
 )
 _POSSESSIVE = re.compile(r"'s$")
-# "Acme Corp" is called Acme; "the Acme Corp" is Acme Corp.
+# Endings that names are used without: "Acme Corp" is called Acme.
 _TRIMMED = frozenset(("inc", "corp", "corporation", "ltd", "llc", "gmbh", "ag", "plc", "company", "co"))
 
 
@@ -36,33 +34,30 @@ class Entry(NamedTuple):
 
 
 def key_of(name: str) -> tuple[str, ...]:
-    """The words of a name as they are compared; empty for what has none."""
-    # Before folding: the capital after a full stop counts.
+    """Return the words of a name in their compared form; empty if it has none."""
+    # Before casefold(), since WORD needs the capital after a full stop.
     words = tuple(_POSSESSIVE.sub("", word.casefold().replace("\u2019", "'")) for word in WORD.findall(name))
     return words[1:] if len(words) > 1 and words[0] == "the" else words
 
 
 def is_short_for(words: Sequence[str], short: Sequence[str]) -> bool:
-    """Whether only such words follow as names go without: Acme, of Acme Corp."""
+    """Return whether `short` is `words` without a legal ending: Acme for Acme Corp."""
     n = len(short)
     return len(words) > n and tuple(words[:n]) == tuple(short) and all(one in _TRIMMED for one in words[n:])
 
 
 class NameIndex:
-    """Names to ids. Cheap to copy: entries are immutable. With a `journal` changes can be taken back."""
+    """Ids by name. Cheap to copy, since entries are immutable."""
 
-    def __init__(
-        self, entries: dict[str, tuple[Entry, ...]] | None = None, journal: Journal | None = None
-    ) -> None:
+    def __init__(self, entries: dict[str, tuple[Entry, ...]] | None = None) -> None:
         self._entries = {} if entries is None else entries
-        self._journal = Journal() if journal is None else journal
 
-    def copy(self, journal: Journal | None = None) -> NameIndex:
-        """Another one, with the same names."""
-        return NameIndex(self._entries.copy(), journal)
+    def copy(self) -> NameIndex:
+        """Return an independent index of the same names."""
+        return NameIndex(self._entries.copy())
 
     def add(self, entity_id: int, name: str, *, is_alias: bool = False, is_person: bool = False) -> None:
-        """Makes an entity known by a name and, where that is usual, by a part of it."""
+        """Add a name of an entity and, where that is usual, parts of it."""
         words = key_of(name)
         if not words:
             return
@@ -74,11 +69,10 @@ class NameIndex:
             self._put(Entry(words[-1:], entity_id, PART))
 
     def remove(self, entity_id: int, names: Sequence[str]) -> None:
-        """Forgets an entity's names."""
+        """Remove an entity's names."""
         for name in names:
             words = key_of(name)
             for first in {words[0], words[-1]} if words else ():
-                self._journal.note(self._entries, first)
                 kept = tuple(entry for entry in self._entries.get(first, ()) if entry.id != entity_id)
                 if kept:
                     self._entries[first] = kept
@@ -86,11 +80,11 @@ class NameIndex:
                     self._entries.pop(first, None)
 
     def begins_with(self, word: str) -> bool:
-        """Whether some name does."""
+        """Return whether a name begins with the word."""
         return word in self._entries
 
     def longest(self, words: Sequence[str], start: int) -> tuple[int, list[Entry]]:
-        """How many words from `start` on are a name, and whose it may be, the surest first."""
+        """Return the length of the longest name from `start` on, and its entries, the most certain first."""
         best: list[Entry] = []
         length = 0
         for entry in self._entries.get(words[start], ()):
@@ -104,7 +98,7 @@ class NameIndex:
         return length, best
 
     def find(self, name: str) -> list[Entry]:
-        """Whose name that is, the surest first."""
+        """Return the entries of a name, the most certain first."""
         words = key_of(name)
         found = [entry for entry in self._entries.get(words[0], ()) if entry.words == words] if words else []
         return sorted(found, key=lambda entry: entry.rank)
@@ -114,7 +108,6 @@ class NameIndex:
         for other in known:
             if other.id == entry.id and other.words == entry.words and other.rank <= entry.rank:
                 return
-        self._journal.note(self._entries, entry.words[0])
         self._entries[entry.words[0]] = (
             *(other for other in known if not (other.id == entry.id and other.words == entry.words)),
             entry,

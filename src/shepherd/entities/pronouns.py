@@ -1,4 +1,4 @@
-"""Whom a pronoun means: by recency and agreement, of what a text has told so far and of what was in focus."""
+"""Resolution of pronouns by recency and agreement, within a text and the entities in focus."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from shepherd.entities.state import FOCUS_TURNS, State
 
 __all__ = ["RIVALRY", "Focus"]
 
-# Of the confidence where another one fits as well.
+# Factor of the confidence where another entity fits as well.
 RIVALRY = 0.75
 _BY_PRONOUN = 0.7
-# What people call "it" is mostly none of the entities.
+# "It" mostly refers to none of the entities.
 _BY_IT = 0.5
 _CLOSE_TURNS = 3
 
 
 class Focus:
-    """Who may be meant without a name; `told` is what the text has told so far: sentence, entity."""
+    """Entities that can be meant without a name; `mentioned` lists sentence and entity of each mention so
+    far.
+    """
 
-    def __init__(self, state: State, told: list[tuple[int, int]]) -> None:
+    def __init__(self, state: State, mentioned: list[tuple[int, int]]) -> None:
         self._state = state
-        self._told = told
+        self._mentioned = mentioned
 
     def by_pronoun(self, spot: Spot, *, except_id: int | None = None) -> list[tuple[int, float]]:
-        """Who is meant, with how sure that is; more than one by "they". A gender that it tells is noted."""
+        """Return the entities meant, with confidence; "they" can mean several. Notes the gender that is
+        implied.
+        """
         wanted = PRONOUNS.get(spot.owner, "")
         if not wanted:
             return []
@@ -53,13 +57,13 @@ class Focus:
         return [(chosen.id, confidence * (RIVALRY if has_rival else 1.0))]
 
     def _is_close(self, entity: Entity, wanted: str) -> bool:
-        """Whether "it" or "they" may be an entity: one of the latest turns, and no stranger to the word.
+        """Return whether "it" or "they" can mean an entity: one of the latest turns that fits the word.
 
-        Of a name whose type is not known (a person, mostly) only in the text that names it.
+        A name of unknown type, mostly a person, qualifies only in the text that names it.
         """
         if self._state.turn - entity.last_turn > _CLOSE_TURNS:
             return False
-        is_here = any(entity.id == entity_id for _, entity_id in self._told)
+        is_here = any(entity.id == entity_id for _, entity_id in self._mentioned)
         if wanted == "p":
             return entity.type == "organization" or (
                 is_here and entity.type == "person" and not entity.gender
@@ -67,11 +71,11 @@ class Focus:
         return entity.type != "unknown" or bool(entity.node_id) or is_here
 
     def _by_recency(self, spot: Spot) -> Iterator[Entity]:
-        """Of this text the latest sentence first and in it the first told, then what was in focus before."""
+        """Yield entities of this text, the latest sentence first and each in order, then those in focus."""
         seen: set[int] = set()
-        sentences = sorted({n for n, _ in self._told if n <= spot.sentence}, reverse=True)
+        sentences = sorted({n for n, _ in self._mentioned if n <= spot.sentence}, reverse=True)
         for sentence in sentences:
-            for n, entity_id in self._told:
+            for n, entity_id in self._mentioned:
                 if n == sentence and entity_id not in seen:
                     seen.add(entity_id)
                     yield self._state.entities[entity_id]
@@ -80,11 +84,11 @@ class Focus:
                 yield entity
 
     def _latest_group(self) -> list[int]:
-        """The people of the latest sentence that tells of more than one."""
-        for sentence in sorted({n for n, _ in self._told}, reverse=True):
+        """Return the people of the latest sentence that mentions more than one."""
+        for sentence in sorted({n for n, _ in self._mentioned}, reverse=True):
             people = dict.fromkeys(
                 entity_id
-                for n, entity_id in self._told
+                for n, entity_id in self._mentioned
                 if n == sentence and self._state.entities[entity_id].type in ("person", "unknown")
             )
             if len(people) > 1:
@@ -93,12 +97,11 @@ class Focus:
         people = dict.fromkeys(
             one.id for one in self.recent() if one.last_turn == turn and one.type == "person"
         )
-        return list(reversed(people)) if len(people) > 1 and not self._told else []
+        return list(reversed(people)) if len(people) > 1 and not self._mentioned else []
 
     def recent(self) -> Iterator[Entity]:
-        """What was in focus, the one mentioned last first."""
-        for entity_id in self._state.recent():
-            entity = self._state.entities[entity_id]
+        """Yield the entities in focus, the one mentioned last first."""
+        for entity in self._state.recent():
             if self._state.turn - entity.last_turn > FOCUS_TURNS:
                 return
             yield entity
@@ -113,6 +116,6 @@ def _agrees(entity: Entity, wanted: str) -> bool:
 
 
 def _agrees_as_well(other: Entity, chosen: Entity) -> bool:
-    """Whether the pronoun fits the other as surely as the chosen one."""
+    """Return whether the pronoun fits the other entity as well as the chosen one."""
     sure, other_sure = (one.type != "unknown" and bool(one.gender) for one in (chosen, other))
     return other_sure or not sure

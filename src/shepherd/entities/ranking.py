@@ -1,11 +1,11 @@
-"""Which entities a prompt gets and how they stand in it: what the question names, then what is in focus.
+"""Entities in a prompt: their order and text. Those that the question names come first, then those in focus.
 
     • Anna Smith (Person)
       a cellist from Vienna
       location: Austin
       Related: sister of the user, works at Acme
 
-Names and values are what people wrote: each is one line, cannot pass for another entry, and is made harmless.
+Names and values are untrusted text: each is escaped, is one line and cannot pass for another entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "rank_entities",
 ]
 
-# Beside what the question itself names, something salient counts for so much.
+# Relevance of salient entities against those that the question names.
 _SALIENCE_WEIGHT = 0.7
 FIRST_ATTRIBUTES = ("email", "phone", "title", "department", "location")
 _MAX_NAME, _MAX_DESCRIPTION, _MAX_KEY, _MAX_VALUE = 120, 300, 60, 300
@@ -39,7 +39,7 @@ _LABEL = re.compile(r"\A([^:]{0,80}):")
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """An entity and how relevant it is to the question, 0..1."""
+    """An entity and its relevance to the question, 0..1."""
 
     entity: Entity
     relevance: float
@@ -47,7 +47,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class EntityText:
-    """An entity as a prompt gets it: what is shown of it, the exact text, its tokens and its relevance."""
+    """Form of an entity in a prompt: the values shown, the exact text, its tokens and its relevance."""
 
     entity_id: int
     name: str
@@ -67,9 +67,9 @@ def rank_entities(
     min_relevance: float = 0.1,
     max_entities: int = 10,
 ) -> list[Ranked]:
-    """The most relevant first: resolved ones by confidence, salient others by 0.7 of their salience.
+    """Return entities, the most relevant first: resolved ones by confidence, others by 0.7 of their salience.
 
-    One entry for each entity, the larger score; ties to the one mentioned last.
+    Each entity has one entry with its highest score; ties go to the one mentioned last.
     """
     scores: dict[int, float] = {}
     for one in resolved:
@@ -90,10 +90,9 @@ def entity_text(
     *,
     max_attributes: int = 5,
     relations: bool = True,
-    description: bool = True,
     allow_private: bool = True,
 ) -> EntityText:
-    """An entity as text. `max_attributes` 0 is none; private ones only with `allow_private`."""
+    """Return an entity as text; private attributes only with `allow_private`."""
     entity = ranked.entity
     shown = [one for one in _ordered(entity.attributes) if allow_private or not one.private]
     return _written(
@@ -101,7 +100,7 @@ def entity_text(
             entity.id,
             escape_text(entity.name, _MAX_NAME),
             entity.type,
-            _described(entity.description) if description else "",
+            _described(entity.description),
             tuple(
                 (_key(one.name), escape_text(one.value, _MAX_VALUE))
                 for one in shown[: max(max_attributes, 0)]
@@ -120,9 +119,9 @@ def entity_forms(
     relations: bool = True,
     allow_private: bool = True,
 ) -> list[EntityText]:
-    """An entity whole, and then in ever shorter forms, for where it does not fit.
+    """Return the whole text of an entity, then ever shorter forms of it.
 
-    It loses its attributes from the last on, then its relations, then its description.
+    It loses its attributes, the last one first, then its relations, then its description.
     """
     whole = entity_text(
         registry, ranked, max_attributes=max_attributes, relations=relations, allow_private=allow_private
@@ -143,7 +142,7 @@ def _ever_shorter(form: EntityText) -> Iterator[EntityText]:
 
 
 def _written(shown: EntityText) -> EntityText:
-    """The same with its text."""
+    """Return the form with its text."""
     lines = [f"• {shown.name} ({shown.type.capitalize()})"]
     if shown.description:
         lines.append(f"  {shown.description}")
@@ -163,12 +162,11 @@ def fit_entities(
     relations: bool = True,
     allow_private: bool = True,
 ) -> list[EntityText]:
-    """Those that fit into `max_tokens`, in order, each with its line break counted.
+    """Return the entities that fit into `max_tokens`, in order; line breaks are counted.
 
-    One that is too big for what is left takes a shorter form; what does not fit even so is skipped, and the
-    next one may fit.
+    An entity that is too long takes a shorter form, or is skipped.
     """
-    room = max_tokens
+    left = max_tokens
     fitted = []
     for one in ranked:
         whole = entity_text(
@@ -176,25 +174,25 @@ def fit_entities(
         )
         for form in _ever_shorter(whole):
             tokens = count_tokens(form.text + "\n")
-            if tokens <= room:
-                room -= tokens
+            if tokens <= left:
+                left -= tokens
                 fitted.append(replace(form, tokens=tokens))
                 break
     return fitted
 
 
 def _key(name: str) -> str:
-    """An attribute's name; the first colon of its line ends it."""
+    """Escape an attribute's name, which the first colon of its line ends."""
     return escape_fact_key(name, _MAX_KEY).replace(":", _COLON_TWIN)
 
 
 def _described(text: str) -> str:
-    """A description that cannot pass for an attribute or for relations: its label, if it has one, is none."""
+    """Escape a description so that it cannot pass for an attribute or a list of relations."""
     return _LABEL.sub(rf"\1{_COLON_TWIN}", escape_text(text, _MAX_DESCRIPTION))
 
 
 def _ordered(attributes: Iterable[Attribute]) -> list[Attribute]:
-    """What is asked for most first, then by name."""
+    """Sort attributes: FIRST_ATTRIBUTES, then by name."""
     places = {name: place for place, name in enumerate(FIRST_ATTRIBUTES)}
     return sorted(attributes, key=lambda one: (places.get(one.name, len(places)), one.name))
 
@@ -206,7 +204,7 @@ def _related(registry: EntityRegistry, entity: Entity) -> list[tuple[str, str]]:
         if relation.target == USER:
             name = USER_NAME
         elif target is not None:
-            # A comma begins the next relation.
+            # A comma separates relations.
             name = escape_fact_key(target.name, _MAX_NAME)
         else:
             continue

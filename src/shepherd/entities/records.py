@@ -1,4 +1,4 @@
-"""What a conversation is about, as values: entities, what is known of them, and what a text refers to."""
+"""Records about entities: the entities, their attributes and relations, and what a text refers to."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     "abstract",
     "unknown",
 )
-# Which pronouns agree; "" is not known.
+# Gender that pronouns agree with; "" is unknown.
 Gender = Literal["", "f", "m"]
 Speaker = Literal["user", "assistant"]
 
-# The target of a relation to the user, who is no entity of the registry.
+# Target of a relation to the user, who is not in the registry.
 USER = 0
 USER_NAME = "the user"
 
-# Not told to models elsewhere, unless that is allowed.
+# Attributes that remote models do not see unless allowed.
 PRIVATE_ATTRIBUTES = frozenset(
     ("email", "phone", "address", "birthday", "age", "salary", "health", "diagnosis", "religion", "passport")
 )
@@ -48,7 +48,7 @@ PRIVATE_ATTRIBUTES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """Something known of an entity. `confidence` is 0..1; `turn` is the one that it was said in."""
+    """An attribute of an entity. `confidence` is 0..1; `turn` is the turn that stated it."""
 
     name: str
     value: str
@@ -59,9 +59,9 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Reads from the entity to its target: `sister of` the user, `works at` Acme.
+    """A relation from an entity to its target: `sister of` the user, `works at` Acme.
 
-    `of_fact`: a fact of the user says so; it goes when the facts do not say it any more.
+    With `of_fact` a fact of the user states it; it is removed when no fact does.
     """
 
     label: str
@@ -72,7 +72,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """That a turn named an entity `n` times, first as `text`."""
+    """Mentions of an entity in one turn: their number, and the first text."""
 
     turn: int
     text: str
@@ -81,12 +81,12 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody or something that a conversation is about.
+    """A person or thing that a conversation is about.
 
-    `aliases` are other names. `place` counts mentions of the whole conversation: of two entities the one with
-    the greater was named last. `salience` is as of the end of `last_turn`; the registry knows it as of now.
-    `mentions` are the latest turns'. `is_named`: `name` is a name, not a description ("the manager").
-    `node_id`: the node of the user's knowledge that it comes from.
+    `aliases` are other names. `place` counts mentions of the whole conversation: the entity with the higher
+    one was mentioned last. `salience` is that at the end of `last_turn`; the registry computes the present
+    one. `mentions` are those of the latest turns. With `is_named`, `name` is a name and not a description
+    ("the manager"). `node_id` is the node of the user's knowledge that defines it, 0 for none.
     """
 
     id: int
@@ -106,15 +106,15 @@ class Entity:
     node_id: int = 0
 
     def attribute(self, name: str) -> Attribute | None:
-        """What is known under that name."""
+        """Return the attribute of that name."""
         return next((attribute for attribute in self.attributes if attribute.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A name that means something before the conversation begins: of a node, or of a fact's value.
+    """A name known before the conversation, of a node or in a fact.
 
-    `relation` is to the user ("sister of"); `role` is what he may call it by ("sister").
+    `relation` is the relation to the user ("sister of").
     """
 
     name: str
@@ -129,7 +129,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a piece of a text, `text[start:end]`, refers to, how sure that is (0..1), and what told it."""
+    """Entity that `text[start:end]` refers to, with confidence (0..1) and the kind of reference."""
 
     entity_id: int
     start: int

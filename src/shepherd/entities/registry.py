@@ -1,7 +1,4 @@
-"""The entities of one session: who was named, when, and what was said of them.
-
-Knows no database and no model; see storage for where it is kept, ranking for what of it a prompt gets.
-"""
+"""Registry of the entities of one session: which were named, when, and what was stated about them."""
 
 from __future__ import annotations
 
@@ -21,33 +18,34 @@ from shepherd.entities.state import (
 
 __all__ = ["EntityRegistry"]
 
-# How many turns can be taken back.
+# Number of turns that can be rolled back.
 _MOST_UNDONE = 20
-# How sure an attribute is that a model found.
+# Confidence of an attribute that a model found.
 _BY_MODEL = 0.8
-# Before anybody has said what is known: what a session was kept with stays.
+# Until names are set, relations that facts stated in a stored session remain.
 _NOT_KNOWN_YET = Gazetteer(())
 
 
 class EntityRegistry:
-    """Who and what a conversation is about.
+    """The people and things that a conversation is about.
 
     >>> registry = EntityRegistry()
-    >>> registry.hear("My sister Anna works at Acme.")[0].confidence
+    >>> registry.register("My sister Anna works at Acme.")[0].confidence
     1.0
     >>> registry.end_turn()
     >>> [registry[found.entity_id].name for found in registry.resolve("Where does she work?")]
     ['Anna']
 
-    A turn is what is heard until `end_turn()`: the user's message, then the answer. `known` are names that
-    mean something before they are said, of facts and nodes. Rules read English; names and known entities are
-    found in any language that writes blanks. Not for two threads at once.
+    A turn is every text registered before `end_turn()`: the user's message, then the answer. `known` are
+    names that facts and nodes define. The rules read English; names and known entities are found in any
+    language that puts blanks between words. Not thread-safe.
     """
 
     def __init__(
         self, entities: Iterable[Entity] = (), *, turn: int = 0, known: Iterable[Known] = ()
     ) -> None:
         self._state = State.of(entities, turn)
+        self._before: list[State] = []  # each of the last turns
         self._is_open = False
         self._known = _NOT_KNOWN_YET
         names = Gazetteer(known)
@@ -58,38 +56,38 @@ class EntityRegistry:
         return len(self._state.entities)
 
     def __iter__(self) -> Iterator[Entity]:
-        """The one mentioned last first."""
-        return iter([self._state.entities[entity_id] for entity_id in self._state.recent()])
+        """Iterate over the entities, the one mentioned last first."""
+        return iter(list(self._state.recent()))
 
     def __getitem__(self, entity_id: int) -> Entity:
         return self._state.entities[entity_id]
 
     @property
     def turn(self) -> int:
-        """The number of the turn that is under way or comes next, from 0."""
+        """Number of the current or next turn, from 0."""
         return self._state.turn
 
     def get(self, entity_id: int) -> Entity | None:
-        """That entity, if it is still known."""
+        """Return the entity with this id, None if it was removed."""
         return self._state.entities.get(entity_id)
 
     def find(self, name: str) -> Entity | None:
-        """The entity of that name or alias, the surest one."""
+        """Return the entity that this name or alias most likely means."""
         entries = self._state.names.find(name)
         return self._state.entities[entries[0].id] if entries else None
 
     # ---- a turn
 
     def copy(self) -> EntityRegistry:
-        """Another one that knows the same and goes on by itself; none of its turns can be taken back yet."""
+        """Return an independent registry with the same content, whose turns cannot be rolled back."""
         other = EntityRegistry()
         other._state, other._known = self._state.copy(), self._known
         return other
 
     def set_known(self, known: Iterable[Known] | Gazetteer) -> None:
-        """Other names that mean something before they are said; who was named stays.
+        """Replace the names that facts and nodes define; entities of the conversation stay.
 
-        What somebody is to the user because a fact said so, he is as long as it does.
+        A relation to the user that a fact stated is removed when no fact states it any more.
         """
         if known is self._known:
             return
@@ -97,55 +95,53 @@ class EntityRegistry:
         self._state.follow_facts(self._known)
 
     def resolve(self, text: str) -> tuple[Resolved, ...]:
-        """What a text refers to, in order, of entities there are; nothing changes, nothing is registered."""
-        self._state.begin()
-        try:
-            read = Reading(self._state, self._known).read(text, "user")
-        finally:
-            self._state.undo()
+        """Return the registered entities that a text refers to, in order; changes nothing."""
+        read = Reading(self._state.copy(), self._known).read(text, "user")
         return tuple(found for found in read if found.entity_id in self._state.entities)
 
-    def hear(self, text: str, speaker: Speaker = "user") -> tuple[Resolved, ...]:
-        """What a text of this turn refers to, in order; who is new is registered, who is named gains.
+    def register(self, text: str, speaker: Speaker = "user") -> tuple[Resolved, ...]:
+        """Return what a text of this turn refers to, in order; add new entities and count mentions.
 
-        Of an answer only names count that are known, or plainly names.
+        In an answer only known names count, and words that are clearly names.
         """
-        if not self._is_open:
-            self._state.begin()
-            self._is_open = True
+        self._open_turn()
         return Reading(self._state, self._known).read(text, speaker)
 
     def end_turn(self) -> None:
-        """What is heard next belongs to the next turn; who was not named in this one loses salience."""
-        if not self._is_open:  # a turn in which nothing was heard
-            self._state.begin()
+        """End the turn; entities that it did not name lose salience."""
+        self._open_turn()
         self._is_open = False
         self._state.turn += 1
-        self._state.end(most=_MOST_UNDONE)
+        del self._before[:-_MOST_UNDONE]
 
     def roll_back(self) -> bool:
-        """Takes back all of the turn under way, or of the last one; False: there is none to take back.
+        """Undo the current turn, or the last one; False if there is none.
 
-        The last twenty can be taken back, but for those before a registry was loaded.
+        The last twenty turns can be undone, except those before a registry was loaded.
         """
         self._is_open = False
-        if not self._state.undo():
+        if not self._before:
             return False
-        if self._known is not _NOT_KNOWN_YET:  # what facts said then, they may not say now
+        self._state = self._before.pop()
+        if self._known is not _NOT_KNOWN_YET:  # facts may have changed since
             self._state.follow_facts(self._known)
         return True
+
+    def _open_turn(self) -> None:
+        if not self._is_open:
+            self._before.append(self._state.copy())
+            self._is_open = True
 
     # ---- what is known of them
 
     def salience(self, entity_id: int) -> float:
-        """How much an entity is in focus now, 0..1: it decays with each turn that does not name it."""
+        """Return the present salience of an entity, 0..1."""
         return salience_at(self._state.entities[entity_id], self._state.turn)
 
     def salient(self) -> list[tuple[Entity, float]]:
-        """All that are in focus with their salience, the most first, ties to the one mentioned last."""
+        """Return the entities in focus with their salience, the highest first; ties by the last mention."""
         found = []
-        for entity_id in self._state.recent():
-            entity = self._state.entities[entity_id]
+        for entity in self._state.recent():
             if self._state.turn - entity.last_turn > FOCUS_TURNS:
                 break
             salience = salience_at(entity, self._state.turn)
@@ -157,17 +153,17 @@ class EntityRegistry:
     def set_attribute(
         self, entity_id: int, name: str, value: str, *, confidence: float = 1.0, private: bool | None = None
     ) -> None:
-        """Notes something about an entity, in place of what was known less surely under that name."""
+        """Set an attribute, unless its present value is more certain."""
         self._state.note(entity_id, name, value, confidence, private)
 
     def relate(self, entity_id: int, label: str, target: int) -> None:
-        """Notes that an entity is `label` ("sister of") the target, an entity or USER."""
+        """Add the relation `label` ("sister of") to the target, an entity or USER."""
         self._state.relate(entity_id, label, target)
 
     def learn(self, found: Iterable[Extracted]) -> None:
-        """Takes what a model found in the turn under way, or the last one: who is new, what is said of them.
+        """Add what a model found in the current or last turn.
 
-        It is less sure than what the rules read, and does not replace that.
+        It is less certain than what the rules found, and does not replace that.
         """
         listed = list(found)
         ids: dict[str, int] = {"user": USER}
@@ -189,5 +185,5 @@ class EntityRegistry:
                     self._state.relate(entity_id, label, target_id)
 
     def describe(self, entity_id: int, description: str) -> None:
-        """Gives an entity a description in a few words."""
+        """Set the description of an entity."""
         self._state.describe(entity_id, description)

@@ -1,7 +1,8 @@
-"""From the spots of a text to entities: by name, by role, by recency and agreement; and who is new.
+"""Resolution of the spots of a text to entities: by name, by role, by recency and agreement; and new
+entities.
 
-Confidence says how the entity was told: 1 by its name, less by a part of one, a description or a pronoun, and
-less again where another one would have fitted as well.
+Confidence is 1 by name, less by a part of it, a description or a pronoun, and less again where another entity
+fits as well.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _GOES_TO = re.compile(
 
 
 class Reading:
-    """One text against one state, which it changes."""
+    """Resolution of one text against a state, which it changes."""
 
     def __init__(self, state: State, known: Gazetteer) -> None:
         self._state = state
@@ -63,14 +64,14 @@ class Reading:
         self._text = ""
         self._spots: list[Spot] = []
         self._found: list[Resolved] = []
-        # What was told so far in this text: sentence, entity.
-        self._told: list[tuple[int, int]] = []
-        self._focus = Focus(state, self._told)
-        # Whom a description beside it has said a name to be, by where the name begins.
+        # Sentence and entity of each mention so far in this text.
+        self._mentioned: list[tuple[int, int]] = []
+        self._focus = Focus(state, self._mentioned)
+        # Entities that a description beside a name identified, by the start of the name.
         self._named: dict[int, int] = {}
 
     def read(self, text: str, speaker: Speaker) -> tuple[Resolved, ...]:
-        """What the text refers to, in order; mentions are counted, new entities are there from now on."""
+        """Return what the text refers to, in order; counts mentions and adds new entities."""
         self._text = text
         self._spots = find_spots(text, self._state.names, self._known.names)
         for i, spot in enumerate(self._spots):
@@ -85,11 +86,11 @@ class Reading:
 
     def _take(self, spot: Spot, entity_id: int, confidence: float) -> None:
         self._state.mention(entity_id, spot.text)
-        self._told.append((spot.sentence, entity_id))
+        self._mentioned.append((spot.sentence, entity_id))
         self._found.append(Resolved(entity_id, spot.start, spot.end, confidence, spot.kind))
 
     def _counts_in_answer(self, spot: Spot) -> bool:
-        # Headings and lists begin words with capitals: of new names those that can hardly be anything else.
+        # Headings and lists capitalise words: of new names, only the clear ones count.
         if spot.kind != "name":
             return False
         first = key_of(spot.text)[:1]
@@ -107,7 +108,9 @@ class Reading:
     def _by_name(
         self, spot: Spot, i: int = 0, *, label: str = "", owner: int | None = None
     ) -> tuple[int, float] | None:
-        """Who is named; with `label` ("sister of") one who may be that to the owner, or somebody new."""
+        """Return the named entity; with `label` ("sister of") one that can have it to the owner, or a new
+        one.
+        """
         words = key_of(spot.text)
         if not words:
             return None
@@ -123,9 +126,9 @@ class Reading:
             if found is not None:
                 return found
         entries = [entry for entry in spot.entries if entry.id in self._state.entities]
-        if spot.text[:1].isupper() or not entries:  # of what this text itself has made known, too
+        if spot.text[:1].isupper() or not entries:  # also names that this text added
             entries = self._state.names.find(spot.text) or entries
-        if not entries and spot.is_first:  # "Poor Anna", where a sentence begins
+        if not entries and spot.is_first:  # "Poor Anna" at the beginning of a sentence
             rest = self._state.names.find(spot.text.partition(" ")[2])
             if rest:
                 return self._best(rest)
@@ -143,14 +146,14 @@ class Reading:
         return self._new_name(spot), _NEW_NAME
 
     def _also_called(self, i: int, spot: Spot) -> int | None:
-        """Whose other name it is: Robert, also known as Bob."""
+        """Return the entity of which this is another name: Robert, also known as Bob."""
         before = self._spots[i - 1] if i else None
         if before is None or spot.entries or before.kind != "name" or not self._found:
             return None
-        is_told = self._found[-1].start == before.start
+        is_resolved = self._found[-1].start == before.start
         return (
             self._found[-1].entity_id
-            if is_told and _ALSO.fullmatch(self._text[before.end : spot.start])
+            if is_resolved and _ALSO.fullmatch(self._text[before.end : spot.start])
             else None
         )
 
@@ -161,7 +164,7 @@ class Reading:
         return entity_id, _BY_NAME[rank] * (RIVALRY if has_rival else 1.0)
 
     def _in_role(self, entries: Sequence[Entry], label: str, owner: int) -> list[Entry]:
-        """Those that are `label` to the owner; if none is, those that may be."""
+        """Return the entries that have the relation to the owner; if none has, those that can."""
         fitting = [one for one in entries if _may_also_be(self._state.entities[one.id], label, owner)]
         sure = [one for one in fitting if _has_relation(self._state.entities[one.id], label, owner)]
         return sure or fitting
@@ -169,7 +172,7 @@ class Reading:
     def _may_be_called(
         self, entity_id: int, words: tuple[str, ...], label: str = "", owner: int | None = None
     ) -> bool:
-        """Whether "Anna Smith" is who was Anna so far; of kin only where it is said whose she is."""
+        """Return whether "Anna Smith" can be the entity Anna; a relative only where the text says whose."""
         entity = self._state.entities[entity_id]
         called = key_of(entity.name)
         is_person = entity.type == "person" or (entity.type == "unknown" and words[0] in GIVEN_NAMES)
@@ -187,7 +190,7 @@ class Reading:
             entry for entry in spot.known if _is_known_as(self._known.known[entry.id], entry, words, label)
         ]
         if label and owner == USER:
-            # Of two Annas the one of whom it is known.
+            # Of two Annas, prefer the one known to have the relation.
             relations = {entry: self._known.known[entry.id].relation for entry in places}
             sure = [entry for entry in places if relations[entry] == label]
             places = sure or [entry for entry in places if go_together(relations[entry], label)]
@@ -199,9 +202,9 @@ class Reading:
         return self._introduced(one), _BY_NAME[entry.rank] * (RIVALRY if has_rival else 1.0)
 
     def _introduced(self, known: Known) -> int:
-        """The entity of something that was known before, which is there from now on."""
+        """Return the entity of a known name, added if necessary."""
         there = self._state.names.find(known.name)
-        if family_of(known.relation):  # with a surname more it is somebody else
+        if family_of(known.relation):  # with another surname it is somebody else
             there = [
                 entry
                 for entry in there
@@ -298,16 +301,16 @@ class Reading:
         return self._new_description(spot, None), _NEW_DESCRIPTION
 
     def _owner(self, i: int, spot: Spot, owned: int | None) -> int | None:
-        """Whose sister it is: USER, an entity other than the `owned` one, or None."""
+        """Return whose sister it is: USER, an entity other than `owned`, or None."""
         if spot.owner in ("my", "our"):
             return USER
         if spot.owner == "the":
             return None
         if spot.owner == "":
             before = self._spots[i - 1] if i else None
-            if before is None or not self._told or not before.is_possessive:
+            if before is None or not self._mentioned or not before.is_possessive:
                 return None
-            return self._told[-1][1]
+            return self._mentioned[-1][1]
         for entity_id, confidence in self._focus.by_pronoun(spot, except_id=owned)[:1]:
             end = spot.start + len(spot.owner)
             pronoun = replace(spot, kind="pronoun", text=self._text[spot.start : end], end=end)
@@ -316,7 +319,7 @@ class Reading:
         return None
 
     def _named_by(self, i: int, spot: Spot, label: str) -> tuple[int, bool] | None:
-        """The entity whose name stands beside a description: my sister Anna; Anna is my sister."""
+        """Return the entity whose name stands beside a description: my sister Anna; Anna is my sister."""
         after = self._spots[i + 1] if i + 1 < len(self._spots) else None
         if after is not None and after.kind == "name" and after.sentence == spot.sentence:
             between = self._text[spot.end : after.start]
@@ -336,8 +339,8 @@ class Reading:
         if self._found and i:
             before = self._spots[i - 1]
             between = self._text[before.end : spot.start]
-            is_told = self._found[-1].start == before.start and before.sentence == spot.sentence
-            if before.kind != "description" and is_told and (_IS.fullmatch(between) or between == ", "):
+            is_resolved = self._found[-1].start == before.start and before.sentence == spot.sentence
+            if before.kind != "description" and is_resolved and (_IS.fullmatch(between) or between == ", "):
                 entity_id = self._found[-1].entity_id
                 is_closed = between != ", " or self._text[spot.end : spot.end + 1] in (",", ".", "", "!", "?")
                 if is_closed and self._may_have_role(entity_id, spot.role):
@@ -370,7 +373,7 @@ class Reading:
 
     def _merge(self, kept_id: int, gone_id: int) -> None:
         self._state.merge(kept_id, gone_id)
-        self._told[:] = [(n, kept_id if one == gone_id else one) for n, one in self._told]
+        self._mentioned[:] = [(n, kept_id if one == gone_id else one) for n, one in self._mentioned]
 
     @staticmethod
     def _has_role(entity: Entity, role: str) -> bool:
@@ -389,7 +392,7 @@ class Reading:
 
 
 def _is_known_as(known: Known, entry: Entry, words: tuple[str, ...], label: str) -> bool:
-    """Whether "Acme Corp" is Acme, and "Anna Smith" Anna, as it was known; of kin only where that is said."""
+    """Return whether "Anna Smith" can be the known Anna; a relative only where the text says whose."""
     if len(entry.words) == len(words) or is_short_for(words, entry.words):
         return True
     is_person = known.type == "person" and len(entry.words) == 1 and len(words) <= 3
@@ -397,11 +400,11 @@ def _is_known_as(known: Known, entry: Entry, words: tuple[str, ...], label: str)
 
 
 def _has_relation(entity: Entity, label: str, owner: int) -> bool:
-    """Whether an entity is `label` ("sister of") the owner."""
+    """Return whether an entity has the relation `label` ("sister of") to the owner."""
     return any(one.label == label and one.target == owner for one in entity.relations)
 
 
 def _may_also_be(entity: Entity, label: str, owner: int) -> bool:
-    """Whether the relations of an entity to the owner leave room for `label`: a sister is not the boss."""
+    """Return whether an entity's relations to the owner allow `label`: a sister is not the boss."""
     theirs = [one.label for one in entity.relations if one.target == owner]
     return label in theirs or all(go_together(known, label) for known in theirs)

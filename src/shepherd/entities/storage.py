@@ -1,7 +1,7 @@
-"""A registry kept with its session, so that a conversation that goes on knows whom it was about.
+"""Storage of a registry with its session, so that a continued conversation knows its entities.
 
-One row for each entity, as JSON, and one of number 0 for the turn; a turn writes the few rows that changed.
-They go with their session.
+One row for each entity, as JSON, and row 0 for the turn; a turn writes the few rows that changed. They are
+deleted with their session.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ _GENDERS = get_args(Gender)
 
 
 class SessionEntities:
-    """Loads and saves registries of one user's sessions. Not for two threads at once.
+    """Loads and saves the registries of one user's sessions. Not thread-safe.
 
-    >>> kept = SessionEntities(memory.transactions, "steve")
-    >>> registry = kept.load(session_id)
-    >>> kept.save(session_id, registry)
+    >>> stored = SessionEntities(memory.transactions, "steve")
+    >>> registry = stored.load(session_id)
+    >>> stored.save(session_id, registry)
     0
     """
 
     def __init__(self, transactions: Transactions, user_id: str) -> None:
         self._transactions = transactions
         self._user_id = user_id
-        # What the rows of one session say, as of the last time they were read or written.
+        # Content of one session's rows when last read or written.
         self._session_id = ""
         self._turn = 0
         self._kept: dict[int, Entity] = {}
 
     def load(self, session_id: str, known: Iterable[Known] = ()) -> EntityRegistry:
-        """The registry of a session; an empty one where nothing was kept. A damaged row is left out."""
+        """Return the registry of a session, empty if none is stored. Damaged rows are skipped."""
         rows: list[tuple[Any, ...]] = []
         if self._user_id not in ANONYMOUS_USERS:
             rows = self._transactions.read(self._rows(session_id))
@@ -63,16 +63,16 @@ class SessionEntities:
                     entities.append(_entity(number, json.loads(record)))
             except (ValueError, TypeError, KeyError, AttributeError):
                 continue
-        # With a turn lost, nothing may be more recent than now.
+        # A damaged row may have held the turn.
         turn = max([turn, *(entity.last_turn for entity in entities)])
         self._session_id, self._turn = session_id, turn
         self._kept = {entity.id: entity for entity in entities}
         return EntityRegistry(entities, turn=turn, known=known)
 
     def save(self, session_id: str, registry: EntityRegistry) -> int:
-        """Writes what has changed since it was loaded or saved; how many rows that were.
+        """Write the changes since the last load or save; returns the number of rows.
 
-        UsageError when this user has no such session.
+        Raises UsageError when this user has no such session.
         """
         if self._user_id in ANONYMOUS_USERS:
             return 0
@@ -120,14 +120,14 @@ class SessionEntities:
             "SELECT 1 FROM sessions WHERE id = ? AND user_id = ?", (session_id, self._user_id)
         )
         if not found:
-            # The same words for a session of somebody else.
+            # The message is the same for sessions of other users.
             raise UsageError(f"there is no session {session_id!r}", hint="start a new one")
 
 
 def _record(entity: Entity) -> str:
     values = asdict(entity)
     del values["id"]
-    # ASCII: whatever a name holds, lone surrogates included, comes back as it was.
+    # ASCII preserves any text, lone surrogates included.
     return json.dumps(values, separators=(",", ":"))
 
 

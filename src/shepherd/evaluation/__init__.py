@@ -1,13 +1,25 @@
-"""How well recall finds what it should: labelled conversations in, recall@k, MRR and nDCG out.
+"""Evaluation of recall on labelled conversations: recall@k, MRR and nDCG.
 
-It asks the memory as any caller does and knows nothing of how that ranks.
+It searches the memory as any caller does and knows nothing of its ranking.
 """
 
 from __future__ import annotations
 
 from shepherd.evaluation.corpora import Conversation, Question, Turn, read_corpus
-from shepherd.evaluation.metrics import Comparison, Interval, compare, interval
-from shepherd.evaluation.runs import DEPTH, METRICS, Answered, Rows, evaluate, is_run, read_run, write_run
+from shepherd.evaluation.runs import (
+    DEPTH,
+    METRICS,
+    Answered,
+    Comparison,
+    Interval,
+    Rows,
+    compare,
+    evaluate,
+    interval,
+    is_run,
+    read_run,
+    write_run,
+)
 from shepherd.evaluation.tuning import Fold, tune
 
 __all__ = [

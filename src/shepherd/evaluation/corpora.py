@@ -1,4 +1,4 @@
-"""Labelled conversations from files: JSON lines of our own form, LongMemEval's JSON, an export.
+"""Labelled conversations from files: JSON lines of our own format, LongMemEval's JSON, or an export.
 
     {"id": …, "now": …, "turns": [{"id": …, "session": …, "time": unix seconds, "speaker": …, "text": …,
      "caption": …}], "questions": [{"question": …, "evidence": [ids of turns], "category": …}]}
@@ -21,14 +21,14 @@ from shepherd.errors import UsageError
 
 __all__ = ["Conversation", "Question", "Turn", "read_corpus"]
 
-# What a calendar has in any time zone, with room for "last year".
+# Dates that datetime supports in any time zone, even a year earlier.
 _EARLIEST, _LATEST = (datetime(year, 1, 1, tzinfo=timezone.utc).timestamp() for year in (1000, 9000))
 _FORMS = "expected conversations as docs/how-recall-works.md describes, LongMemEval, or an export"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one speaker said, or, in `answer`, what was answered at once."""
+    """A turn of one speaker, with the immediate answer if it has one."""
 
     id: str
     session: str
@@ -40,7 +40,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`evidence` are ids of turns that hold the answer."""
+    """A question; `evidence` are the ids of turns with its answer."""
 
     text: str
     evidence: tuple[str, ...]
@@ -49,7 +49,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One user's turns in order, and questions about them asked at `now`."""
+    """Turns of one user in order, and questions about them asked at `now`."""
 
     id: str
     now: float
@@ -58,7 +58,7 @@ class Conversation:
 
 
 def read_corpus(path: Path, questions: Path | None = None) -> list[Conversation]:
-    """Conversations that have questions with evidence; UsageError for a file of no known form."""
+    """Return the conversations that have questions with evidence; UsageError for an unknown format."""
     entries = list(_objects(path))
     try:
         if questions is not None:
@@ -84,7 +84,7 @@ def read_corpus(path: Path, questions: Path | None = None) -> list[Conversation]
 
 
 def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
-    """JSON lines, or the entries of one JSON list."""
+    """Yield the objects of JSON lines or of one JSON list."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -148,7 +148,7 @@ def _from_longmemeval(entry: Mapping[str, Any]) -> Conversation:
             turns.append(turn)
             told += [turn.id] if message.get("has_answer") else []
             sessions += [turn.id] if session in entry.get("answer_session_ids", ()) else []
-    # Some questions are labelled by session alone.
+    # Some questions are labelled by session only.
     evidence = tuple(dict.fromkeys(told or sessions))
     question = Question(str(entry["question"]), evidence, str(entry.get("question_type", "")))
     now = float(_moment(entry["question_date"]))

@@ -1,14 +1,12 @@
-"""One run: every conversation into a database of its own, every question asked, every answer kept.
-
-One user per conversation. The database is a real file, written and searched through Memory.
-"""
+"""Run of an evaluation: each conversation in a database file of its own, searched through Memory."""
 
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shepherd.errors import UsageError
-from shepherd.evaluation import metrics
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.memory import Memory
 
@@ -27,25 +24,34 @@ __all__ = [
     "DEPTH",
     "METRICS",
     "Answered",
+    "Comparison",
+    "Interval",
     "Rows",
     "Stored",
     "answered",
+    "compare",
     "evaluate",
+    "interval",
     "is_run",
+    "ndcg_at",
     "read_run",
+    "recall_at",
+    "reciprocal_rank",
     "stored",
     "texts_of",
     "write_run",
 ]
 
-# What becomes a memory: each turn, or two turns of a session as question and answer.
+# Contents of a memory: one turn, or two turns of a session as question and answer.
 Rows = Literal["turns", "exchanges"]
 
 DEPTH = 20
 METRICS = ("recall@3", "recall@5", "recall@10", "mrr", "ndcg@10")
+_RESAMPLES = 2000
+_SEED = 20_240_601
 _USER = "eval"
-_VECTORS_S = 3600.0  # a conversation of a thousand turns, and a large model without a GPU
-# strftime's names are the locale's.
+_VECTORS_S = 3600.0  # for a conversation of a thousand turns and a large model without a GPU
+# The names of strftime depend on the locale.
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -54,7 +60,7 @@ _MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One question and what was found for it: ids of turns, best first."""
+    """A question and the ids of the turns found for it, best first."""
 
     conversation: str
     question: str
@@ -67,7 +73,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A conversation in a database: which memory holds which turns."""
+    """A conversation in a database, with the memory of each turn."""
 
     memory: Memory
     path: Path
@@ -75,7 +81,7 @@ class Stored:
     turn_of: dict[int, str]
 
     def evidence(self, question: Question) -> set[str]:
-        """Its evidence, each memory by the first turn that it holds."""
+        """Return the evidence, each memory as its first turn."""
         return {self.turn_of[self.memory_of[id]] for id in question.evidence}
 
 
@@ -88,7 +94,7 @@ def evaluate(
     vectors: VectorSettings | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Answered]:
-    """Every question's answer, in order. `dates` writes the day of a turn into its text."""
+    """Return every question's answer, in order. `dates` adds the day of a turn to its text."""
     results = []
     for number, conversation in enumerate(conversations, 1):
         progress(f"conversation {number} of {len(conversations)} …")
@@ -110,7 +116,7 @@ def stored(
     recency_floor: float = 0.9,
     vectors: VectorSettings | None = None,
 ) -> Iterator[Stored]:
-    """The conversation in a database of its own, gone at the end."""
+    """Yield the conversation in a temporary database."""
     with tempfile.TemporaryDirectory(prefix="shepherd-eval-") as folder:
         path = Path(folder, "memory.db")
         with Memory(
@@ -156,7 +162,7 @@ def _grouped(turns: Iterable[Turn], rows: Rows) -> Iterator[list[Turn]]:
 
 
 def texts_of(turns: list[Turn], *, dates: bool) -> tuple[str, str]:
-    """Question and answer of a memory that holds these one or two turns."""
+    """Return question and answer of a memory of one or two turns."""
     texts = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     if dates:
         texts = [f"{text} ({_day(turn.time)})" for text, turn in zip(texts, turns, strict=True)]
@@ -178,24 +184,84 @@ def _ask(here: Stored, conversation: str, question: Question) -> Answered:
 def answered(
     here: Stored, conversation: str, question: Question, ids: Iterable[int], microseconds: float
 ) -> Answered:
-    """The measures of one question, from the memories that were found for it."""
+    """Return the measures of one question, from the memories found for it."""
     evidence = here.evidence(question)
     found = [here.turn_of[id] for id in ids]
     values = {
-        **{f"recall@{k}": metrics.recall_at(k, found, evidence) for k in (3, 5, 10)},
-        "mrr": metrics.reciprocal_rank(found, evidence),
-        "ndcg@10": metrics.ndcg_at(10, found, evidence),
+        **{f"recall@{k}": recall_at(k, found, evidence) for k in (3, 5, 10)},
+        "mrr": reciprocal_rank(found, evidence),
+        "ndcg@10": ndcg_at(10, found, evidence),
     }
     return Answered(
         conversation, question.text, question.category, sorted(evidence), found, values, microseconds
     )
 
 
+# ---- measures
+
+
+def recall_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
+    """Return the share of the evidence among the first k."""
+    return sum(one in evidence for one in found[:k]) / len(evidence)
+
+
+def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
+    """Return 1 / the rank of the first evidence; 0 without any."""
+    return next((1.0 / place for place, one in enumerate(found, 1) if one in evidence), 0.0)
+
+
+def ndcg_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
+    """Return the discounted gain of the first k over that of the best order; each evidence counts one."""
+    gain = sum(1.0 / math.log2(place + 1) for place, one in enumerate(found[:k], 1) if one in evidence)
+    best = sum(1.0 / math.log2(place + 1) for place in range(1, min(k, len(evidence)) + 1))
+    return gain / best
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and its 95 % interval over resampled questions."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The mean difference over the same questions, and the probability that chance gives one as large."""
+
+    difference: Interval
+    p_value: float
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the percentile bootstrap over questions; the same values give the same interval."""
+    import numpy as np
+
+    sample = np.asarray(values, float)
+    rng = np.random.default_rng(_SEED)
+    means = np.array([sample[rng.integers(0, len(sample), len(sample))].mean() for _ in range(_RESAMPLES)])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(sample.mean()), float(low), float(high))
+
+
+def compare(values: Sequence[float], baseline: Sequence[float]) -> Comparison:
+    """Compare two runs over the same questions in the same order by a two-sided sign-flipping test."""
+    import numpy as np
+
+    differences = np.asarray(values, float) - np.asarray(baseline, float)
+    rng = np.random.default_rng(_SEED)
+    observed = abs(differences.mean())
+    signs = rng.integers(0, 2, (_RESAMPLES, len(differences)), np.int8) * 2 - 1
+    extreme = int((np.abs((signs * differences).mean(axis=1)) >= observed - 1e-12).sum())
+    return Comparison(interval(differences.tolist()), (extreme + 1) / (_RESAMPLES + 1))
+
+
 # ---- runs in files
 
 
 def write_run(path: Path, results: Iterable[Answered]) -> None:
-    """One JSON line per question."""
+    """Write one JSON line per question."""
     try:
         with path.open("w", encoding="utf-8") as file:
             for result in results:
@@ -205,7 +271,7 @@ def write_run(path: Path, results: Iterable[Answered]) -> None:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a file begins as write_run's do."""
+    """Return True if a file begins as those of write_run."""
     try:
         with path.open(encoding="utf-8") as file:
             first = json.loads(file.readline())
@@ -215,7 +281,7 @@ def is_run(path: Path) -> bool:
 
 
 def read_run(path: Path) -> list[Answered]:
-    """What write_run wrote."""
+    """Return the results in a file of write_run."""
     try:
         with path.open(encoding="utf-8") as file:
             return [Answered(**json.loads(line)) for line in file if line.strip()]

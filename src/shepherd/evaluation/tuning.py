@@ -1,7 +1,7 @@
-"""Weights of rescoring chosen on labelled conversations, each fold scored on the one that was left out.
+"""Choice of rescoring weights on labelled conversations; each fold is scored on the conversation left out.
 
-Coordinate descent: one weight after the other takes the value of its grid that is best on the training
-conversations, until none changes. What counts is the mean over conversations without a part in the choice.
+Coordinate descent: one weight after the other gets the value of its grid that is best on the training
+conversations, until none changes. The result is the mean over the conversations left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AIM = ("recall@5", "recall@10", "mrr")
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The weights chosen without one conversation, and what they find in it; "" when none was left out."""
+    """Weights chosen without one conversation, and its results with them; "" if none was left out."""
 
     left_out: str
     weights: Weights
@@ -41,7 +41,7 @@ class Fold:
 
 
 class _Open:
-    """A stored conversation that can be asked with any weights; remembers what it was asked."""
+    """A stored conversation that can be searched with any weights; results are cached."""
 
     def __init__(self, stack: ExitStack, conversation: Conversation, rows: Rows, dates: bool) -> None:
         self.conversation = conversation
@@ -73,7 +73,7 @@ def tune(
     dates: bool = True,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Fold]:
-    """One fold per conversation left out, then one that was fitted to all."""
+    """Return one fold per conversation left out, then one fitted to all."""
     with ExitStack() as stack:
         opened = [_Open(stack, conversation, rows, dates) for conversation in conversations]
         folds = []
@@ -95,7 +95,7 @@ def _descend(training: Sequence[_Open]) -> Weights:
     while True:
         before = weights
         for name, grid in GRID.items():
-            # At equal worth what is there stays.
+            # A tie keeps the present value.
             values = (getattr(weights, name), *grid)
             weights = max(
                 (weights._replace(**{name: value}) for value in values), key=lambda one: _worth(training, one)

@@ -5,11 +5,17 @@ It knows the wording of the request, the shape of the answer and the queue; noth
 
 from __future__ import annotations
 
-from shepherd.extraction.answer import ANSWER_SCHEMA, Extracted, Extractor, UnavailableError, parse_answer
+from shepherd.extraction.answer import (
+    ANSWER_SCHEMA,
+    Extracted,
+    Extractor,
+    UnavailableError,
+    is_secret,
+    parse_answer,
+)
 from shepherd.extraction.endpoint import EndpointExtractor
 from shepherd.extraction.local import LocalExtractor
 from shepherd.extraction.request import ANSWER_GRAMMAR, EXTRACTION_PROMPT, extraction_request
-from shepherd.extraction.selection import is_secret
 from shepherd.extraction.worker import ExtractionWorker, WorkerSettings
 
 __all__ = [

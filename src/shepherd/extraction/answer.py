@@ -1,4 +1,4 @@
-"""Answers of an extraction model: the call that can be stopped, the JSON schema, and its reader."""
+"""Answers of an extraction model: a call that can be cancelled, the JSON schema, and the part to store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from shepherd._native.text import STOP_WORDS, terms
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
+from shepherd.memory import Memory
 
 __all__ = [
     "ANSWER_SCHEMA",
@@ -21,7 +23,9 @@ __all__ = [
     "Extractor",
     "UnavailableError",
     "UnusableAnswerError",
+    "is_secret",
     "parse_answer",
+    "select",
 ]
 
 
@@ -47,7 +51,7 @@ class Cancellation:
 
     @property
     def is_set(self) -> bool:
-        """Whether it was stopped."""
+        """Return whether it was stopped."""
         return self._cancelled
 
     def set(self) -> None:
@@ -73,13 +77,13 @@ class Extractor(Protocol):
     copies: bool
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
-        """The raw answers, one for each part that the lines had to be cut into.
+        """Return the raw answers, one for each part that the lines had to be cut into.
 
         Raises UnavailableError for what may pass, another ShepherdError for what will not, CancelledError.
         """
 
     def close(self) -> None:
-        """Let go of what it holds. May be called twice."""
+        """Free what it holds. May be called twice."""
 
 
 _TEXT = {"type": "string"}
@@ -102,7 +106,7 @@ ANSWER_SCHEMA: dict[str, Any] = {
 }
 
 _THOUGHTS = ("<think>", "</think>")
-# The request's own example, said back.
+# The example in the request, repeated.
 _EXAMPLE_FACT, _EXAMPLE_ITEM = ("key", "value"), ("question", "answer")
 
 
@@ -112,7 +116,7 @@ class UnusableAnswerError(ModelError):
 
 @dataclass(slots=True)
 class Extracted:
-    """What was understood of an answer. `dropped` counts what had another shape."""
+    """Facts and memories read from an answer. `dropped` counts the entries of another shape."""
 
     facts: dict[str, str] = field(default_factory=dict)
     context: list[tuple[str, str]] = field(default_factory=list)
@@ -134,7 +138,7 @@ def parse_answer(text: str) -> Extracted:
     if re.fullmatch(r"[\W_]*none[\W_]*", after_thoughts, re.IGNORECASE):
         return Extracted()
     answer = _first_object(after_thoughts)
-    # The mark may stand in a value; what stands inside thoughts is no answer.
+    # The mark may be part of a value. An object inside thoughts is no answer.
     if answer is None and not text.lstrip().startswith(_THOUGHTS[0]):
         answer = _first_object(text)
     if answer is None:
@@ -184,10 +188,106 @@ def _take_context(extracted: Extracted, context: object) -> None:
 
 
 def _text(value: object) -> str:
-    """The value as text; "" for what is none, empty, or too long to be one."""
+    """Return the value as text; "" for what is none, empty, or too long to be one."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return json.dumps(value) if math.isfinite(value) else ""
     text = value.strip() if isinstance(value, str) else ""
     return text if len(text) <= LONGEST_VALUE else ""
+
+
+# Memories compared with a new one.
+_COMPARED = 8
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+# Stop words that change the meaning. Those of other languages, such as nicht and pas, are terms.
+_TELLING = {
+    **{
+        word: word
+        for word in (
+            "against", "all", "down", "few", "from", "in", "most", "neither", "no", "nor", "nothing", "off",
+            "on", "only", "out", "over", "some", "up", "without", "yes",
+        )
+    },
+    **dict.fromkeys(("yeah", "yep"), "yes"),
+    # don't, can't: a stop word without its apostrophe
+    **{word: "not" for word in STOP_WORDS if word.endswith("nt") and word != "want"},
+    **dict.fromkeys(("cannot", "never", "not"), "not"),
+}  # fmt: skip
+
+# A value alone does not show that it is a password; its key or question does. Words, not parts of words.
+_NAMES = re.compile(
+    r"\b(?:pass ?(?:word|phrase|code|wort)s?|passwd|pwd|kennwort|contrase\w+|mot de passe|pin|puk|otp|totp"
+    r"|(?:api|access|private|secret|signing|encryption|ssh|recovery|licen[cs]e|auth\w*)"
+    r" (?:key|token|code|phrase)s?"
+    r"|(?:client|shared|app) secret|secret|token|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
+    r"|social security number|(?:credit |debit )?card number)\b"
+)
+
+
+def select(
+    extracted: Extracted,
+    lines: Iterable[str],
+    memory: Memory,
+    user_id: str,
+    *,
+    copies: bool,
+    secrets: bool,
+) -> Extracted:
+    """Return the part that may be stored; everything else is counted as dropped.
+
+    With `copies`, a value must occur in the lines. `secrets` lets keys, passwords and the like through.
+    """
+    said = _folded(" ".join(lines))
+    kept = Extracted(dropped=extracted.dropped)
+    for key, value in extracted.facts.items():
+        if _may_stay(key, value, said, copies=copies, secrets=secrets):
+            kept.facts[key] = value
+        else:
+            kept.dropped += 1
+    for question, answer in extracted.context:
+        if _may_stay(question, answer, said, copies=copies, secrets=secrets) and not _is_known(
+            memory, user_id, question, answer, kept.context
+        ):
+            kept.context.append((question, answer))
+        else:
+            kept.dropped += 1
+    return kept
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Return whether a fact or memory holds a secret. `name` is its key or question."""
+    # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
+    from shepherd.secret_detection import find_secrets
+
+    words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
+    return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
+
+
+def _may_stay(name: str, value: str, said: str, *, copies: bool, secrets: bool) -> bool:
+    return (secrets or not is_secret(name, value)) and (not copies or _folded(value) in said)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _is_known(
+    memory: Memory, user_id: str, question: str, answer: str, new: Sequence[tuple[str, str]]
+) -> bool:
+    """Return whether a memory says the same, but for case, endings, and small words that change nothing."""
+    said = _said(question, answer)
+    found = memory.search(f"{question} {answer}", _COMPARED, user_id)
+    others = [(result.question, result.answer) for result in found]
+    return any(_said(*other) == said for other in [*others, *new])
+
+
+def _said(question: str, answer: str) -> tuple[list[str], list[str], list[str]]:
+    """Return what makes two memories equal: their terms in order, and the stop words that change the meaning.
+
+    The order, since Tom may owe Anna money or Anna Tom. A text of stop words alone has them as its terms.
+    """
+    words = _WORD.findall(f"{question} {answer}".casefold().replace("\u2019", "'"))
+    plain = (word.replace("'", "") for word in words)
+    return terms(question), terms(answer), [_TELLING[word] for word in plain if word in _TELLING]

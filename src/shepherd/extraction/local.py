@@ -12,8 +12,8 @@ from shepherd.extraction.request import (
     EXTRACTION_PROMPT,
     bounded_grammar,
     extraction_request,
-    sentences,
 )
+from shepherd.sentences import split_sentences
 from shepherd.types import Message, Sampling
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class LocalExtractor:
         self._engine: Engine | None = None
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
-        """The raw answers; lines that the window does not hold together are asked about in parts."""
+        """Return the raw answers; lines that the window does not hold together are asked about in parts."""
         if self._apart:
-            parts = [[sentence] for line in lines for sentence in sentences(line)]
+            parts = [[sentence] for line in lines for sentence in split_sentences(line)]
             return [answer for part in parts for answer in self._answers(part, cancellation)]
         return self._answers(lines, cancellation)
 
@@ -105,7 +105,7 @@ class LocalExtractor:
 
 
 def _halves(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Two parts of the lines; of a single one, two parts of its text, cut at a blank where there is one."""
+    """Return two parts of the lines; a single line is cut at a blank near its middle."""
     if len(lines) > 1:
         return lines[: len(lines) // 2], lines[len(lines) // 2 :]
     text = lines[0]

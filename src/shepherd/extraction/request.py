@@ -1,4 +1,4 @@
-"""The request of an extraction: its words, the sentences that it asks about, and the grammar of its answer.
+"""Extraction request: its prompt, its message, and the grammar of the answer.
 
 The small model of `tools/mini_model` is trained on exactly this: changing it means training the model again.
 Full models follow it as well, since the prompt names the shape of the answer, and the grammar has the blanks
@@ -8,7 +8,6 @@ package is not installed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "LONGEST_VALUE",
     "bounded_grammar",
     "extraction_request",
-    "sentences",
 ]
 
 EXTRACTION_PROMPT = (
@@ -28,13 +26,6 @@ EXTRACTION_PROMPT = (
     "Facts are short values under snake_case keys; context is anything else worth remembering. "
     "Small talk and questions give nothing: both empty."
 )
-
-# A full stop behind one of these ends no sentence.
-_SHORTENED = re.compile(
-    r"dr|mr|mrs|ms|prof|st|jr|sr|inc|ltd|co|corp|no|vs|etc|approx|[^\W\d_]", re.IGNORECASE
-)
-_END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|\s*\n\s*")
-_LAST_WORD = re.compile(r"(\w+)\.$")
 
 # In characters. They keep a model that repeats itself from filling the whole answer.
 LONGEST_KEY = 64
@@ -73,31 +64,8 @@ def extraction_request(lines: Iterable[str]) -> str:
     return "\n".join(f"User: {line}" for line in lines)
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a message in their order, since a small model errs less over one at a time.
-
-    What has neither letter nor digit stays with the sentence before.
-    """
-    found: list[str] = []
-    begin = 0
-    for end in _END.finditer(text):
-        sentence, rest = text[begin : end.start()].strip(), text[end.end() :]
-        if _goes_on(sentence) or not re.match(r"\W{0,3}\w", rest):
-            continue
-        found.append(text[begin : end.end()].strip())
-        begin = end.end()
-    found.append(text[begin:].strip())
-    return found
-
-
-def _goes_on(sentence: str) -> bool:
-    """Whether the full stop belongs to the word before it."""
-    word = _LAST_WORD.search(sentence)
-    return word is not None and _SHORTENED.fullmatch(word[1]) is not None
-
-
 def bounded_grammar(most_tokens: int) -> str:
-    """The answers that end within so many tokens, whatever the model's tokens are: one is at least a byte.
+    """Return the grammar of answers that end within so many tokens; a token is at least a byte.
 
     For a model that may repeat itself without end: where ANSWER_GRAMMAR leaves an answer that was cut off and
     is no JSON, this one still has its end to say.
@@ -115,7 +83,7 @@ def bounded_grammar(most_tokens: int) -> str:
 
 
 def _text(kind: str, left: int, end: str, needed: int) -> list[str]:
-    """The rule for the rest of a string: `left` pieces for all that comes, of which its end needs some."""
+    """Return the rule for the rest of a string, with `left` pieces for all that follows."""
     if left < needed:
         return []
     ways = [f"upto7 {end}"]
@@ -127,17 +95,17 @@ def _text(kind: str, left: int, end: str, needed: int) -> list[str]:
 
 
 def _fact(left: int) -> str:
-    """A fact up to its key's first character; "" when too few pieces are left to end it."""
+    """Return a fact up to its key's first character; "" when too few pieces are left to end it."""
     return rf'"\"" first key-{left - 1}' if left >= 2 else ""
 
 
 def _item(left: int) -> str:
-    """The same of a question and its answer."""
+    """Return the same of a question and its answer."""
     return rf'"{{\"q\": \"" first question-{left - _QUESTION}' if left > _QUESTION else ""
 
 
 def _facts_end(left: int) -> str:
-    """The end of the facts, and what may follow it."""
+    """Return the end of the facts, and what may follow it."""
     return rf'"}}, \"context\": [" ({_one_of(_item(left), _items_end())})'
 
 
@@ -146,7 +114,7 @@ def _items_end() -> str:
 
 
 def _after(thing: str) -> str:
-    """The thing, behind another one."""
+    """Return the thing, behind another one."""
     return thing and f'", " {thing}'
 
 

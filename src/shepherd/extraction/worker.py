@@ -26,8 +26,8 @@ from shepherd.extraction.answer import (
     UnavailableError,
     UnusableAnswerError,
     parse_answer,
+    select,
 )
-from shepherd.extraction.selection import select
 from shepherd.memory import ExtractionJob, ExtractionStats, Memory, NewMemory, OpenJob
 
 __all__ = ["ExtractionWorker", "WorkerSettings", "is_gone", "new_owner"]
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 MOST_REFUSALS = 3
 LONGEST_PAUSE_S = 300.0
-# Shutdown: how long it waits for the thread, which has by then been told to stop.
+# Longest wait for the thread at shutdown.
 _JOIN_S = 1.5
 _living: set[str] = set()
 
@@ -93,7 +93,7 @@ class ExtractionWorker:
 
     @property
     def open_job(self) -> OpenJob:
-        """Where the next message goes."""
+        """Return where the next message goes."""
         return OpenJob(self.owner, max(self.settings.max_turns, 1))
 
     def start(self) -> None:
@@ -230,7 +230,7 @@ class ExtractionWorker:
             self._note_failure(job, error, self._pause_s(job.refusals + 1), refused=True)
 
     def _extract(self, job: ExtractionJob) -> Extracted:
-        """What the answers say; UnusableAnswerError when none of them says anything."""
+        """Return what the answers hold. Raises UnusableAnswerError when none can be read."""
         extracted = Extracted()
         unusable: list[UnusableAnswerError] = []
         answers = self._extractor.answers(job.lines, self._cancellation)
@@ -280,7 +280,7 @@ class ExtractionWorker:
         return min(interval * 2.0 ** min(failures - 1, 16), LONGEST_PAUSE_S) * random.uniform(0.75, 1.25)
 
     def _attempt(self, action: Callable[[], _T]) -> _T | None:
-        """What the action gives; a database that fails now is tried again in a while."""
+        """Return the action's result, or None and a pause when the database fails."""
         try:
             return action()
         except ShepherdError as error:
@@ -298,7 +298,7 @@ def new_owner() -> str:
 
 
 def is_gone(owner: str, living: set[str]) -> bool:
-    """Whether the process of that owner has ended; `living` are the owners in this process.
+    """Return whether the process of that owner has ended; `living` are the owners in this process.
 
     Nothing is known about another machine: its jobs come back when their lease ends.
     """

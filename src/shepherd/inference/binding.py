@@ -25,7 +25,17 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError
 from shepherd.inference import selftest
 
-__all__ = ["devices", "drain_log", "keep_log", "last_error", "llama", "llama_module", "version"]
+__all__ = [
+    "devices",
+    "drain_log",
+    "gpu_layers",
+    "keep_log",
+    "last_error",
+    "llama",
+    "llama_module",
+    "load_weights",
+    "version",
+]
 
 # The range whose structs and behaviour the tests have seen.
 TESTED_FROM, TESTED_BELOW = (0, 3, 36), (0, 4, 0)
@@ -39,7 +49,7 @@ _import_lock = threading.Lock()
 
 @lru_cache(maxsize=1)
 def llama() -> Any:
-    """The module of ctypes declarations, its library bound to our loop. Cost: 0.05 s the first time.
+    """Return the module of ctypes declarations, its library bound to our loop. Cost: 0.05 s the first time.
 
     Raises ModelLoadError when llama-cpp-python is missing or its llama_batch is another one.
     """
@@ -77,7 +87,7 @@ def llama_module(name: str) -> Any:
     """
     with _import_lock:
         spec = None if "llama_cpp" in sys.modules else find_spec("llama_cpp")
-        if spec is None:  # somebody has it already, or it is missing
+        if spec is None:  # imported already, or missing
             return importlib.import_module(f"llama_cpp.{name}")
         sys.modules["llama_cpp"] = module_from_spec(spec)
         try:
@@ -90,7 +100,7 @@ def llama_module(name: str) -> Any:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """The version of llama-cpp-python, without loading it; empty when it is not installed."""
+    """Return the version of llama-cpp-python, without loading it; empty when it is not installed."""
     if (package := sys.modules.get("llama_cpp")) is not None:
         return str(package.__version__)
     # The package's own line: asking importlib.metadata takes ten times as long.
@@ -114,7 +124,7 @@ def _check_version(version: str, library: Path) -> None:
 
 
 def keep_log() -> None:
-    """What llama.cpp says comes to us, and not to stderr; again before each model.
+    """Redirect llama.cpp's log from stderr to us. Called again before each model.
 
     Whoever imports the package llama_cpp later takes it over for a logger of its own.
     """
@@ -144,6 +154,33 @@ def last_error() -> str:
     line = (telling or lines or [""])[-1]
     # "llama_model_load: error loading model: ..." -> what comes after the function's name
     return re.sub(r"^[a-z_0-9]+: ", "", line)
+
+
+def load_weights(path: str, *, what: str = "model", hint: str = "", **parameters: object) -> Any:
+    """Load a model's file. `parameters` are fields of llama_model_params.
+
+    Raises ModelLoadError with llama.cpp's reason; `hint` is added to the advice to upgrade.
+    """
+    c = llama()
+    fields = c.llama_model_default_params()
+    for name, value in parameters.items():
+        setattr(fields, name, value)
+    model = c.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), fields)
+    reason = last_error()
+    if not model:
+        raise ModelLoadError(
+            f"{what} '{path}' cannot be loaded: {reason or 'llama.cpp gave no reason'}",
+            hint="if the architecture is unknown, upgrade llama-cpp-python" + (f"; {hint}" if hint else ""),
+        )
+    return model
+
+
+def gpu_layers(wanted: int) -> int:
+    """Return the layers to put on a GPU, where there is one; -1 means all."""
+    if not llama().llama_supports_gpu_offload():
+        return 0
+    # One more than any model has: its output layer counts too.
+    return 1 << 16 if wanted < 0 else wanted
 
 
 def devices() -> list[tuple[str, str]]:

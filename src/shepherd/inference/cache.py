@@ -1,4 +1,4 @@
-"""One repository in huggingface_hub's cache: what is there of it, and how files get in and out.
+"""Repositories in huggingface_hub's cache: their models, and files added and removed.
 
 The layout is documented ("Understand caching") and shared with other programs:
 
@@ -31,7 +31,7 @@ _LONGEST_LABEL = 160  # file systems end at 255 bytes
 
 
 def repositories(cache: Path) -> list[str]:
-    """The `user/repo` of all models in the cache, sorted."""
+    """Return the `user/repo` of all models in the cache, sorted."""
     names = (folder.name.removeprefix(_FOLDER) for folder in cache.glob(f"{_FOLDER}*--*"))
     return sorted(name.replace("--", "/", 1) for name in names)
 
@@ -56,7 +56,7 @@ class Repository:
         self._blobs = self.folder / "blobs"
 
     def holdings(self) -> list[Holding]:
-        """The models that are here, by file name; the newest complete one where several commits have it."""
+        """Return the models that are here, by file name: of several commits, the newest complete one."""
         found: dict[str, Holding] = {}
         for paths in self._snapshots():
             for variant in variants(paths):
@@ -65,7 +65,7 @@ class Repository:
                 if known is None or (variant.is_complete and not known.complete):
                     here = tuple(paths[file] for file in variant.files)
                     found[stem] = Holding(variant, here, variant.is_complete)
-        partials = self._partials()
+        partials = self._unfinished()
         for variant in variants(partials):
             stem = stem_of(variant.files[0])
             known = found.get(stem)
@@ -75,13 +75,13 @@ class Repository:
         return [found[stem] for stem in sorted(found)]
 
     def _snapshots(self) -> list[dict[str, Path]]:
-        """The GGUF files of each commit that is here, newest commit first."""
+        """Return the GGUF files of each commit that is here, newest commit first."""
         newest = self._newest_commit()
         folders = [path for path in self.folder.glob("snapshots/*") if path.is_dir()]
         folders.sort(key=lambda path: (path.name == newest, path.stat().st_mtime), reverse=True)
         return [{file: path for file, path in _gguf_files(folder) if path.is_file()} for folder in folders]
 
-    def _partials(self) -> dict[str, Path]:
+    def _unfinished(self) -> dict[str, Path]:
         """Downloads of ours that were not finished, by file name."""
         found = {}
         for path in sorted(self._blobs.glob("*.incomplete")):
@@ -90,18 +90,18 @@ class Repository:
                 found[file] = path
         return found
 
-    def partial(self, file: HubFile) -> Path:
-        """Where the download of `file` is collected: named after it, so that it can be listed and removed."""
+    def download_path(self, file: HubFile) -> Path:
+        """Return the path of an unfinished download, named so that it can be listed and removed."""
         return self._blobs / f"{file.sha256}.{quote(file.path, safe='')[-_LONGEST_LABEL:]}.incomplete"
 
     def has(self, listing: Listing, file: HubFile) -> bool:
-        """Whether the contents are here, from us or from another program."""
-        return self.contents(listing, file) != self.partial(file)
+        """Return whether the contents are here, from us or from another program."""
+        return self.contents(listing, file) != self.download_path(file)
 
     def require_space(self, listing: Listing, files: Sequence[HubFile]) -> None:
         """ModelError when what is missing of these files does not fit on the disk."""
         missing = [file for file in files if not self.has(listing, file)]
-        needed = sum(file.size_bytes - _size(self.partial(file)) for file in missing)
+        needed = sum(file.size_bytes - _size(self.download_path(file)) for file in missing)
         folder = self.folder
         while not folder.exists():
             folder = folder.parent
@@ -130,14 +130,14 @@ class Repository:
             yield
 
     def contents(self, listing: Listing, file: HubFile) -> Path:
-        """Where the bytes of `file` are, complete or not."""
+        """Return where the bytes of `file` are, complete or not."""
         pointer, blob = self._pointer(listing, file), self._blob(file)
         places = (path for path in (pointer, blob) if _has_size(path, file.size_bytes))
-        return next(places, self.partial(file))
+        return next(places, self.download_path(file))
 
     def install(self, listing: Listing, file: HubFile) -> None:
         """Give a complete download its final names."""
-        pointer, blob, partial = self._pointer(listing, file), self._blob(file), self.partial(file)
+        pointer, blob, partial = self._pointer(listing, file), self._blob(file), self.download_path(file)
         with disk_errors(pointer):
             if not self.has(listing, file):
                 os.replace(partial, blob)
@@ -167,7 +167,7 @@ class Repository:
                 for file, path in _gguf_files(folder):
                     if stem_of(file) == stem:
                         self._remove_file(path)
-            for file, path in self._partials().items():
+            for file, path in self._unfinished().items():
                 if stem_of(file) == stem:
                     path.unlink()
             self._tidy()
@@ -205,7 +205,7 @@ class Repository:
 
 
 def _gguf_files(folder: Path) -> list[tuple[str, Path]]:
-    """The GGUF files below a snapshot by their name in the repository; dangling links too."""
+    """Return the GGUF files below a snapshot by their name in the repository; dangling links too."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() == ".gguf")
     return [(path.relative_to(folder).as_posix(), path) for path in paths]
 

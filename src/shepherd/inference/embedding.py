@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shepherd.errors import ModelError, ModelLoadError, UsageError
-from shepherd.inference.binding import last_error, llama
+from shepherd.inference.binding import gpu_layers, last_error, llama, load_weights
 from shepherd.inference.gguf import GGUFHeader, read_header
-from shepherd.inference.vocabulary import Vocabulary
+from shepherd.inference.tokenization import Vocabulary
 
 __all__ = ["Embedder", "Reranker"]
 
@@ -42,13 +42,13 @@ _HEADS = ("cls.weight", "cls.output.weight")
 
 @dataclass(frozen=True, slots=True)
 class _Prefixes:
-    """What a model was trained to find before a question and before what is searched."""
+    """Prefixes that a model was trained with, for questions and for documents."""
 
     query: str = ""
     document: str = ""
 
 
-# By a word of the model's architecture or name, as the publishers' cards say.
+# By a part of the architecture or name. Source: the publishers' model cards.
 _PREFIXES = {
     "nomic-bert": _Prefixes("search_query: ", "search_document: "),
     "nomic-embed": _Prefixes("search_query: ", "search_document: "),
@@ -98,7 +98,7 @@ class _PooledModel:
         self._finalizer = weakref.finalize(self, handles.free)
         self.vocabulary: Vocabulary | None = None
         try:
-            handles.model = self._load(n_gpu_layers)
+            handles.model = load_weights(self.path, n_gpu_layers=gpu_layers(n_gpu_layers))
             # Where positions are a table, one beyond its end would be read outside of it.
             trained = int(self._c.llama_model_n_ctx_train(handles.model))
             self.most_tokens = min(trained or _MOST_TOKENS, _MOST_TOKENS)
@@ -118,7 +118,7 @@ class _PooledModel:
         self.pooling = int(pooled)
 
     def close(self) -> None:
-        """Frees the context, then the model; twice is fine. Waits for the batch that is being computed."""
+        """Free the context, then the model; twice is fine. Waits for the batch that is being computed."""
         with self._lock:
             if self.vocabulary is not None:
                 self.vocabulary.close()
@@ -142,7 +142,7 @@ class _PooledModel:
         return self._c.llama_model_get_vocab(self._handles.model)
 
     def template(self, name: bytes) -> str:
-        """A template of the model's file, "" without."""
+        """Return a template of the model's file, "" without."""
         return (self._c.llama_model_chat_template(self._handles.model, name) or b"").decode(
             "utf-8", "replace"
         )
@@ -188,18 +188,6 @@ class _PooledModel:
             )
         # A copy: the next batch overwrites it.
         return np.ctypeslib.as_array(found, (self.width,)).astype(np.float32)
-
-    def _load(self, n_gpu_layers: int) -> Any:
-        parameters = self._c.llama_model_default_params()
-        on_gpu = self._c.llama_supports_gpu_offload()
-        parameters.n_gpu_layers = (1 << 16 if n_gpu_layers < 0 else n_gpu_layers) if on_gpu else 0
-        model = self._c.llama_model_load_from_file(self.path.encode("utf-8", "surrogateescape"), parameters)
-        if not model:
-            raise ModelLoadError(
-                f"model '{self.path}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
-                hint="if the architecture is unknown, upgrade llama-cpp-python",
-            )
-        return model
 
     def _make_context(self, pooling: int, n_threads: int) -> Any:
         parameters = self._c.llama_context_default_params()
@@ -279,12 +267,12 @@ class Embedder:
         self.close()
 
     def close(self) -> None:
-        """Frees everything; twice is fine."""
+        """Free everything; twice is fine."""
         self._model.close()
 
     @property
     def pooling(self) -> str:
-        """How tokens become one vector: mean, cls or last."""
+        """Return how tokens become one vector: mean, cls or last."""
         return {_MEAN: "mean", 2: "cls", _LAST: "last"}.get(self._model.pooling, "none")
 
     @property
@@ -293,22 +281,22 @@ class Embedder:
         return self._model.most_tokens
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text has for this model, its own marks included."""
+        """Return how many tokens the text has for this model, its own marks included."""
         vocabulary = self._model.vocabulary
         assert vocabulary is not None
         return len(vocabulary.tokenize(text, framed=True))
 
     def embed_query(self, text: str) -> Floats:
-        """The vector (dimension,) of a question."""
+        """Return the vector (dimension,) of a question."""
         row: Floats = self.embed([self._prefixes.query + text])[0]
         return row
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n_texts, dimension) of what is searched."""
+        """Return the vectors (n_texts, dimension) of what is searched."""
         return self.embed([self._prefixes.document + text for text in texts])
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n_texts, dimension) of the texts as they are; zeros for one without a token."""
+        """Return the vectors (n_texts, dimension) of the texts as they are; zeros for one without a token."""
         vocabulary = self._model.vocabulary
         assert vocabulary is not None
         tokens = [_cut(vocabulary.tokenize(text, framed=True), self._model.most_tokens) for text in texts]
@@ -322,7 +310,7 @@ class Embedder:
 
 
 class Reranker:
-    """How relevant documents are to a question, by a GGUF with a classification head; close() frees it.
+    """Relevance of documents to a question, by a GGUF with a classification head; close() frees it.
 
     Scores are the model's own numbers: higher is more relevant, comparable within one model only. Raises
     ModelLoadError for a model without such a head. Thread-safe; one batch at a time.
@@ -346,7 +334,7 @@ class Reranker:
         self.close()
 
     def close(self) -> None:
-        """Frees everything; twice is fine."""
+        """Free everything; twice is fine."""
         self._model.close()
 
     def scores(self, query: str, documents: Sequence[str]) -> list[float]:
@@ -359,7 +347,7 @@ class Reranker:
     def _pair(self, query: str, document: str) -> array[int]:
         vocabulary = self._model.vocabulary
         assert vocabulary is not None
-        # Texts never become control tokens, whatever they say; what stands around them does.
+        # Only the text around query and document may become control tokens.
         parts = (
             _filled(vocabulary, self._template, query, document)
             if self._template
@@ -383,7 +371,7 @@ class Reranker:
 
 
 def _frame(model: _PooledModel) -> _Frame:
-    """What cross-encoders without a template were trained on, by their kind of vocabulary.
+    """Return the tokens around a pair for cross-encoders without a template, by their kind of vocabulary.
 
     BERT: [CLS] query [SEP] document [SEP]; XLM-R: <s> query </s></s> document </s>.
     """

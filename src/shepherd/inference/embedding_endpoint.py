@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from shepherd.errors import ModelError, ProviderUnavailableError, UsageError
+from shepherd.errors import ModelError, ProviderUnavailableError
+from shepherd.http_endpoint import api_url, bearer_headers, post_json
 
 __all__ = ["EndpointEmbedder", "embeddings_url"]
 
@@ -27,22 +27,12 @@ _HINTS = {
 
 
 def embeddings_url(endpoint: str) -> str:
-    """Where to post for an endpoint written with or without /v1; UsageError for what is no address."""
-    try:
-        parts = urlsplit(endpoint.strip())
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or parts.query or parts.fragment:
-        raise UsageError("memory_vectors is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
-    path = parts.path.rstrip("/").removesuffix("/embeddings")
-    if not path.endswith("/v1"):
-        path += "/v1"
-    return f"{parts.scheme}://{parts.netloc}{path}/embeddings"
+    """Return the URL to post to; see `api_url`."""
+    return api_url("memory_vectors", endpoint, "/embeddings")
 
 
 class EndpointEmbedder:
-    """Posts texts and gets vectors, which are brought to length 1. ModelError when the server does not.
+    """Post texts and gets vectors, which are brought to length 1. ModelError when the server does not.
 
     UsageError for an address or a key that cannot be sent.
     A question has `query_timeout_s`, since somebody waits for it; a batch of memories a minute.
@@ -58,11 +48,8 @@ class EndpointEmbedder:
         batch_timeout_s: float = 60.0,
     ) -> None:
         self.url = embeddings_url(endpoint)
-        # What a header cannot carry: clients say so with the key in their message.
-        if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
-            raise UsageError("memory_vectors_api_key holds characters that no key has", hint="copy it again")
         self._model = model or "default"
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = bearer_headers("memory_vectors_api_key", api_key)
         self._query_timeout_s = query_timeout_s
         self._batch_timeout_s = batch_timeout_s
         # The width is part of what vectors can be compared by, and only the server knows it.
@@ -71,16 +58,16 @@ class EndpointEmbedder:
         self.name = f"{self.url} {self._model}/{self.dimension}"
 
     def embed_query(self, text: str) -> Floats:
-        """The vector (dimension,) of a question."""
+        """Return the vector (dimension,) of a question."""
         row: Floats = self._post([text], self._query_timeout_s)[0]
         return row
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
-        """The vectors (n_texts, dimension) of what is searched."""
+        """Return the vectors (n_texts, dimension) of what is searched."""
         return self._post(list(texts), self._batch_timeout_s)
 
     def close(self) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: no connection is kept between calls."""
 
     def _post(self, texts: list[str], timeout_s: float) -> Floats:
         import httpx
@@ -88,28 +75,18 @@ class EndpointEmbedder:
         # An empty text is refused by some servers.
         body = {"model": self._model, "input": [text or " " for text in texts], "encoding_format": "float"}
         try:
-            with (
-                httpx.Client(timeout=timeout_s) as client,
-                client.stream("POST", self.url, json=body, headers=self._headers) as response,
-            ):
-                data = bytearray()
-                for piece in response.iter_bytes():
-                    data += piece
-                    if len(data) > _MOST_BYTES:
-                        raise ModelError(f"{self.url}: the answer is longer than {_MOST_BYTES} bytes")
+            response = post_json(self.url, body, self._headers, timeout=timeout_s, max_bytes=_MOST_BYTES)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            # A batch may take too long for its texts' sake; whatever else fails on the way is the server's.
+            # A slow batch may be due to its texts; any other transport error is the server's.
             is_slow = isinstance(error, httpx.ReadTimeout) and timeout_s == self._batch_timeout_s
             is_away = isinstance(error, httpx.TransportError) and not is_slow
             raise (ProviderUnavailableError if is_away else ModelError)(
                 f"{self.url}: {type(error).__name__}", hint="is the server of memory_vectors up?"
             ) from error
-        if response.status_code != 200:
-            kind = ProviderUnavailableError if response.status_code in _BUSY else ModelError
-            raise kind(
-                f"{self.url} answers {response.status_code}", hint=_HINTS.get(response.status_code, "")
-            )
-        return self._vectors(bytes(data), len(texts))
+        if response.status != 200:
+            kind = ProviderUnavailableError if response.status in _BUSY else ModelError
+            raise kind(f"{self.url} answers {response.status}", hint=_HINTS.get(response.status, ""))
+        return self._vectors(response.body, len(texts))
 
     def _vectors(self, data: bytes, n: int) -> Floats:
         try:

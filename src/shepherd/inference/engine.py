@@ -7,14 +7,15 @@ import threading
 import time
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
-from shepherd.inference.answer import Answer
-from shepherd.inference.generation import Generation
+from shepherd.inference.generation import Answer, Generation
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kv_cache_file import load_session, save_session
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
@@ -26,8 +27,10 @@ from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Answer", "Engine", "EngineSettings", "Generation"]
 
-# Prompt tokens between two looks at who goes first, where llama_decode cannot be interrupted (GPUs).
+# Prompt tokens between two checks of the priorities, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
+
+_Run = TypeVar("_Run", Answer, Generation)
 
 
 class Engine:
@@ -106,7 +109,7 @@ class Engine:
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is."""
+        """Description of the model."""
         return self.model.info
 
     @property
@@ -121,17 +124,17 @@ class Engine:
 
     @property
     def thread_id(self) -> int:
-        """The system's id of the thread that decodes, to watch it by."""
+        """Return the system's id of the thread that decodes, to watch it by."""
         return self._thread.native_id or 0
 
     @property
     def is_making_prompt(self) -> bool:
-        """Whether another thread makes a prompt now, which the next one waits for."""
+        """Return whether another thread makes a prompt now, which the next one waits for."""
         return self._lock.locked()
 
     @property
     def is_closed(self) -> bool:
-        """Whether close() was called."""
+        """Return whether close() was called."""
         return not self._close.alive
 
     def close(self) -> None:
@@ -180,23 +183,23 @@ class Engine:
             return save_session(self.decoder, Path(path), self.model.state_identity())
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
-        """The ids of `text`; with `special`, control tokens written in it become those tokens."""
+        """Return the ids of `text`; with `special`, control tokens written in it become those tokens."""
         self._check_open()
         return list(self.model.vocabulary.tokenize(text, special=special))
 
     def tokenize_prompt(self, text: str) -> list[int]:
-        """The ids to `complete` after: those of `text`, after BOS if the model wants one."""
+        """Return the ids to `complete` after: those of `text`, after BOS if the model wants one."""
         self._check_open()
         vocabulary = self.model.vocabulary
         return [*([vocabulary.bos] if vocabulary.adds_bos else []), *vocabulary.tokenize(text)]
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens `text` has for this model."""
+        """Return how many tokens `text` has for this model."""
         self._check_open()
         return len(self.model.vocabulary.tokenize(text))
 
     def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
-        """How many tokens a prompt of these messages has, the template's own included."""
+        """Return how many tokens a prompt of these messages has, the template's own included."""
         self._check_open()
         with self._lock:
             return len(self._transcript.prompt(messages, tools).token_ids)
@@ -245,7 +248,14 @@ class Engine:
                 name = must_call if isinstance(must_call, str) else ""
                 grammar = self._transcript.call_grammar(tools, name)
             prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
-            generation = self._begin(
+            parser = ReplyParser(
+                self.template.source,
+                family=self._transcript.family(tools),
+                prompt=prompt.text,
+                tools={tool.name: parameter_types(tool.parameters) for tool in tools},
+            )
+            return self._begin(
+                partial(Answer, parser=parser),
                 prompt,
                 sampling or Sampling(),
                 max_tokens=max_tokens,
@@ -256,13 +266,6 @@ class Engine:
                 shown=self._transcript.shown(tools),
                 started=started,
             )
-        parser = ReplyParser(
-            self.template.source,
-            family=self._transcript.family(tools),
-            prompt=prompt.text,
-            tools={tool.name: parameter_types(tool.parameters) for tool in tools},
-        )
-        return Answer(generation, parser)
 
     def complete(
         self,
@@ -288,6 +291,7 @@ class Engine:
         prompt = Prompt(array("i", token_ids), (len(token_ids),), "")
         with self._lock:
             return self._begin(
+                Generation,
                 prompt,
                 sampling or Sampling(),
                 max_tokens=max_tokens,
@@ -300,6 +304,7 @@ class Engine:
 
     def _begin(
         self,
+        kind: Callable[..., _Run],
         prompt: Prompt,
         sampling: Sampling,
         *,
@@ -310,7 +315,7 @@ class Engine:
         logprobs: int | None,
         started: float,
         shown: Sequence[int] = (),
-    ) -> Generation:
+    ) -> _Run:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
         if logprobs is not None and not 0 <= logprobs <= native.MOST_LIKELY:
@@ -325,7 +330,7 @@ class Engine:
         sampler = self._samplers.borrow(sampling)
         rules = self._grammars.borrow(grammar) if grammar else None
         stream = native.Stream([text.encode("utf-8", "replace") for text in stop if text])
-        generation = Generation(
+        generation = kind(
             stream,
             self.model.vocabulary,
             prompt_tokens_per_message=prompt.tokens_per_message,

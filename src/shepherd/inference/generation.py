@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 from shepherd._native import engine as native
 from shepherd.errors import InternalError, ModelError, ShepherdError
 from shepherd.inference.binding import drain_log, last_error
-from shepherd.inference.vocabulary import Vocabulary
-from shepherd.types import FinishReason, TokenLogprob, TurnStats
+from shepherd.inference.tokenization import Vocabulary
+from shepherd.replies import ReplyEvent, ReplyParser
+from shepherd.types import FinishReason, Message, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
-__all__ = ["Generation"]
+__all__ = ["Answer", "Generation"]
 
 # How long one wait may last before Python looks for signals: the delay of Ctrl-C, nothing else.
 _WAIT_MS = 50
@@ -26,11 +30,10 @@ _REASONS: dict[int, FinishReason] = {
 }
 
 
-class Generation:
-    """Iterate for the text; each step gives all that is there by then. Leaving the `with` block cancels it.
+class _Run:
+    """One run of the engine: its stream, counters and sampled tokens, below text and chat alike.
 
-    `text`, `token_ids`, `stats` and `logprobs` are there once the iteration has ended. When decoding failed,
-    it raises ModelError after the text that came before.
+    Leaving the `with` block cancels it. One reader; `cancel` may come from any thread.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Generation:
         shown: Collection[int] = (),
         has_logprobs: bool = False,
     ) -> None:
+        # Tokens of each message of the prompt, the template's text around it included.
         self.prompt_tokens_per_message = prompt_tokens_per_message
         self._stream = stream
         self._vocabulary = vocabulary
@@ -51,7 +55,7 @@ class Generation:
         self._started = started
         self._shown = frozenset(shown)
         self._has_logprobs = has_logprobs
-        # Who reads the text need not be who takes these.
+        # One thread may read the text while another takes these.
         self._logprobs_lock = threading.Lock()
         self._logprobs: list[TokenLogprob] = []
         self._n_taken = 0
@@ -61,46 +65,21 @@ class Generation:
         # Whether the last `poll` found nothing, so that `notify`'s file gets a byte when there is something.
         self.is_quiet = True
 
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        piece = self._take()
-        if piece is not None:
-            return piece
-        is_new = self._result is None
-        self._finish()
-        if is_new and self._stream.ending == native.FAILED:
-            raise _failure(self._stream.counters()["code"])
-        raise StopIteration
-
-    def __enter__(self) -> Generation:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
-    def poll(self) -> str | None:
-        """What is there now, without waiting: "" when nothing is, None at the end.
-
-        Raises what iterating does, once.
-        """
-        data = self._stream.read(0)
-        self.is_quiet = data == b""
-        return self._keep(data) if data is not None else next(self, None)
-
     def notify(self, fd: int) -> bool:
         """Write a byte to this non-blocking file when something comes after an empty `poll`, and at the end.
 
-        For event loops, which look again by themselves where `poll` found something; close it only after the
-        end. False where that is not possible (Windows).
+        For event loops. Where `poll` found something, they look again by themselves; see `is_quiet`. Close
+        the file only after the end. Returns False where that is not possible (Windows).
         """
         return self._stream.notify(fd)
 
     def cancel(self) -> None:
-        """End the answer at its next token or micro-batch. From any thread; what was said stays said."""
+        """End the answer at its next token or micro-batch, from any thread. What was generated stays."""
         self._stream.cancel()
 
     def close(self) -> None:
@@ -112,17 +91,12 @@ class Generation:
 
     @property
     def is_running(self) -> bool:
-        """Whether the engine is still at it."""
+        """Whether the engine still works on it."""
         return self._stream.ending == native.RUNNING
 
     @property
-    def text(self) -> str:
-        """The whole answer, without the stop string that ended it."""
-        return self._ended()[0]
-
-    @property
     def token_ids(self) -> tuple[int, ...]:
-        """The ids that say `text`, as sampled; after a stop string, its token's rest is tokenised anew."""
+        """Sampled ids of the text; after a stop string, the rest of its token is tokenised again."""
         return self._ended()[1]
 
     @property
@@ -132,17 +106,39 @@ class Generation:
 
     @property
     def logprobs(self) -> tuple[TokenLogprob, ...]:
-        """Of each sampled token, if they were asked for, but those that a stop string has cut off."""
+        """Log probabilities of the sampled tokens, if requested, without those that a stop string cut off."""
         self._ended()
         return tuple(self._logprobs)
 
     def take_logprobs(self) -> list[TokenLogprob]:
-        """Those of the tokens whose text has been read and that no call has given yet. From any thread."""
+        """Return the log probabilities of tokens read since the last call. From any thread."""
         with self._logprobs_lock:
             self._collect_logprobs()
             new = self._logprobs[self._n_taken :]
             self._n_taken = len(self._logprobs)
         return new
+
+    def _next_text(self) -> str:
+        """Wait for text. Raises StopIteration at the end, and once ModelError when decoding failed."""
+        piece = self._take()
+        if piece is not None:
+            return piece
+        is_new = self._result is None
+        self._finish()
+        if is_new and self._stream.ending == native.FAILED:
+            raise _failure(self._stream.counters()["code"])
+        raise StopIteration
+
+    def _poll_text(self) -> str | None:
+        """Return the text that is there now, "" without any, None at the end. Raises as `_next_text` does."""
+        data = self._stream.read(0)
+        self.is_quiet = data == b""
+        if data is not None:
+            return self._keep(data)
+        try:
+            return self._next_text()
+        except StopIteration:
+            return None
 
     def _collect_logprobs(self) -> None:
         if not self._has_logprobs or self._vocabulary.is_closed:
@@ -219,6 +215,168 @@ class Generation:
             finish_reason=_REASONS[self._stream.ending],
             stopped_by=self._stream.stopped_by,
         )
+
+
+class Generation(_Run):
+    """Generated text. Iterate for it; each step returns all that is there by then.
+
+    `text`, `token_ids`, `stats` and `logprobs` are there once the iteration has ended. When decoding failed,
+    it raises ModelError after the text that came before.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._next_text()
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def poll(self) -> str | None:
+        """Return the text that is there now, without waiting: "" when there is none, None at the end.
+
+        Raises what iterating does, once.
+        """
+        return self._poll_text()
+
+    @property
+    def text(self) -> str:
+        """The whole answer, without the stop string that ended it."""
+        return self._ended()[0]
+
+
+class Answer(_Run):
+    """An answer of the chat: str is the answer, Thought comes before it, ToolCall is a whole call.
+
+    `text`, `thought`, `tool_calls`, `token_ids`, `stats` and `logprobs` are there once the iteration has
+    ended; with calls, `stats.finish_reason` is "tool_calls", not "stop". When decoding failed, it raises
+    ModelError after the pieces that came before.
+    """
+
+    def __init__(self, *arguments: Any, parser: ReplyParser, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._parser = parser
+        self._ready: deque[Piece] = deque()
+        self._has_ended = False
+        self._error: ShepherdError | None = None
+        self._n_fed = 0
+        self._said: list[str] = []
+        self._thoughts: list[str] = []
+        self._calls: list[ToolCall] = []
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        while not self._ready:
+            if self._has_ended:
+                raise self._error_once() or StopIteration
+            try:
+                self._feed(self._next_text())
+            except StopIteration:
+                self._end()
+            except ShepherdError as error:
+                self._end(error)
+        return self._ready.popleft()
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def wait(self) -> None:
+        """Return at once: the engine took the prompt, or refused it, when the answer began."""
+
+    def poll(self) -> list[Piece] | None:
+        """Return the pieces that are there now, without waiting, often none; None at the end.
+
+        Raises what iterating does, once.
+        """
+        if not self._has_ended:
+            try:
+                text = self._poll_text()
+                self._end() if text is None else self._feed(text)
+            except ShepherdError as error:
+                self._end(error)
+        found = list(self._ready)
+        self._ready.clear()
+        if found or not self._has_ended:
+            return found
+        if (failure := self._error_once()) is not None:
+            raise failure
+        return None
+
+    def close(self) -> None:
+        """Cancel and wait for the end. May be called twice, and after the end."""
+        super().close()
+        if not self._has_ended:
+            self._feed(self._ended()[0][self._n_fed :])
+            self._end()
+        self._ready.clear()
+        self._error = None
+
+    @property
+    def text(self) -> str:
+        """The whole answer, without thoughts, calls and the stop string that ended it."""
+        self._ended()
+        return "".join(self._said)
+
+    @property
+    def thought(self) -> str:
+        """Thoughts before and between the parts of the answer."""
+        self._ended()
+        return "".join(self._thoughts)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Tools that the model wants to call, in order."""
+        self._ended()
+        return tuple(self._calls)
+
+    @property
+    def stats(self) -> TurnStats:
+        """Tokens and times, from the engine's own counters."""
+        stats = self._ended()[2]
+        if self._calls and stats.finish_reason == "stop":
+            return replace(stats, finish_reason="tool_calls")
+        return stats
+
+    def message(self) -> Message:
+        """Return the answer as a part of the conversation, for the next request."""
+        return Message(
+            "assistant",
+            self.text,
+            token_ids=self.token_ids,
+            tokens=len(self.token_ids),
+            tool_calls=self.tool_calls,
+            thought=self.thought,
+        )
+
+    def _error_once(self) -> ShepherdError | None:
+        error, self._error = self._error, None
+        return error
+
+    def _feed(self, text: str) -> None:
+        self._n_fed += len(text)
+        self._add(self._parser.feed(text))
+
+    def _end(self, error: ShepherdError | None = None) -> None:
+        self._has_ended, self._error = True, error
+        self._add(self._parser.end())
+
+    def _add(self, events: Iterable[ReplyEvent]) -> None:
+        for event in events:
+            piece = event.piece
+            if isinstance(piece, ToolCall):
+                self._calls.append(piece)
+            elif isinstance(piece, Thought):
+                if not piece.text:
+                    continue
+                self._thoughts.append(piece.text)
+            elif piece:
+                self._said.append(piece)
+            else:
+                continue
+            self._ready.append(piece)
 
 
 def _failure(code: int) -> ShepherdError:

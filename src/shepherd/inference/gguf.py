@@ -77,7 +77,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class GGUFHeader:
-    """What the header says. `metadata` has the scalars and strings; `array_lengths` only counts arrays."""
+    """Header of a GGUF. `metadata` has the scalars and strings; of arrays only the lengths are kept."""
 
     version: int
     metadata: dict[str, Value]
@@ -92,7 +92,7 @@ class GGUFHeader:
 
 
 class _Reader:
-    """Reads forward; nothing is read or allocated that the file is too short for."""
+    """Read forward; nothing is read or allocated that the file is too short for."""
 
     def __init__(self, file: BinaryIO, path: str, size: int) -> None:
         self.file, self.path, self.size = file, path, size
@@ -164,7 +164,7 @@ class _Reader:
 
 
 def read_header(path: str | os.PathLike[str]) -> GGUFHeader:
-    """The header of the GGUF at `path`, after checking that all it points at lies inside the file.
+    """Return the header of the GGUF at `path`, after checking that all it points at lies inside the file.
 
     Raises ModelLoadError when the file cannot be opened, ModelFormatError when it is not a whole GGUF.
     Cost: one pass over the header; about 0.1 s for a vocabulary of 150,000 tokens.
@@ -259,7 +259,7 @@ def _read_tensors(reader: _Reader, n_tensors: int) -> tuple[TensorInfo, ...]:
 
 
 def _check_data(reader: _Reader, header: GGUFHeader) -> None:
-    """Every tensor's data inside the file, and the tensors there that any language model has."""
+    """Check that each tensor's data lies inside the file, and that it is a language model."""
     alignment = header.metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
         raise reader.fail(f"general.alignment is {alignment!r}, not a power of two")

@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 # llama.cpp's parser and its check for left recursion call themselves once per level; some thousands of levels
 # end the process. Its own limit for repetitions is 2,000.
 _DEEPEST, _MOST_RULES, _MOST_BYTES, _MOST_REPEATED = 200, 2000, 1 << 18, 2000
-# Of items in an array: they stand in brackets, which count as repeated as well.
+# Items of an array are in brackets, which count as repetitions as well.
 _MOST_ITEMS = 1990
 # All together: each becomes a rule in memory, of some 500 bytes.
 _MOST_IN_ALL = 100_000
@@ -42,7 +42,7 @@ _LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F
 
 
 def schema_to_grammar(schema: Mapping[str, Any]) -> str:
-    """The GBNF of all JSON texts that fit a JSON schema; its objects' members come in the schema's order.
+    """Return the GBNF of the JSON texts that match a JSON schema, members in the schema's order.
 
     What llama-cpp-python's converter does not know, such as ranges of numbers, is left out.
     Raises UsageError for a schema that it cannot be said in.
@@ -132,7 +132,7 @@ def _keyword(schema: object, number: float) -> str:
 
 
 def rename_rules(grammar: str, prefix: str) -> str:
-    """The same grammar with `prefix` before the name of each rule, to stand beside another one."""
+    """Return the same grammar with `prefix` before the name of each rule, to stand beside another one."""
     parts, position = [], 0
     while position < len(grammar):
         token = _TOKEN.match(grammar, position)
@@ -224,7 +224,7 @@ class GrammarCache(Lending[str]):
 
 
 _DS = "\uff5c"
-# What stands before and after the arguments of a call; NAME is the tool's.
+# Text before and after the arguments of a call; NAME is the tool's name.
 _FORMS: dict[Family, tuple[str, str]] = {
     "hermes": ('<tool_call>\n{"name": "NAME", "arguments": ', "}\n</tool_call>"),
     "llama3": ('{"name": "NAME", "parameters": ', "}"),
@@ -271,7 +271,7 @@ def call_grammar(tools: Sequence[Tool], family: Family, controls: dict[str, int]
 
 
 def _literal(text: str, controls: dict[str, int]) -> str:
-    """The text as GBNF, its control tokens as themselves."""
+    """Return the text as GBNF, its control tokens as themselves."""
     marks = sorted((mark for mark in controls if mark in text), key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, marks))})", text) if marks else [text]
     return " ".join(

@@ -1,4 +1,4 @@
-"""A file that is being received: appended to, hashed on the way, and kept when it is interrupted."""
+"""Client of a model hub: listings, and downloads that resume where they were interrupted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, TypeVar
 from shepherd.errors import ModelError
 from shepherd.inference.names import HUB_PREFIX, is_safe_path
 
-__all__ = ["Hub", "HubFile", "Listing", "Partial", "Report", "Transferred", "Waiting", "disk_errors"]
+__all__ = ["Hub", "HubFile", "Listing", "PartialDownload", "Report", "Transferred", "Waiting", "disk_errors"]
 
 
 _READ_BYTES = 1 << 20
 
 
-class Partial:
+class PartialDownload:
     """Opens or makes `path`; what is there already is read once, for the digest. A context manager."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
@@ -33,15 +33,15 @@ class Partial:
         self.done_bytes = 0
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: what was counted as received is in the file, whatever happens next.
+            # Unbuffered, so that the file holds every byte that was counted.
             self._stream: BinaryIO = open(path, "a+b", buffering=0)  # noqa: SIM115  (closed in __exit__)
 
     @property
     def missing_bytes(self) -> int:
-        """How much is still to come."""
+        """Return how much is still to come."""
         return self.size_bytes - self.done_bytes
 
-    def __enter__(self) -> Partial:
+    def __enter__(self) -> PartialDownload:
         with disk_errors(self.path):
             self._stream.seek(0)
             while chunk := self._stream.read(_READ_BYTES):
@@ -89,7 +89,7 @@ class Partial:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turns OSError into ModelError; nothing that talks to the network belongs inside."""
+    """Turn OSError into ModelError; nothing that talks to the network belongs inside."""
     try:
         yield
     except OSError as error:
@@ -130,7 +130,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
-    """So much of one file is here."""
+    """Progress of one file's download."""
 
     file: str
     done_bytes: int
@@ -175,8 +175,8 @@ class Hub:
         self._was_reached = False  # before that, "no connection" is an answer and not worth waiting for
 
     def listing(self, repo: str, report: Report) -> Listing:
-        """The GGUF files of `user/repo` on its main branch; ModelError when it cannot be had."""
-        return self._patiently(lambda: self._ask(repo), repo, report)
+        """Return the GGUF files of `user/repo` on its main branch; ModelError when it cannot be had."""
+        return self._with_retries(lambda: self._ask(repo), repo, report)
 
     def require_checksums(self, listing: Listing, files: Sequence[HubFile]) -> None:
         """ModelError when one of these files could not be checked after its download."""
@@ -192,9 +192,9 @@ class Hub:
 
         A file that turns out wrong is deleted; after any other failure, or Ctrl-C, what has come stays.
         """
-        with Partial(partial, file.size_bytes) as target:
+        with PartialDownload(partial, file.size_bytes) as target:
             report(Transferred(file.path, target.done_bytes, file.size_bytes))
-            self._patiently(
+            self._with_retries(
                 lambda: self._receive(listing, file, target, report),
                 listing.repo,
                 report,
@@ -210,7 +210,7 @@ class Hub:
                 hint="try again; if it stays so, the file or the mirror is broken",
             )
 
-    def _receive(self, listing: Listing, file: HubFile, target: Partial, report: Report) -> None:
+    def _receive(self, listing: Listing, file: HubFile, target: PartialDownload, report: Report) -> None:
         """One request for what is missing; raises _TemporaryError when the end was not reached."""
         if target.missing_bytes == 0:
             return
@@ -247,11 +247,11 @@ class Hub:
             info = api.model_info(repo, files_metadata=True, timeout=self._timeout_s)
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             # A captive portal's login page, most of the time.
-            raise _nonsense(repo, "cannot be listed: what answers there is no hub") from error
+            raise _invalid_listing(repo, "cannot be listed: what answers there is no hub") from error
         self._was_reached = True
         return _checked_listing(repo, info)
 
-    def _patiently(
+    def _with_retries(
         self,
         attempt: Callable[[], _Result],
         repo: str,
@@ -259,7 +259,7 @@ class Hub:
         *,
         progress: Callable[[], int] = lambda: 0,
     ) -> _Result:
-        """The result of `attempt`, tried again while it gets further or the failure is one that passes."""
+        """Return the result of `attempt`, retried after temporary failures and while it makes progress."""
         failures, best = 0, progress()
         while True:
             try:
@@ -274,11 +274,11 @@ class Hub:
                 best = max(best, progress())
                 wait_s = trouble.wait_s or self._retry_wait_s * 2 ** (failures - 1)
                 if failures >= _ATTEMPTS or wait_s > _LONGEST_WAIT_S:
-                    raise self._gave_up(trouble, repo) from error
+                    raise self._give_up(trouble, repo) from error
             report(Waiting(str(trouble), wait_s))
             time.sleep(wait_s)
 
-    def _gave_up(self, trouble: _TemporaryError, repo: str) -> ModelError:
+    def _give_up(self, trouble: _TemporaryError, repo: str) -> ModelError:
         when = f"in {trouble.wait_s:.0f} s" if trouble.wait_s else "later"
         return ModelError(
             f"{HUB_PREFIX}{repo}: {self.endpoint}: {trouble}",
@@ -286,10 +286,10 @@ class Hub:
         )
 
     def _trouble(self, error: Exception, repo: str) -> Exception:
-        """What `error` means: a _TemporaryError, a ModelError, or `error` itself when it is a bug."""
+        """Translate `error` to a _TemporaryError or a ModelError; a bug stays as it is."""
         from huggingface_hub import errors
 
-        # huggingface_hub 1 stands on httpx, 2 on httpx2; both have these classes.
+        # huggingface_hub 1 uses httpx, 2 uses httpx2; both have these classes.
         http = sys.modules[errors.HTTPError.__module__.partition(".")[0]]  # type: ignore[attr-defined]
         name = f"{HUB_PREFIX}{repo}"
         if isinstance(error, errors.HfHubHTTPError):
@@ -313,16 +313,16 @@ class Hub:
 
 
 def _checked_listing(repo: str, info: Any) -> Listing:
-    """The GGUF files in the hub's answer; ModelError when something in it is not as it must be."""
+    """Return the GGUF files in the hub's answer; ModelError when something in it is not as it must be."""
     if not isinstance(info.sha, str) or not _COMMIT.fullmatch(info.sha):
-        raise _nonsense(repo, "names no commit")
+        raise _invalid_listing(repo, "names no commit")
     files = {}
     for sibling in info.siblings or ():
         path = sibling.rfilename
         if not isinstance(path, str) or not path.lower().endswith(".gguf"):
             continue
         if not is_safe_path(path):
-            raise _nonsense(repo, f"has the file name {path[:100]!a}, which leads elsewhere")
+            raise _invalid_listing(repo, f"has the file name {path[:100]!a}, which leads elsewhere")
         files[path] = HubFile(path, *_size_and_checksum(sibling.lfs))
     return Listing(repo, info.sha, files)
 
@@ -334,7 +334,7 @@ def _size_and_checksum(lfs: Any) -> tuple[int, str]:
     return 0, ""
 
 
-def _align(target: Partial, response: Any) -> None:
+def _align(target: PartialDownload, response: Any) -> None:
     """Make the end of the file the place where this answer begins."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise ModelError(f"{target.path}: the hub sends it compressed", hint="the mirror is misconfigured")
@@ -348,7 +348,7 @@ def _align(target: Partial, response: Any) -> None:
 
 
 def _refusal(response: Any, endpoint: str, repo: str) -> Exception:
-    """What a status of 400 or more means."""
+    """Return the error that a status of 400 or more means."""
     status, name = response.status_code, f"{HUB_PREFIX}{repo}"
     if status in (408, 429) or status >= 500:
         asked = response.headers.get("Retry-After", "")
@@ -372,10 +372,10 @@ def _refusal(response: Any, endpoint: str, repo: str) -> Exception:
     return ModelError(f"{name}: {endpoint}: HTTP {status}", hint="check HF_ENDPOINT")
 
 
-def _nonsense(repo: str, what: str) -> ModelError:
+def _invalid_listing(repo: str, what: str) -> ModelError:
     return ModelError(f"{HUB_PREFIX}{repo} {what}", hint="check HF_ENDPOINT and the network")
 
 
 def _reason(error: Exception) -> str:
-    """The failure in a few words; timeouts come without any."""
+    """Return the failure in a few words; timeouts come without any."""
     return str(error).partition("\n")[0] or _TIMEOUTS.get(type(error).__name__, type(error).__name__)

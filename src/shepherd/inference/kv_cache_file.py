@@ -38,7 +38,7 @@ _REFUSED_HINT = "it will be written anew at the end; remove it to be rid of this
 
 
 def identity_of(model_path: str, *settings: object) -> bytes:
-    """A digest of a model's file, by 256 KiB from all over it, and of what else shapes its states."""
+    """Return a digest of a model's file, by 256 KiB from all over it, and of what else shapes its states."""
     digest = hashlib.sha256(repr(settings).encode())
     size = os.path.getsize(model_path)
     digest.update(str(size).encode())

@@ -1,4 +1,4 @@
-"""Check before a model is loaded: the memory that it needs, and a trial in a process of its own."""
+"""Checks before a model is loaded: the memory that it needs, and one load in a child process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd import subprocess_sandbox
 from shepherd.errors import ModelLoadError
-from shepherd.inference.binding import last_error, llama, version
+from shepherd.inference.binding import last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.names import variants
 from shepherd.paths import cache_dir
@@ -70,7 +70,7 @@ def _number(header: GGUFHeader, name: str, otherwise: int = 0) -> int:
 
 
 def available_bytes() -> int | None:
-    """What this process can still get without others being ended, swap included; None where nobody says."""
+    """Return the memory this process can still get, swap included; None where the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -100,7 +100,7 @@ def refuse_without_room(header: GGUFHeader, settings: EngineSettings, n_ctx: int
 
 
 def affordable_cells(header: GGUFHeader, settings: EngineSettings, window: int, cells: int) -> int:
-    """So many windows of the cells asked for as fit beside the weights, and at least one.
+    """Return the largest number of cells up to `cells`, in whole windows, that fits beside the weights.
 
     Weights count in full: the system may take their pages back, and then each token waits for the disk.
     Where the cache's size is not known, the most it could be counts.
@@ -118,7 +118,7 @@ def affordable_cells(header: GGUFHeader, settings: EngineSettings, window: int, 
 
 
 def remedies(header: GGUFHeader | None, settings: EngineSettings, n_ctx: int) -> str:
-    """What to change when memory ran out, the cheapest first, with what it saves where that is known."""
+    """Return what to change when memory runs out, the cheapest first, with the memory it saves."""
     ways = []
     cache = 0 if header is None else cache_bytes(header, n_ctx, settings.kv_type)
     if n_ctx > _LEAST_WINDOW:
@@ -134,7 +134,7 @@ def remedies(header: GGUFHeader | None, settings: EngineSettings, n_ctx: int) ->
 
 
 def _cgroup_room() -> int | None:
-    """What the container still allows (cgroup v2)."""
+    """Return the bytes that the container still allows (cgroup v2)."""
     root = Path("/sys/fs/cgroup")
     try:
         limit = (root / "memory.max").read_text().strip()
@@ -147,7 +147,7 @@ def _cgroup_room() -> int | None:
 
 
 def _address_space_room() -> int | None:
-    """What `ulimit -v` leaves."""
+    """Return the bytes that `ulimit -v` leaves."""
     try:
         import resource
 
@@ -182,7 +182,7 @@ def require(
     limit_s: float = 0,
     loading: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Returns when the model at `path` can be loaded without harm; ModelError with the reason when not.
+    """Check in a child process that a model loads without harm. Raises ModelError with the reason.
 
     A file that went well before, or is trusted, starts no process. `loading` is told when one is started,
     and "" when it has ended. `limit_s` 0 is a minute, and 20 s for each gigabyte.
@@ -208,7 +208,7 @@ def require(
 
 
 def is_known(path: str | os.PathLike[str]) -> bool:
-    """Whether this file, as it is now, has been loaded before by this llama-cpp-python."""
+    """Return whether this file, as it is now, has been loaded before by this llama-cpp-python."""
     with contextlib.suppress(OSError):  # a file that is not there is not known
         record = _record(os.fspath(path))
         if record.exists():
@@ -219,7 +219,7 @@ def is_known(path: str | os.PathLike[str]) -> bool:
 
 
 def vouch(path: str | os.PathLike[str]) -> None:
-    """Remember that this file went well."""
+    """Record that this file loads."""
     # Without a cache it is tried again next time.
     with contextlib.suppress(OSError):
         record = _record(os.fspath(path))
@@ -241,7 +241,7 @@ def _record(path: str) -> Path:
 
 
 def _files(path: str) -> Sequence[Path]:
-    """The file, or all parts of a split model: llama.cpp opens those beside the first by itself."""
+    """Return the file, or all parts of a split model: llama.cpp opens those beside the first by itself."""
     first = Path(path)
     if "-of-" not in first.name:
         return (first,)
@@ -285,17 +285,10 @@ def _failure(path: str, ending: subprocess_sandbox.Ending, size: int) -> ModelLo
 def _try(path: str) -> None:
     """Load, tokenise, decode once, and give everything back."""
     c = llama()
-    parameters = c.llama_model_default_params()
-    parameters.n_gpu_layers = 0
     # Weights stay pages of the file: repacked ones would take as much memory again, for one token.
-    parameters.use_extra_bufts = False
-    model = c.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), parameters)
-    if not model:
-        raise ModelLoadError(
-            f"model '{path}' cannot be loaded: {last_error() or 'llama.cpp gave no reason'}",
-            hint="if memory is short, take a smaller quantisation; "
-            "if the architecture is unknown, upgrade llama-cpp-python",
-        )
+    model = load_weights(
+        path, hint="if memory is short, take a smaller quantisation", n_gpu_layers=0, use_extra_bufts=False
+    )
     settings = c.llama_context_default_params()
     settings.n_ctx, settings.n_batch, settings.n_ubatch = _WINDOW, _WINDOW, _WINDOW
     settings.n_threads = settings.n_threads_batch = min(4, os.cpu_count() or 1)
@@ -319,7 +312,7 @@ def _try(path: str) -> None:
 
 
 def _tokens(c: Any, model: Any) -> tuple[Any, int]:
-    """Some tokens of a text in many scripts, after a look at the pieces of all of them."""
+    """Return some tokens of a text in many scripts, after a look at the pieces of all of them."""
     vocabulary = c.llama_model_get_vocab(model)
     tokens = (ctypes.c_int32 * (2 * len(_TEXT)))()
     n = c.llama_tokenize(vocabulary, _TEXT, len(_TEXT), tokens, len(tokens), True, True)

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference.binding import devices, keep_log, last_error, llama, version
+from shepherd.inference.binding import devices, gpu_layers, keep_log, last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.kv_cache_file import identity_of
 from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.sampler import recommended_sampling
-from shepherd.inference.vocabulary import Vocabulary
+from shepherd.inference.tokenization import Vocabulary
 from shepherd.types import Sampling
 
 __all__ = ["CacheKind", "EngineSettings", "LoadedModel", "ModelInfo"]
@@ -39,7 +39,7 @@ _LONG_ROPE = "rope_factors_long"  # Phi 3 and its like: other factors where the 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How a model is run. `n_ctx` 0: the model's own window, at most 8,192 tokens; `n_threads` 0: by the CPU.
+    """Settings of an engine. `n_ctx` 0: the model's window, at most 8,192 tokens; `n_threads` 0: by the CPU.
 
     `n_gpu_layers` -1: all of them, when the installed llama.cpp has a GPU. `flash_attention` "auto": with a
     GPU. `seed` is for answers whose Sampling has none. `n_ubatch` is how many prompt tokens are decoded
@@ -95,7 +95,7 @@ def _in_range(name: str, value: int, least: int, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a loaded model is. `device`: where its layers are computed; `n_swa`: its sliding window or 0.
+    """Description of a loaded model. `device` computes its layers; `n_swa` is its sliding window or 0.
 
     `sampling`: what its file recommends (general.sampling.*), defaults where it says nothing.
     """
@@ -125,14 +125,14 @@ class _Weights:
         self._holders = 1
 
     def share(self) -> None:
-        """One more holder. UsageError when the last has just let go."""
+        """Add a holder. Raises UsageError when the weights are freed."""
         with self._lock:
             if self._holders == 0:
                 raise UsageError("the model is closed", hint="load it again")
             self._holders += 1
 
     def release(self) -> None:
-        """One holder less."""
+        """Remove a holder; the last one frees the weights."""
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
@@ -167,7 +167,7 @@ class LoadedModel:
             raise
 
     def shared_weights(self) -> _Weights:
-        """The weights, for another context; whoever takes them releases them."""
+        """Return the weights, for another context; whoever takes them releases them."""
         weights = self._weights
         if weights is None:
             raise UsageError("the engine is closed", hint="make a new one")
@@ -176,12 +176,12 @@ class LoadedModel:
 
     @property
     def context_address(self) -> int:
-        """Of llama.cpp's llama_context."""
+        """Address of llama.cpp's llama_context."""
         return _address(self._context)
 
     @property
     def memory_address(self) -> int:
-        """Of the context's KV cache or state."""
+        """Address of the context's KV cache or state."""
         return _address(self._c.llama_get_memory(self._context))
 
     @property
@@ -190,11 +190,11 @@ class LoadedModel:
         return int(min(self._window() * self.settings.windows, self._c.llama_n_ctx(self._context)))
 
     def native_kind(self) -> int:
-        """The kind of cache, as the native engine names it."""
+        """Return the kind of cache, as the native engine names it."""
         return _KINDS[self.info.cache_kind]
 
     def state_identity(self) -> bytes:
-        """A digest of all that shapes a saved state: the model, the cache's settings, llama.cpp's version."""
+        """Return a digest of what a saved state depends on: model, cache settings, llama.cpp's version."""
         settings, flash, kind = self.settings, self._flash_attention(), self.info.cache_kind
         return identity_of(self.path, version(), settings.kv_type, flash, settings.swa_full, kind)
 
@@ -224,24 +224,11 @@ class LoadedModel:
         return _Weights(model, header)
 
     def _load(self, header: GGUFHeader) -> Any:
-        parameters = self._c.llama_model_default_params()
-        parameters.n_gpu_layers = self._gpu_layers()
-        model = self._c.llama_model_load_from_file(self.path.encode("utf-8", "surrogateescape"), parameters)
-        reason = last_error()
-        if not model:
-            raise ModelLoadError(
-                f"model '{self.path}' cannot be loaded: {reason or 'llama.cpp gave no reason'}",
-                hint="if the architecture is unknown, upgrade llama-cpp-python; if memory is short: "
-                + remedies(header, self.settings, self.settings.n_ctx or DEFAULT_WINDOW),
-            )
-        return model
+        advice = remedies(header, self.settings, self.settings.n_ctx or DEFAULT_WINDOW)
+        return load_weights(self.path, hint=f"if memory is short: {advice}", n_gpu_layers=self._gpu_layers())
 
     def _gpu_layers(self) -> int:
-        if not self._c.llama_supports_gpu_offload():
-            return 0
-        wanted = self.settings.n_gpu_layers
-        # One more than any model has: its output layer counts too.
-        return 1 << 16 if wanted < 0 else wanted
+        return gpu_layers(self.settings.n_gpu_layers)
 
     def _refuse_what_cannot_chat(self, model: Any) -> None:
         c = self._c
@@ -325,7 +312,7 @@ class LoadedModel:
         return context
 
     def _flash_attention(self) -> int:
-        """What "auto" means: on where a GPU computes; on the CPU only if the KV type needs it.
+        """Resolve "auto": on where a GPU computes; on the CPU only if the KV type needs it.
 
         There it is slower (175 instead of 100 us a token on a tiny model), and without it the logits do not
         depend on how a prompt was split.
@@ -366,7 +353,7 @@ class LoadedModel:
 
 
 def _device(gpu_layers: int) -> str:
-    """The first GPU when layers are on it, else the CPU's name."""
+    """Return the first GPU when layers are on it, else the CPU's name."""
     found = devices()
     if gpu_layers > 0:
         gpus = [description for kind, description in found if kind in ("gpu", "igpu")]

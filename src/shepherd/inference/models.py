@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import shepherd
 from shepherd.errors import ModelError, ModelFormatError, UsageError
 from shepherd.inference.cache import Repository, repositories
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.hub import Hub, HubFile, Listing, Report
 from shepherd.inference.names import (
+    BUILT_IN_FILE,
     FILE_TYPES,
     HUB_PREFIX,
     HubName,
@@ -45,7 +45,6 @@ __all__ = [
 BUILT_IN = "shepherd-mini"
 # A full model that most machines can run; what the built-in one sends its users to.
 SUGGESTED = "hf:Qwen/Qwen3-4B-GGUF:Q4_K_M"
-_BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0.gguf"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _READ_BYTES = 1 << 20
@@ -75,13 +74,13 @@ class StoredModel:
 
     @property
     def built_in(self) -> bool:
-        """Whether it came with the package."""
+        """Return whether it came with the package."""
         return self.name == BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What a model's header says. Fields that it does not have are empty or 0; `sha256` has one per file."""
+    """Description of a model by its header. Missing fields are empty or 0; `sha256` has one per file."""
 
     title: str
     architecture: str
@@ -99,7 +98,7 @@ class ModelRegistry:
     """Finds, describes, fetches and removes models. `cache`: HF_HUB_CACHE unless another folder is given."""
 
     def __init__(
-        self, *, cache: Path | None = None, hub: Hub | None = None, built_in: Path = _BUILT_IN_FILE
+        self, *, cache: Path | None = None, hub: Hub | None = None, built_in: Path = BUILT_IN_FILE
     ) -> None:
         self._cache = cache
         self._hub = hub
@@ -107,7 +106,7 @@ class ModelRegistry:
 
     @property
     def cache(self) -> Path:
-        """The folder that downloads go to."""
+        """Return the folder that downloads go to."""
         if self._cache is None:
             from huggingface_hub.constants import HF_HUB_CACHE
 
@@ -115,12 +114,12 @@ class ModelRegistry:
         return self._cache
 
     def models(self) -> list[StoredModel]:
-        """All models: the built-in one first, then by name; incomplete ones too."""
+        """List all models: the built-in one first, then by name, incomplete ones too."""
         found = [model for repo in repositories(self.cache) for model in self._stored_in(repo).values()]
         return [*self._built_in_models(), *sorted(found, key=lambda model: model.name)]
 
     def find(self, name: str) -> StoredModel | None:
-        """The complete model that `name` means, None when there is none here; asks no hub.
+        """Return the complete model that `name` means, None when there is none here; asks no hub.
 
         `name` is what `models()` calls it, any other `hf:` name that fits, or the name of its file.
         Raises UsageError when it is malformed or fits several.
@@ -136,14 +135,14 @@ class ModelRegistry:
         return found[0] if found else None
 
     def configured(self, spec: str) -> Path | None:
-        """The file that the setting `model` stands for now; None when it names nothing that is here."""
+        """Return the file that the setting `model` stands for; None when there is none here."""
         try:
             return self._local(spec)
         except UsageError:
             return None
 
     def at(self, path: Path) -> StoredModel:
-        """The model in the GGUF at `path`, with its other parts when it is one of several."""
+        """Return the model in the GGUF at `path`, with its other parts when it is one of several."""
         beside = {file.name: file for file in path.parent.iterdir()}
         variant = next((v for v in variants(beside) if path.name in v.files), Variant((path.name,)))
         files = tuple(path.parent / name for name in variant.files)
@@ -167,7 +166,7 @@ class ModelRegistry:
         return model
 
     def resolve(self, spec: str, report: Report = lambda event: None) -> Path:
-        """The file to load for what -m or the setting `model` says; fetches an `hf:` model that is not here.
+        """Return the file to load for -m or the setting `model`; downloads a missing `hf:` model.
 
         "" is the built-in model. What looks like a path, or is a file, stays that path.
         """
@@ -197,7 +196,7 @@ class ModelRegistry:
         for file in files:
             with repository.locked(file, report):
                 if not repository.has(listing, file):
-                    hub.download(listing, file, repository.partial(file), report)
+                    hub.download(listing, file, repository.download_path(file), report)
                 _require_model(repository, listing, file)
                 repository.install(listing, file)
         repository.set_newest(listing.commit)
@@ -218,7 +217,7 @@ class ModelRegistry:
         Repository(self.cache, model.repo).remove(model.stem)
 
     def describe(self, files: tuple[Path, ...]) -> ModelDescription:
-        """What the header of a model says, given its file or all its parts in order.
+        """Describe a model by its header, given its file or all its parts in order.
 
         Raises ModelError for what is no GGUF. A file outside the cache is read once, for its SHA-256.
         """
@@ -238,7 +237,7 @@ class ModelRegistry:
         )
 
     def architecture(self, model: StoredModel) -> str:
-        """Its architecture; "" when its file is damaged or has not come completely."""
+        """Return a model's architecture; "" when its file is damaged or incomplete."""
         try:
             return read_header(model.path).architecture if model.complete else ""
         except ModelError:
@@ -286,25 +285,25 @@ class ModelRegistry:
 
 
 def resolve(spec: str, report: Report = lambda event: None) -> Path:
-    """The file to load for a path, an installed model's name or `hf:user/repo:quant`; see ModelRegistry."""
+    """Return the file to load for a path, a model's name or `hf:user/repo:quant`; see ModelRegistry."""
     return ModelRegistry().resolve(spec, report)
 
 
 def is_built_in(path: Path) -> bool:
-    """Whether this is the file of the model that comes with the package."""
+    """Return whether this is the file of the model that comes with the package."""
     try:
-        return path.samefile(_BUILT_IN_FILE)
+        return path.samefile(BUILT_IN_FILE)
     except OSError:
         return False
 
 
 def _require_model(repository: Repository, listing: Listing, file: HubFile) -> None:
-    """Deletes a download that is no GGUF, whatever its checksum; what another program has put there stays."""
+    """Delete a download that is no GGUF, whatever its checksum; what another program has put there stays."""
     path = repository.contents(listing, file)
     try:
         read_header(path)
     except ModelFormatError as error:
-        deleted = path == repository.partial(file)
+        deleted = path == repository.download_path(file)
         if deleted:
             path.unlink()
         what = str(error).replace(f"model '{path}'", f"{HUB_PREFIX}{listing.repo}/{file.path}")

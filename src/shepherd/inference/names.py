@@ -1,14 +1,17 @@
-"""How models are named: `hf:user/repo:quant`, the files behind such a name, and the parts of a split one."""
+"""Names of models: `hf:user/repo:quant`, the files behind such a name, and the parts of a split one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import shepherd
 from shepherd.errors import UsageError
 
 __all__ = [
+    "BUILT_IN_FILE",
     "DEFAULT_QUANT",
     "FILE_TYPES",
     "HUB_PREFIX",
@@ -25,6 +28,7 @@ __all__ = [
 ]
 
 HUB_PREFIX = "hf:"
+BUILT_IN_FILE = Path(shepherd.__file__).parent / "models" / "shepherd-mini-q8_0.gguf"
 # What publishers recommend for most machines: about 4.8 bits a weight.
 DEFAULT_QUANT = "Q4_K_M"
 
@@ -73,17 +77,17 @@ class Variant:
 
     @property
     def quant(self) -> str:
-        """The quantisation that the file name tells, in capitals; "" when it tells none."""
+        """Return the quantisation that the file name tells, in capitals; "" when it tells none."""
         return quant_of(self.files[0])
 
     @property
     def is_complete(self) -> bool:
-        """Whether all parts are there."""
+        """Return whether all parts are there."""
         return len(self.files) == self.n_parts
 
 
 def parse_hub_name(text: str) -> HubName:
-    """The parts of a name that starts with `hf:`; UsageError when it is malformed."""
+    """Return the parts of a name that starts with `hf:`; UsageError when it is malformed."""
     user, _, rest = text.removeprefix(HUB_PREFIX).partition("/")
     repo, slash, file = rest.partition("/")
     quant = ""
@@ -103,7 +107,7 @@ def parse_hub_name(text: str) -> HubName:
 
 
 def is_safe_path(path: str) -> bool:
-    """Whether a file name of a repository stays below the folder it is put in, on any system."""
+    """Return whether a file name of a repository stays below the folder it is put in, on any system."""
     pieces = path.split("/")
     return (
         0 < len(path) <= 1024
@@ -114,19 +118,19 @@ def is_safe_path(path: str) -> bool:
 
 
 def quant_of(file: str) -> str:
-    """The quantisation in a file name, in capitals: Q4_K_M for `m-q4_k_m.gguf`, F16 for `m-fp16.gguf`."""
+    """Return the quantisation in a file name, in capitals: Q4_K_M for `m-q4_k_m.gguf`."""
     found: list[str] = _QUANT_IN_FILE.findall(file.rpartition("/")[2])
     return found[-1].upper().replace("FP16", "F16").replace("FP32", "F32") if found else ""
 
 
 def stem_of(file: str) -> str:
-    """The file name without `.gguf` and, of a part, without `-00001-of-00003`: the same for all parts."""
+    """Return the file name without `.gguf`, and without the number of a part."""
     match = _PART.fullmatch(file)
     return match[1] if match else file[:-5]
 
 
 def variants(files: Iterable[str]) -> list[Variant]:
-    """The models among these file names, sorted; accessories such as image projectors are left out."""
+    """Return the models among these file names, sorted; accessories such as image projectors are left out."""
     parts: dict[tuple[str, int], dict[int, str]] = {}
     whole = []
     for file in sorted(set(files)):
@@ -144,7 +148,7 @@ def variants(files: Iterable[str]) -> list[Variant]:
 
 
 def choose(name: HubName, candidates: Sequence[Variant]) -> Variant:
-    """The one model that `name` means; UsageError that lists what there is when it is none or several."""
+    """Return the one model that `name` means. Raises UsageError with a list when it is none or several."""
     if not candidates:
         raise UsageError(
             f"{HUB_PREFIX}{name.repo} has no GGUF model",
@@ -165,7 +169,7 @@ def choose(name: HubName, candidates: Sequence[Variant]) -> Variant:
 
 
 def matching(name: HubName, candidates: Sequence[Variant]) -> list[Variant]:
-    """Those that `name` can mean, whatever its capitals; without a quantisation the only one, or Q4_K_M."""
+    """Return the models that `name` can mean, in any case; without a quantisation the only one, or Q4_K_M."""
     if name.file:
         wanted = name.file.lower()
         return [v for v in candidates if wanted in (file.lower() for file in v.files)]

@@ -53,7 +53,7 @@ _WHOLE = ("top_k", "repeat_last_n")
 
 
 def recommended_sampling(metadata: Mapping[str, object]) -> Sampling:
-    """The settings that a model's header recommends; one that is out of its range is passed over."""
+    """Return the settings that a model's header recommends; one that is out of its range is passed over."""
     sampling = Sampling()
     for key, name in _RECOMMENDED.items():
         value = metadata.get(f"general.sampling.{key}")
@@ -84,7 +84,7 @@ class Lent(Generic[_Key]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing samples with it."""
+        """Return whether nothing samples with it."""
         return self.stream is None or self.stream.ending != native.RUNNING
 
 
@@ -103,7 +103,7 @@ class Lending(ABC, Generic[_Key]):
         """One for these settings. Whoever samples with it sets its `stream`."""
         for i, lent in enumerate(self._lent):
             if lent.key == key and lent.is_idle:
-                # The ones used last stand at the end.
+                # Most recently used last.
                 self._lent.append(self._lent.pop(i))
                 return lent
         made = Lent(key, self._build(key))

@@ -26,8 +26,8 @@ __all__ = [
     "Part",
     "Place",
     "Shape",
-    "Skeleton",
     "Slot",
+    "TemplateLayout",
     "match",
     "render_form",
     "shape_of",
@@ -40,7 +40,7 @@ CHATML = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-# For a model without a template and without ChatML's tokens: a base model goes on with a dialogue.
+# For base models, without a template and without ChatML's tokens: they continue a dialogue.
 GENERIC = (
     "{% for message in messages %}"
     "{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
@@ -92,7 +92,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class ChatTemplate:
-    """Renders messages as the model was trained to see them. Thread-safe.
+    """Render messages as the model was trained to see them. Thread-safe.
 
     `source` is the template of the GGUF; without one, ChatML if `has_chatml_tokens`, else a plain dialogue
     with the stop string that it needs. The clock that templates may ask for stands still until `turn_day`
@@ -143,7 +143,7 @@ class ChatTemplate:
         add_generation_prompt: bool,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> str:
-        """The prompt's text. TemplateError with the template's own words when it refuses the messages.
+        """Return the prompt's text. TemplateError with the template's own words when it refuses the messages.
 
         `tools` in OpenAI's form; tools.py prepares them and the messages for a template.
         """
@@ -157,7 +157,7 @@ class ChatTemplate:
         except JinjaError as error:
             raise TemplateError(f"the model's chat template refused the messages: {error}") from error
         except Exception as error:
-            # Foreign code: whatever it does wrong (a missing key, a division by zero) is its own failure.
+            # Foreign code: any error, such as a missing key, is the template's.
             raise TemplateError(
                 f"the model's chat template failed: {type(error).__name__}: {error}"
             ) from error
@@ -186,7 +186,7 @@ Shape = tuple[tuple[str, bool, bool, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the template gets as one message. `owners`: the messages it is made of; `more` is JSON.
+    """One message as the template gets it. `owners`: the messages it is made of; `more` is JSON.
 
     `answer` is an answer of our own, which has its sampled ids.
     """
@@ -201,7 +201,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the content or the thought of a part stands."""
+    """Slot for the content or the thought of a part."""
 
     part: int
     is_thought: bool
@@ -209,14 +209,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a skeleton: in `texts[piece]`, at `offset`."""
+    """A place in a layout: in `texts[piece]`, at `offset`."""
 
     piece: int
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Skeleton:
+class TemplateLayout:
     """The template's own text: `texts[i]`, then what is in `slots[i]`, ..., at last `texts[-1]`.
 
     `closing`: how much of that last text belongs to the last message; the rest asks for an answer. -1 is
@@ -232,7 +232,7 @@ class Skeleton:
         self._numbers.update((slot, number) for number, slot in enumerate(self.slots))
 
     def after(self, slot: Slot) -> int | None:
-        """The piece behind a slot; None when there is no such slot."""
+        """Return the piece behind a slot; None when there is no such slot."""
         number = self._numbers.get(slot)
         return None if number is None else number + 1
 
@@ -240,7 +240,7 @@ class Skeleton:
 def render_form(
     role: str, content: str, thought: str, more: Mapping[str, Any], thought_keys: Sequence[str]
 ) -> dict[str, Any]:
-    """A message as templates take it."""
+    """Return a message as templates take it."""
     return {
         "role": role,
         "content": content,
@@ -250,23 +250,23 @@ def render_form(
 
 
 def shape_of(parts: Sequence[Part]) -> Shape:
-    """What of the parts the template's own text depends on."""
+    """Return the features of the parts that the template's own text depends on."""
     return tuple((part.role, bool(part.text), bool(part.thought), part.more) for part in parts)
 
 
 def match(
-    text: str, skeleton: Skeleton, parts: Sequence[Part], *, since: int = 0, at: int = 0
+    text: str, layout: TemplateLayout, parts: Sequence[Part], *, since: int = 0, at: int = 0
 ) -> list[str] | None:
-    """What stands in each slot of the rendered text; None when text and skeleton do not add up exactly.
+    """Return the content of each slot in the rendered text; None when text and layout do not match exactly.
 
     With `since`, that many slots are passed over, and the next one's content begins at `at`.
     """
     if since == 0:
-        if not text.startswith(skeleton.texts[0]):
+        if not text.startswith(layout.texts[0]):
             return None
-        at = len(skeleton.texts[0])
+        at = len(layout.texts[0])
     contents = [""] * since
-    for slot, after in zip(skeleton.slots[since:], skeleton.texts[since + 1 :], strict=True):
+    for slot, after in zip(layout.slots[since:], layout.texts[since + 1 :], strict=True):
         for content in _as_templates_write(parts[slot.part], is_thought=slot.is_thought):
             if text.startswith(content, at) and text.startswith(after, at + len(content)):
                 contents.append(content)

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from shepherd.inference.prompt_builder import Mark
-from shepherd.inference.template import ChatTemplate, Part, Place, Shape, Skeleton, Slot, shape_of
+from shepherd.inference.template import ChatTemplate, Part, Place, Shape, Slot, TemplateLayout, shape_of
+from shepherd.inference.tokenization import Mark, Vocabulary
 from shepherd.inference.tools import ToolPrompt
-from shepherd.inference.vocabulary import Vocabulary
 from shepherd.lru_cache import CachedFunction, FIFODict
 from shepherd.replies import ReplyParser, marks_of, thinking_marks, types_of_arguments
 from shepherd.types import Message, ToolCall
 
-__all__ = ["THOUGHT_KEYS", "Kept", "Key", "OwnAnswers", "Past", "Pasts", "keys_of"]
+__all__ = ["THOUGHT_KEYS", "AnswerReuse", "Key", "PrefixCache", "PromptPrefix", "ReusedAnswer", "keys_of"]
 
 
 _MOST = 32
@@ -27,12 +26,12 @@ _key = attrgetter("role", "sent", "raw", "thought", "token_ids", "tool_calls", "
 
 
 def keys_of(messages: Sequence[Message]) -> list[Key]:
-    """What of the messages a prompt depends on, each by itself."""
+    """Return for each message the values that a prompt depends on."""
     return list(map(_key, messages))
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PromptPrefix:
     """A conversation up to its newest message of the user, whose text comes next.
 
     `forms`: what the template got of it; `text`: what that wrote; `ids` and `mark`: how far the prompt was;
@@ -47,7 +46,7 @@ class Past:
     calls: Mapping[str, str]
 
     def is_clear(self, messages: Sequence[Message]) -> bool:
-        """Whether no call or result that is new says, by its id, something of what came before."""
+        """Return whether no call or result that is new says, by its id, something of what came before."""
         new = {call.id: call.name for message in messages for call in message.tool_calls}
         if any(self.calls.get(id_, name) != name for id_, name in new.items()):
             return False
@@ -55,21 +54,21 @@ class Past:
         return not any(id_ in self.calls for id_ in results - new.keys())
 
 
-class Pasts:
-    """Those that were used last. For one thread at a time."""
+class PrefixCache:
+    """Cache of the prefixes used last. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._pasts: list[Past] = []
+        self._prefixes: list[PromptPrefix] = []
 
-    def find(self, keys: Sequence[Key]) -> Past | None:
-        """The longest that this conversation begins with."""
-        found = [past for past in self._pasts if self._begins(past.keys, keys)]
-        return max(found, key=lambda past: len(past.keys), default=None)
+    def find(self, keys: Sequence[Key]) -> PromptPrefix | None:
+        """Return the longest that this conversation begins with."""
+        found = [prefix for prefix in self._prefixes if self._begins(prefix.keys, keys)]
+        return max(found, key=lambda prefix: len(prefix.keys), default=None)
 
-    def keep(self, past: Past, *, instead_of: Past | None = None) -> None:
+    def keep(self, prefix: PromptPrefix, *, instead_of: PromptPrefix | None = None) -> None:
         """Remember it; the one used longest ago leaves."""
-        self._pasts = [one for one in self._pasts if one is not instead_of][-_MOST + 1 :]
-        self._pasts.append(past)
+        self._prefixes = [one for one in self._prefixes if one is not instead_of][-_MOST + 1 :]
+        self._prefixes.append(prefix)
 
     @staticmethod
     def _begins(head: list[Key], keys: Sequence[Key]) -> bool:
@@ -79,12 +78,12 @@ class Pasts:
 
 THOUGHT_KEYS = ("reasoning_content", "thinking")
 _CACHED, _CACHED_BYTES = 4096, 16 << 20
-# Where an answer ends in harmony's manner: between its messages stands <|end|> as well.
+# End of an answer in harmony's format. <|end|> also separates its messages.
 _HARMONY_END = re.compile(r"<\|(?:call|return)\|>|<\|end\|>(?!<\|start\|>assistant)")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReusedAnswer:
     """An answer that enters as its ids, in place of what the template writes from `begin` to `end`.
 
     `gap`: the blanks that stood behind the generation prompt.
@@ -97,109 +96,109 @@ class Kept:
     token_ids: tuple[int, ...]
 
 
-class OwnAnswers:
-    """Finds them. `skeleton` gives that of a shape and tools. For one thread at a time."""
+class AnswerReuse:
+    """Find them. `layout` gives that of a shape and tools. For one thread at a time."""
 
     def __init__(
         self,
         vocabulary: Vocabulary,
         template: ChatTemplate,
         tools: ToolPrompt,
-        skeleton: Callable[[Shape, str], Skeleton | None],
+        layout: Callable[[Shape, str], TemplateLayout | None],
     ) -> None:
         self._vocabulary, self._template, self._tools = vocabulary, template, tools
-        self._skeleton = skeleton
+        self._layout = layout
         # One that says nothing of thoughts leaves them where they are.
         marks = (*thinking_marks(template.source), *THOUGHT_KEYS, "<|channel|>")
         self._forgets_thoughts = any(mark in template.source for mark in marks)
-        self._says = CachedFunction(
+        self._detokenizes = CachedFunction(
             self._detokenizes_to, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
         )
-        self._tells = CachedFunction(
-            self._is_told_by, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
+        self._parses_back = CachedFunction(
+            self._parses_back_to, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
         )
         self._asked_texts: FIFODict[tuple[Shape, bool, str], str | None] = FIFODict(_CACHED)
 
     def keep(
         self,
-        skeleton: Skeleton,
+        layout: TemplateLayout,
         contents: Sequence[str],
         parts: Sequence[Part],
         tools: str,
         *,
         since: int = 0,
-    ) -> list[Kept]:
-        """The answers from part `since` on that enter as their ids, in order."""
-        kept: list[Kept] = []
+    ) -> list[ReusedAnswer]:
+        """Return the answers from part `since` on that enter as their ids, in order."""
+        kept: list[ReusedAnswer] = []
         shape = shape_of(parts)
         last: Slot | None = None  # before this part
         for i, part in enumerate(parts):
             before, last = last, Slot(i, not part.text) if part.text or part.thought else last
             if part.answer is None or i == 0 or i < since:
                 continue
-            piece = 0 if before is None else skeleton.after(before)
+            piece = 0 if before is None else layout.after(before)
             asked = self._asked(shape, i, 0 if before is None else before.part, tools)
             if asked is None or piece is None:
                 continue
             begin = Place(piece, len(asked.rstrip()))
-            if not skeleton.texts[piece].startswith(asked.rstrip()):
+            if not layout.texts[piece].startswith(asked.rstrip()):
                 continue
-            end = self._plain_end(skeleton, contents, part, i, begin)
-            if end is None and self._shows_all(skeleton, part, part.answer, i):
-                end = self._marked_end(skeleton, part.answer, i, begin, asked)
+            end = self._plain_end(layout, contents, part, i, begin)
+            if end is None and self._shows_all(layout, part, part.answer, i):
+                end = self._marked_end(layout, part.answer, i, begin, asked)
             if end is not None:
-                kept.append(Kept(i, begin, end, asked[begin.offset :], part.answer.token_ids))
+                kept.append(ReusedAnswer(i, begin, end, asked[begin.offset :], part.answer.token_ids))
         return kept
 
     def _asked(self, shape: Shape, i: int, since: int, tools: str) -> str | None:
-        """What stood behind the last content before part `i` when that was asked for; None if not known.
+        """Return the text behind the last content before part `i` when that was requested; None if unknown.
 
         It is found out once for all conversations that are alike since part `since`, which has that content.
         Were another one unlike, its answers would not be kept, or be kept behind other blanks.
         """
         key = (shape[since:i], since < 2, tools)
         if key not in self._asked_texts:
-            earlier = self._skeleton(shape[:i], tools)
+            earlier = self._layout(shape[:i], tools)
             self._asked_texts[key] = None if earlier is None else earlier.texts[-1]
         return self._asked_texts[key]
 
     def _plain_end(
-        self, skeleton: Skeleton, contents: Sequence[str], part: Part, i: int, begin: Place
+        self, layout: TemplateLayout, contents: Sequence[str], part: Part, i: int, begin: Place
     ) -> Place | None:
-        """Where an answer ends that is text alone, whole, and said by its ids; None when it is not that."""
+        """Return the end of an answer that is text alone and equal to its ids; None for any other."""
         answer, at = part.answer, begin.piece
-        if answer is None or part.more or at >= len(skeleton.slots) or skeleton.slots[at] != Slot(i, False):
+        if answer is None or part.more or at >= len(layout.slots) or layout.slots[at] != Slot(i, False):
             return None
-        if skeleton.texts[at][begin.offset :].strip() or part.text != answer.sent:
+        if layout.texts[at][begin.offset :].strip() or part.text != answer.sent:
             return None
         if contents[at] not in (answer.sent, answer.sent.strip()):
             return None
-        return Place(at + 1, 0) if self._says(answer.token_ids, answer.sent) else None
+        return Place(at + 1, 0) if self._detokenizes(answer.token_ids, answer.sent) else None
 
-    def _shows_all(self, skeleton: Skeleton, part: Part, answer: Message, i: int) -> bool:
-        """Whether the template still shows the text and the thought of this answer."""
-        if part.text.strip() and skeleton.after(Slot(i, False)) is None:
+    def _shows_all(self, layout: TemplateLayout, part: Part, answer: Message, i: int) -> bool:
+        """Return whether the template still shows the text and the thought of this answer."""
+        if part.text.strip() and layout.after(Slot(i, False)) is None:
             return False
         if not answer.thought.strip() or not self._forgets_thoughts:
             return True
-        return skeleton.after(Slot(i, True)) is not None
+        return layout.after(Slot(i, True)) is not None
 
     def _marked_end(
-        self, skeleton: Skeleton, answer: Message, i: int, begin: Place, asked: str
+        self, layout: TemplateLayout, answer: Message, i: int, begin: Place, asked: str
     ) -> Place | None:
-        """Where an answer ends that has thoughts, calls or heads, if its ids tell just what it is."""
-        own = max(skeleton.after(Slot(i, False)) or 0, skeleton.after(Slot(i, True)) or 0)
+        """Return where an answer ends that has thoughts, calls or heads, if its ids tell just what it is."""
+        own = max(layout.after(Slot(i, False)) or 0, layout.after(Slot(i, True)) or 0)
         place = Place(own, 0) if own else begin
-        text = skeleton.texts[place.piece]
+        text = layout.texts[place.piece]
         at = self._end_of_turn(text, place.offset)
         if at is None and answer.tool_calls:
             return None
         end = place if at is None else Place(place.piece, at)
-        shown = "".join(skeleton.texts[begin.piece : end.piece + 1])
+        shown = "".join(layout.texts[begin.piece : end.piece + 1])
         if self._tools.takes_calls and not all(call.name in shown for call in answer.tool_calls):
             return None
-        is_told = self._tells(answer.token_ids, answer.sent, answer.tool_calls, asked)
-        return end if is_told else None
+        is_same = self._parses_back(answer.token_ids, answer.sent, answer.tool_calls, asked)
+        return end if is_same else None
 
     def _end_of_turn(self, text: str, start: int) -> int | None:
         if "<|channel|>" in self._template.source:
@@ -215,10 +214,10 @@ class OwnAnswers:
             return False
         return self._vocabulary.detokenize(token_ids).decode("utf-8", "replace") == text
 
-    def _is_told_by(
+    def _parses_back_to(
         self, token_ids: tuple[int, ...], text: str, calls: tuple[ToolCall, ...], asked: str
     ) -> bool:
-        """Whether these ids, parsed again, are this answer; values in tags are of the types they had."""
+        """Return whether these ids, parsed again, give this answer. Values in tags keep their types."""
         if not all(0 <= token < self._vocabulary.n_tokens for token in token_ids):
             return False
         source, family = self._template.source, self._tools.family if calls else None

@@ -1,4 +1,4 @@
-"""Tools in the prompt: what the model may call, what it has called, and what came of it.
+"""Tools in the prompt: descriptions, calls and results.
 
 Templates differ: some take tools, calls and results, some only part of that, many nothing. What a template
 takes is found by rendering a probe; the rest is written into the messages, as Hermes models were taught.
@@ -56,7 +56,7 @@ _EXAMPLES: dict[Family, str] = {
 
 
 def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
-    """The names of tools; UsageError for one that no model could call, or that is there twice."""
+    """Return the names of tools; UsageError for one that no model could call, or that is there twice."""
     names: list[str] = []
     for i, tool in enumerate(tools):
         if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
@@ -71,14 +71,14 @@ def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
 
 
 def schema_of(tool: Tool) -> dict[str, Any]:
-    """The tool in OpenAI's form, as templates know it."""
+    """Return the tool in OpenAI's form, as templates know it."""
     parameters = tool.parameters or {"type": "object", "properties": {}}
     function = {"name": tool.name, "description": tool.description, "parameters": dict(parameters)}
     return {"type": "function", "function": function}
 
 
 def one_call_each(messages: Sequence[Message]) -> tuple[list[int], list[Message]]:
-    """The same conversation as if calls had been made one after the other; and which message each was."""
+    """Return the conversation with one call per message, and the index of each message's origin."""
     owners: list[int] = []
     single: list[Message] = []
     for i, message in enumerate(messages):
@@ -100,7 +100,7 @@ def one_call_each(messages: Sequence[Message]) -> tuple[list[int], list[Message]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the template gets as one message: role, content and `more`. `owners`: what it is made of."""
+    """One message as the template gets it. `owners`: the messages it is made of."""
 
     role: str
     text: str
@@ -124,7 +124,7 @@ class ToolPrompt:
 
     @property
     def family(self) -> Family:
-        """How the model will write its calls: as the template says, else as our instructions do."""
+        """Return how the model will write its calls: as the template says, else as our instructions do."""
         family = self._family_of_template
         knows = self.takes_tools or (self.takes_calls and family in _EXAMPLES)
         # Calls that no template shows are written in our own form into the answers.
@@ -133,12 +133,12 @@ class ToolPrompt:
 
     @cached_property
     def takes_tools(self) -> bool:
-        """Whether the template shows the tools to the model."""
+        """Return whether the template shows the tools to the model."""
         return _PROBE in self._probe([_USER])
 
     @cached_property
     def takes_results(self) -> bool:
-        """Whether the template has a place for messages of role "tool" that it knows of."""
+        """Return whether the template has a place for messages of role "tool" that it knows of."""
         if not (self.takes_tools or self.takes_calls):
             return False  # it prints any role, but no model was taught this one
         arguments: object = {_KEY: _VALUE}
@@ -149,11 +149,11 @@ class ToolPrompt:
 
     @cached_property
     def takes_calls(self) -> bool:
-        """Whether the template shows the calls of earlier answers."""
+        """Return whether the template shows the calls of earlier answers."""
         return self._arguments_form is not None
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Prepared:
-        """What to render. Without tools and calls the messages are role and content, one for one."""
+        """Return what to render. Without tools and calls the messages are role and content, one for one."""
         check_tools(tools)
         names = {call.id: call.name for message in messages for call in message.tool_calls}
         entries: list[Entry] = []
@@ -193,7 +193,7 @@ class ToolPrompt:
         return {"id": self._shown_id(call.id), "type": "function", "function": function}
 
     def _shown_id(self, call_id: str) -> str:
-        """The id of a call as the template takes it: Mistral's refuse any but nine letters and digits."""
+        """Return a call's id as the template takes it: Mistral's accept only nine letters and digits."""
         if self._family_of_template != "mistral" or _MISTRAL_ID.fullmatch(call_id):
             return call_id
         return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
@@ -204,13 +204,13 @@ class ToolPrompt:
 
     @cached_property
     def _arguments_form(self) -> str | None:
-        """Whether the template wants arguments as an object or as text; None when it shows no calls."""
+        """ "object" or "text", as the template wants arguments; None when it shows no calls."""
         if _shows_call(self._probe(_called({_KEY: _VALUE}))):
             return "object"
         return "text" if _shows_call(self._probe(_called(json.dumps({_KEY: _VALUE})))) else None
 
     def _probe(self, messages: list[dict[str, Any]]) -> str:
-        """The rendering; empty when the template refuses."""
+        """Return the rendering; empty when the template refuses."""
         try:
             return self._template.render(messages, add_generation_prompt=False, tools=[_PROBE_TOOL])
         except TemplateError:

@@ -1,6 +1,7 @@
-"""What a user keeps on purpose: nodes, edges with a reason, dimensions, and the chunks of long texts.
+"""Knowledge that a user keeps on purpose: nodes, edges with a reason, dimensions, chunks of long texts.
 
-Lives in the memory's database and knows it only as shepherd.transactions; nothing of conversations or models.
+It is in the memory's database, which it uses only through shepherd.transactions, and knows nothing of
+conversations or models.
 """
 
 from shepherd.knowledge.blocks import Focused, background_block, chunk_block, focus_block

@@ -1,7 +1,7 @@
-"""The exact text of the blocks that a model sees: hubs, focused nodes, chunks.
+"""Text of the blocks that a model sees: hubs, focused nodes, chunks.
 
-All of it is data: titles cannot close their marker, a chunk cannot close its fence, and nothing in them can
-be taken for another block, a role or a special token of the model (see shepherd.escaping).
+Stored text is data: a title cannot close its marker, a chunk cannot close its fence, and neither can pose as
+another block, a role or a special token of the model (see shepherd.escaping).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _STATES = {
 
 
 class Focused(NamedTuple):
-    """A node that the user has open, and how its content begins."""
+    """A node that the user has open, and the beginning of its content."""
 
     node: Node
     beginning: str
 
 
 def marker(node_id: int, title: str) -> str:
-    """`[NODE:4523:"How RAG systems work"]`; the first `"]` ends it, whatever the title is."""
+    """Return `[NODE:4523:"How RAG systems work"]`; the first `"]` ends it, whatever the title is."""
     return f'[NODE:{node_id}:"{escape_text(title, MAX_TITLE).translate(_QUOTE_TWIN)}"]'
 
 
 def background_block(hubs: Sequence[Hub]) -> str:
-    """The most-connected nodes, for a session's snapshot; empty for none. The same nodes, the same bytes."""
+    """Return the block of the most-connected nodes; "" for none. It depends on the nodes alone."""
     if not hubs:
         return ""
     nodes = "node" if len(hubs) == 1 else "nodes"
@@ -60,7 +60,7 @@ def background_block(hubs: Sequence[Hub]) -> str:
 
 
 def focus_block(focused: Sequence[Focused]) -> str:
-    """The open nodes, the first as the primary one; empty for none."""
+    """Return the block of the open nodes, the first as the primary one; "" for none."""
     if not focused:
         return ""
     primary, *others = focused
@@ -82,7 +82,7 @@ def focus_block(focused: Sequence[Focused]) -> str:
 
 
 def chunk_block(chunk: ChunkResult) -> str:
-    """`Source: Title (YYYY-MM-DD)`, then the chunk between two fences that do not occur in it."""
+    """Return `Source: Title (YYYY-MM-DD)`, then the chunk between two fences that do not occur in it."""
     dated = f" ({escape_text(chunk.date, 10)})" if chunk.date else ""
     content = _content(chunk.text)
     longest = max((len(run) for run in _BACKTICKS.findall(content)), default=0)
@@ -98,7 +98,7 @@ def _preview(focused: Focused) -> str:
 
 
 def _content(text: str) -> str:
-    """The lines of a chunk, each made harmless by itself; indentation stays, a second blank line does not."""
+    """Return the lines of a chunk, each escaped by itself, with their indentation and single blank lines."""
     lines: list[str] = []
     for line in text.expandtabs(4).splitlines():
         escaped = escape_text(line, MAX_LINE)

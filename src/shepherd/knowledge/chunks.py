@@ -1,4 +1,4 @@
-"""Chunks of documents: how a text is cut, the rows of `chunks`, and their words in the engine's index."""
+"""Chunks of documents: splitting of texts, the rows of `chunks`, and their words in the engine's index."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ __all__ = ["CHUNK_CHARS", "Shelf", "add_part", "card", "of_node", "remove", "res
 
 CHUNK_CHARS = 1000
 
-# In percent of the size: what a piece has in common with the one before.
+# Overlap with the piece before, in percent of the size.
 _LEAST_OVERLAP, _MOST_OVERLAP = 15, 20
-# From the best place to cut to the worst. A match is the gap: the piece before ends where it begins.
+# Gaps from the best place to cut to the worst.
 _GAPS = tuple(
     re.compile(gap)
     for gap in (
         r"\n[^\S\n]*\n\s*",
         r"\n\s*",
-        # A full stop of CJK needs no blank after it.
+        # No white space follows a full stop of CJK.
         "(?:(?<=[.!?…])|(?<=[.!?…][\"')\\]»”\u2019]))\\s+|(?<=[。\uff01\uff1f｡])\\s*",
         r"\s+",
     )
 )
 _BLANKS = re.compile(r"\s*")
-# A letter with more marks than this is cut.
+# Letters with more marks than this can be split.
 _MOST_MARKS = 16
 
 
 def spans(text: str, size: int = CHUNK_CHARS) -> list[tuple[int, int]]:
-    """(start, end) of pieces of at most `size` characters, in order.
+    """Return (start, end) of pieces of at most `size` characters, in order.
 
-    Together they have every character that is not white space, and none begins or ends with white space.
+    The pieces cover every character that is not white space; none begins or ends with white space.
     """
     if size < 20:
         raise ValueError(f"a piece has at least 20 characters, not {size}")
@@ -57,18 +57,18 @@ def _pieces(text: str, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _end(text: str, start: int, size: int) -> int:
-    """Where the piece from `start` ends: the last of the best gaps in its second half."""
+    """Return the end of the piece from `start`: the last of the best gaps in its second half."""
     low, high = start + size // 2, start + size
     for gap in _GAPS:
         places = [found.start() for found in gap.finditer(text, low + 1, high + 1)]
         if places:
-            # A gap may reach back over what is blank before it.
+            # White space before the gap belongs to it.
             return start + len(text[start : places[-1]].rstrip())
     return start + len(text[start : _between_letters(text, high)].rstrip())
 
 
 def _overlap(text: str, low: int, high: int) -> int:
-    """Where the next piece begins: after the first of the best gaps."""
+    """Return the start of the next piece: after the first of the best gaps."""
     for gap in _GAPS:
         found = gap.search(text, low, high)
         if found is not None and found.end() <= high:
@@ -82,14 +82,14 @@ def _after_blanks(text: str, start: int) -> int:
 
 
 def _between_letters(text: str, index: int) -> int:
-    """The place at or a little before `index` that parts no letter from its marks."""
+    """Return the nearest place at or before `index` that does not separate a letter from its marks."""
     for place in range(index, max(index - _MOST_MARKS, 0), -1):
         if place >= len(text) or not (unicodedata.combining(text[place]) or text[place] == "\u200d"):
             return place
     return index
 
 
-# As memories: tenant number << 40 | sequence.
+# An id is the tenant's number << 40 | a sequence, as for memories.
 _SEQUENCE_BITS = 40
 _MOST_IDS = 32
 _COLUMNS = "c.id, c.node_id, n.title, c.part, c.idx, c.start_char, c.end_char, c.text, n.event_date, n.link"
@@ -97,10 +97,9 @@ _COLUMNS = "c.id, c.node_id, n.title, c.part, c.idx, c.start_char, c.end_char, c
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where a user's knowledge is filed, and what its chunks are indexed and measured by.
+    """A user's number, and the index, tokeniser and vectors of the user's chunks.
 
-    `vectors`: of texts that chunks are expected to have, made before the transaction; one that is not among
-    them gets its vector in the background.
+    `vectors` by text were made before the transaction; other chunks get theirs in the background.
     """
 
     user_id: str
@@ -118,7 +117,7 @@ def shelf_of(
     count_tokens: Callable[[str], int] | None,
     vectors: Mapping[str, Any] | None = None,
 ) -> Shelf:
-    """The user's shelf, which is there from now on."""
+    """Return the user's shelf, whose rows are added if they are missing."""
     number = transactions.ensure_number(connection, user_id)
     connection.execute(
         "INSERT INTO knowledge_sums(number) VALUES(?) ON CONFLICT(number) DO NOTHING", (number,)
@@ -127,12 +126,12 @@ def shelf_of(
 
 
 def card(title: str, description: str, notes: str) -> str:
-    """What a node is found by beside its text; offsets of its chunks of part `card` are into this."""
+    """Return the part `card` of a node, by which it is found beside its text."""
     return "\n\n".join(filter(None, (title, description, notes)))
 
 
 def add_part(connection: Connection, shelf: Shelf, node_id: int, part: Part, text: str) -> None:
-    """Cuts a part of a node into chunks and stores them."""
+    """Split a part of a node into chunks and store them."""
     found = spans(text)
     if part == "text":
         connection.execute(
@@ -162,7 +161,7 @@ def add_part(connection: Connection, shelf: Shelf, node_id: int, part: Part, tex
 
 
 def remove(connection: Connection, shelf: Shelf, node_id: int, part: Part) -> None:
-    """Takes the chunks of a part of a node out."""
+    """Remove the chunks of a part of a node."""
     rows = connection.execute(
         "DELETE FROM chunks WHERE user_id = ? AND node_id = ? AND part = ? RETURNING id, doc_len",
         (shelf.user_id, node_id, part),
@@ -175,7 +174,7 @@ def remove(connection: Connection, shelf: Shelf, node_id: int, part: Part) -> No
 
 
 def _count(connection: Connection, shelf: Shelf, n: int, length: int) -> int:
-    """The version from now on: one more for each chunk that came, one more for all that went together."""
+    """Update the sums; return the new version: plus one for each added chunk, or for a removal."""
     [(version,)] = connection.execute(
         "UPDATE knowledge_sums SET n = n + ?, total_length = total_length + ?, version = version + ?"
         " WHERE number = ? RETURNING version",
@@ -188,7 +187,7 @@ def _count(connection: Connection, shelf: Shelf, n: int, length: int) -> int:
 
 
 def of_node(connection: Connection, user_id: str, node_id: int, part: Part = "text") -> list[ChunkResult]:
-    """All chunks of a part, in order."""
+    """Return all chunks of a part, in order."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM chunks c JOIN nodes n ON n.user_id = c.user_id AND n.id = c.node_id"
         " WHERE c.user_id = ? AND c.node_id = ? AND c.part = ? ORDER BY c.idx",
@@ -197,12 +196,21 @@ def of_node(connection: Connection, user_id: str, node_id: int, part: Part = "te
     return [_result(row) for row in rows]
 
 
+def beginning(connection: Connection, user_id: str, node_id: int) -> str:
+    """Return the first chunk of a node's text; "" without any."""
+    rows = connection.execute(
+        "SELECT text FROM chunks WHERE user_id = ? AND node_id = ? AND part = 'text' AND idx = 0",
+        (user_id, node_id),
+    )
+    return str(rows[0][0]) if rows else ""
+
+
 def results(connection: Connection, user_id: str, hits: Sequence[ChunkHit]) -> list[ChunkResult]:
-    """The chunks of these hits, in their order."""
+    """Return the chunks of these hits, in their order."""
     rows: dict[int, ChunkResult] = {}
     for start in range(0, len(hits), _MOST_IDS):
         ids = [hit[0] for hit in hits[start : start + _MOST_IDS]]
-        # By id alone: with the user beside it SQLite reads all of the user's chunks, 7 ms of 100,000.
+        # With a condition on the user SQLite would read all of the user's chunks, 7 ms for 100,000.
         found = connection.execute(
             f"SELECT {_COLUMNS}, c.user_id FROM chunks c"
             " JOIN nodes n ON n.user_id = c.user_id AND n.id = c.node_id"

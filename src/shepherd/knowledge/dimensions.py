@@ -1,7 +1,4 @@
-"""Rows of `dimensions` and `node_dimensions`: tags, and which node has which.
-
-Inside the caller's transaction.
-"""
+"""Rows of `dimensions` and `node_dimensions`, the tags of nodes; all in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from shepherd.transactions import Connection
 
 __all__ = ["all_of", "change", "cleaned", "delete", "ensure", "of_nodes", "set_of_node"]
 
-_MOST_IDS = 60  # with the user, within the 64 parameters that a statement may have
+_MOST_IDS = 60  # a statement has at most 64 parameters
 _LONGEST_NAME = 100
 
 
 def cleaned(name: str) -> str:
-    """A name as it is stored; UsageError for none."""
+    """Return a name as it is stored; UsageError for an empty one."""
     name = " ".join(name.split())[:_LONGEST_NAME]
     if not name:
         raise UsageError("a dimension needs a name")
@@ -26,7 +23,7 @@ def cleaned(name: str) -> str:
 
 
 def ensure(connection: Connection, user_id: str, name: str) -> None:
-    """Makes the dimension, if it is not there."""
+    """Add the dimension if it is missing."""
     connection.execute(
         "INSERT INTO dimensions(user_id, name) VALUES(?, ?) ON CONFLICT(user_id, name) DO NOTHING",
         (user_id, name),
@@ -43,7 +40,7 @@ def change(
     icon: str | None = None,
     is_priority: bool | None = None,
 ) -> bool:
-    """Gives a dimension what is not None; one that takes the name of another becomes one with it."""
+    """Change the values that are not None; a dimension that gets the name of another is merged into it."""
     if not connection.execute("SELECT 1 FROM dimensions WHERE user_id = ? AND name = ?", (user_id, name)):
         return False
     values = {
@@ -78,7 +75,7 @@ def _rename(connection: Connection, user_id: str, name: str, new_name: str) -> N
 
 
 def delete(connection: Connection, user_id: str, name: str) -> bool:
-    """Takes a dimension off all nodes and away; whether there was such a one."""
+    """Remove a dimension and take it off all nodes; False if there is none."""
     connection.execute("DELETE FROM node_dimensions WHERE user_id = ? AND dimension = ?", (user_id, name))
     return bool(
         connection.execute(
@@ -88,7 +85,7 @@ def delete(connection: Connection, user_id: str, name: str) -> bool:
 
 
 def all_of(connection: Connection, user_id: str) -> list[Dimension]:
-    """Those of a user, priority ones first, then by name."""
+    """Return a user's dimensions, priority ones first, then by name."""
     rows = connection.execute(
         "SELECT d.name, d.description, d.icon, d.is_priority, count(n.node_id) FROM dimensions d"
         " LEFT JOIN node_dimensions n ON n.user_id = d.user_id AND n.dimension = d.name"
@@ -100,7 +97,7 @@ def all_of(connection: Connection, user_id: str) -> list[Dimension]:
 
 
 def set_of_node(connection: Connection, user_id: str, node_id: int, names: Iterable[str]) -> None:
-    """Gives a node these dimensions and no others; those that are new are made."""
+    """Give a node these dimensions and no others, and add new ones."""
     connection.execute("DELETE FROM node_dimensions WHERE user_id = ? AND node_id = ?", (user_id, node_id))
     for name in dict.fromkeys(map(cleaned, names)):
         ensure(connection, user_id, name)
@@ -111,7 +108,7 @@ def set_of_node(connection: Connection, user_id: str, node_id: int, names: Itera
 
 
 def of_nodes(connection: Connection, user_id: str, node_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """The names of each node that has any, in their order."""
+    """Return the sorted dimensions by node, without nodes that have none."""
     found: dict[int, tuple[str, ...]] = {}
     for start in range(0, len(node_ids), _MOST_IDS):
         ids = node_ids[start : start + _MOST_IDS]

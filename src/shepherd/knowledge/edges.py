@@ -1,4 +1,4 @@
-"""Rows of `edges`, and the count of them that each node keeps. Inside the caller's transaction."""
+"""Rows of `edges`, and their count in each node. All functions run in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add(
     source: str,
     now: int,
 ) -> tuple[int, bool]:
-    """The id of the edge, and whether it is new; the same connection of that type is left as it is."""
+    """Return the id of the edge, and True if it is new; an existing edge of that type stays as it is."""
     _check(type, explanation, confidence, source)
     if from_node_id == to_node_id:
         raise UsageError(f"node {from_node_id} cannot be connected with itself")
@@ -55,7 +55,7 @@ def add(
 
 
 def find(connection: Connection, user_id: str, from_node_id: int, to_node_id: int, type: str) -> int | None:
-    """The id of that connection."""
+    """Return the id of the edge of that type between two nodes."""
     rows = connection.execute(
         "SELECT id FROM edges WHERE user_id = ? AND from_node_id = ? AND to_node_id = ? AND type = ?",
         (user_id, from_node_id, to_node_id, type),
@@ -72,7 +72,7 @@ def change(
     explanation: str | None = None,
     confidence: float | None = None,
 ) -> bool:
-    """Gives an edge what is not None; UsageError when there is such a connection of that type already."""
+    """Change the values that are not None; UsageError if the nodes have an edge of the new type already."""
     known = get(connection, user_id, edge_id)
     if known is None:
         return False
@@ -93,7 +93,7 @@ def change(
 
 
 def delete(connection: Connection, user_id: str, edge_id: int) -> bool:
-    """Removes an edge; whether there was such a one."""
+    """Remove an edge; False if there is none."""
     rows = connection.execute(
         "DELETE FROM edges WHERE user_id = ? AND id = ? RETURNING from_node_id, to_node_id",
         (user_id, edge_id),
@@ -104,7 +104,7 @@ def delete(connection: Connection, user_id: str, edge_id: int) -> bool:
 
 
 def delete_of_node(connection: Connection, user_id: str, node_id: int) -> None:
-    """Removes all edges of a node."""
+    """Remove all edges of a node."""
     rows = connection.execute(
         "SELECT id FROM edges WHERE user_id = ?1 AND from_node_id = ?2"
         " UNION SELECT id FROM edges WHERE user_id = ?1 AND to_node_id = ?2",
@@ -115,7 +115,7 @@ def delete_of_node(connection: Connection, user_id: str, node_id: int) -> None:
 
 
 def get(connection: Connection, user_id: str, edge_id: int) -> Edge | None:
-    """That edge if it is the user's."""
+    """Return an edge of the user."""
     rows = connection.execute(f"{_EDGES} AND e.id = ?", (user_id, edge_id))
     return Edge(*rows[0]) if rows else None
 
@@ -123,7 +123,7 @@ def get(connection: Connection, user_id: str, edge_id: int) -> Edge | None:
 def of_node(
     connection: Connection, user_id: str, node_id: int | None, *, type: str | None = None, limit: int
 ) -> list[Edge]:
-    """Edges at either end of a node, or all, the newest first."""
+    """Return edges at either end of a node, or all, the newest first."""
     wanted, parameters = "", [user_id]
     arguments: list[Any] = [*parameters]
     if node_id is not None:
@@ -139,10 +139,10 @@ def of_node(
 
 
 def hubs(connection: Connection, user_id: str, limit: int) -> list[Hub]:
-    """The nodes with the most edges at either end, ties to the one changed last, then to the smaller id.
+    """Return the nodes with the most edges, ties to the latest changed, then to the smaller id.
 
-    Nodes of kind `memory` are none. Read from an index in that order: the time does not depend on how many
-    nodes and edges there are.
+    Nodes of kind `memory` are left out. An index has this order: the time does not depend on the number of
+    nodes.
     """
     rows = connection.execute(
         "SELECT id, title, n_edges FROM nodes WHERE user_id = ? AND kind <> 'memory'"

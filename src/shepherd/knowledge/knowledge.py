@@ -1,16 +1,16 @@
-"""Knowledge: what a caller uses. One user's nodes, edges, dimensions and chunks in the memory's database."""
+"""Knowledge of one user: nodes, edges, dimensions and chunks in the memory's database."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.fusion import CANDIDATES
-from shepherd.knowledge import blocks, chunks, claim, dimensions, edges, nodes, retrieval
+from shepherd.knowledge import blocks, chunks, dimensions, edges, nodes, retrieval, transfer
 from shepherd.knowledge.blocks import Focused
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.nodes import CHANGEABLE, NewNode
@@ -20,10 +20,11 @@ from shepherd.types import ANONYMOUS_USERS
 
 __all__ = ["Knowledge"]
 
+_P = ParamSpec("_P")
 _Result = TypeVar("_Result")
 
 _ROW_BYTES = 1024
-# The chunks of a search are asked for again, four times as many, until enough of them are of the wanted kind.
+# A filtered search is repeated with four times the limit until enough chunks pass the filter.
 _MORE = 4
 _MOST_ASKED = 4096
 
@@ -36,10 +37,10 @@ class Knowledge:
     >>> knowledge.search("retrieval")[0].node_id == rag.id
     True
 
-    Ids are the user's own: 1, 2, 3. Nobody (`""`, `"unknown"`) reads nothing and may write nothing.
-    Thread-safe, and cheap to make: one for each user. `count_tokens` is of the model that will read the
-    chunks. Where the memory has vectors, chunks get them with their document, and are found by both; where it
-    has a reranker, that orders the best candidates for a prompt.
+    Ids are the user's own: 1, 2, 3. An anonymous user (`""`, `"unknown"`) has nothing and cannot write.
+    Thread-safe and cheap to make: one for each user. `count_tokens` counts those of the model that will read
+    the chunks. If the memory has vectors, chunks are searched by words and vectors; if it has a reranker, it
+    orders the best candidates for a prompt.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Knowledge:
 
     @property
     def is_reranking(self) -> bool:
-        """Whether a reranker orders what `retrieve` finds."""
+        """Return True if a reranker orders the results of `retrieve`."""
         return self._transactions.reranker is not None
 
     # ---- nodes
@@ -75,7 +76,7 @@ class Knowledge:
         metadata: Mapping[str, Any] | None = None,
         dimensions: Iterable[str] = (),
     ) -> Node:
-        """The new node."""
+        """Store and return a new node."""
         new = NewNode(
             storable(title),
             storable(kind),
@@ -91,62 +92,43 @@ class Knowledge:
         return self.get_node(node_id) or _vanished(node_id)
 
     def store_node(self, new: NewNode) -> int:
-        """The id of a new node, every field of which may be given; its text must be storable."""
-        return self._change(
+        """Store a node with all its fields, whose text must be storable; return its id."""
+        return self.transaction(
             lambda connection, shelf: nodes.add(connection, shelf, new, self.now()),
             _size(new),
             texts=nodes.texts_of(new),
         )
 
     def get_node(self, node_id: int, *, with_text: bool = False) -> Node | None:
-        """That node, if it is this user's."""
-        return self._read(
-            lambda connection: nodes.get(connection, self.user_id, node_id, with_text=with_text), None
-        )
+        """Return a node of this user."""
+        return self._read(None, nodes.get, node_id, with_text=with_text)
 
     def get_nodes(self, node_ids: Iterable[int]) -> list[Node]:
-        """Those of the nodes that are there, in the order given."""
-        ids = list(node_ids)
-        return self._read(lambda connection: nodes.several(connection, self.user_id, ids), [])
+        """Return the nodes that exist, in the order given."""
+        return self._read([], nodes.several, list(node_ids))
 
     def list_nodes(
         self, *, kind: str | None = None, dimension: str | None = None, limit: int = 50, offset: int = 0
     ) -> list[Node]:
-        """The latest changed first."""
-        return self._read(
-            lambda connection: nodes.listed(
-                connection,
-                self.user_id,
-                kind=_storable(kind),
-                dimension=_storable(dimension),
-                limit=max(limit, 0),
-                offset=max(offset, 0),
-            ),
-            [],
-        )
+        """Return nodes, the latest changed first."""
+        wanted: dict[str, Any] = {"kind": _storable(kind), "dimension": _storable(dimension)}
+        return self._read([], nodes.listed, **wanted, limit=max(limit, 0), offset=max(offset, 0))
 
     def count_nodes(self, *, kind: str | None = None, dimension: str | None = None) -> int:
-        """How many nodes this user has; those of a kind or a dimension."""
-        of = {"kind": _storable(kind), "dimension": _storable(dimension)}
-        return self._read(lambda connection: nodes.count(connection, self.user_id, **of), 0)
+        """Return the number of nodes, of a kind or a dimension."""
+        return self._read(0, nodes.count, kind=_storable(kind), dimension=_storable(dimension))
 
     def latest_change(self) -> tuple[int, int] | None:
-        """Which node was made or changed last, and when; None without nodes. One look into an index."""
-
-        def look(connection: Connection) -> tuple[int, int] | None:
-            rows = connection.execute(
-                "SELECT id, updated_at FROM nodes WHERE user_id = ? ORDER BY updated_at DESC, id LIMIT 1",
-                (self.user_id,),
-            )
-            return (int(rows[0][0]), int(rows[0][1])) if rows else None
-
-        return None if self.user_id in ANONYMOUS_USERS else self._transactions.look(look)
+        """Return the id and the time of the last change of a node, read from an index; None without nodes."""
+        if self.user_id in ANONYMOUS_USERS:
+            return None
+        return self._transactions.look(lambda connection: nodes.latest_change(connection, self.user_id))
 
     def update_node(self, node_id: int, *, append_notes: str = "", **values: Any) -> bool:
-        """Gives a node new values of its fields; whether there was such a one.
+        """Change fields of a node; False if there is no such node.
 
-        A new `source_text` is cut into chunks first, and takes the place of the old one in one transaction.
-        `append_notes` is put after the notes that are there.
+        A new `source_text` is cut into chunks and replaces the old one in one transaction. `append_notes` are
+        put after the existing notes.
         """
         unknown = values.keys() - set(CHANGEABLE)
         if unknown:
@@ -163,10 +145,12 @@ class Knowledge:
             return nodes.change(connection, shelf, node_id, wanted, self.now())
 
         size = sum(len(str(value)) for value in stored.values())
-        return self._change(change, 2 * size + _ROW_BYTES, texts=self._texts_after(node_id, stored, added))
+        return self.transaction(
+            change, 2 * size + _ROW_BYTES, texts=self._texts_after(node_id, stored, added)
+        )
 
     def _texts_after(self, node_id: int, values: Mapping[str, Any], added: str) -> list[str]:
-        """What a node's parts will say; only that they can get their vectors before the transaction."""
+        """Return the texts of a node after a change, whose vectors are made before the transaction."""
         if self._transactions.meaning is None:
             return []
         known = self.get_node(node_id)
@@ -180,8 +164,8 @@ class Knowledge:
         return [str(values.get("source_text", "")), chunks.card(title, description, notes)]
 
     def delete_node(self, node_id: int) -> bool:
-        """Removes a node with its edges and chunks; whether there was such a one."""
-        return self._change(lambda connection, shelf: nodes.delete(connection, shelf, node_id), 0)
+        """Remove a node with its edges and chunks; False if there is none."""
+        return self.transaction(lambda connection, shelf: nodes.delete(connection, shelf, node_id))
 
     # ---- edges
 
@@ -195,7 +179,7 @@ class Knowledge:
         confidence: float = 1.0,
         source: str = "user",
     ) -> Edge:
-        """The edge between two nodes; an edge of that type that is there already comes back as it is."""
+        """Return the edge of that type between two nodes: an existing one as it is, else a new one."""
 
         def add(connection: Connection, shelf: Shelf) -> int:
             return edges.add(
@@ -211,12 +195,12 @@ class Knowledge:
                 now=self.now(),
             )[0]
 
-        edge_id = self._change(add)
+        edge_id = self.transaction(add, _ROW_BYTES)
         return self.get_edge(edge_id) or _vanished(edge_id)
 
     def get_edge(self, edge_id: int) -> Edge | None:
-        """That edge, if it is this user's."""
-        return self._read(lambda connection: edges.get(connection, self.user_id, edge_id), None)
+        """Return an edge of this user."""
+        return self._read(None, edges.get, edge_id)
 
     def update_edge(
         self,
@@ -226,38 +210,31 @@ class Knowledge:
         explanation: str | None = None,
         confidence: float | None = None,
     ) -> bool:
-        """Gives an edge what is not None; whether there was such a one."""
-        text = None if explanation is None else storable(explanation)
-        return self._change(
-            lambda connection, _: edges.change(
-                connection, self.user_id, edge_id, type=type, explanation=text, confidence=confidence
-            )
+        """Change the values that are not None; False if there is no such edge."""
+        new: dict[str, Any] = {"type": type, "explanation": _storable(explanation), "confidence": confidence}
+        return self.transaction(
+            lambda connection, _: edges.change(connection, self.user_id, edge_id, **new), _ROW_BYTES
         )
 
     def delete_edge(self, edge_id: int) -> bool:
-        """Removes an edge; whether there was such a one."""
-        return self._change(lambda connection, _: edges.delete(connection, self.user_id, edge_id), 0)
+        """Remove an edge; False if there is none."""
+        return self.transaction(lambda connection, _: edges.delete(connection, self.user_id, edge_id))
 
     def list_edges(
         self, node_id: int | None = None, *, type: str | None = None, limit: int = 100
     ) -> list[Edge]:
-        """Edges at either end of a node, or all, the newest first."""
-        return self._read(
-            lambda connection: edges.of_node(
-                connection, self.user_id, node_id, type=type, limit=max(limit, 0)
-            ),
-            [],
-        )
+        """Return edges at either end of a node, or all, the newest first."""
+        return self._read([], edges.of_node, node_id, type=type, limit=max(limit, 0))
 
     def hubs(self, limit: int = 10) -> list[Hub]:
-        """The nodes with the most edges, whose count is kept with each edge; none of kind `memory`."""
-        return self._read(lambda connection: edges.hubs(connection, self.user_id, max(limit, 0)), [])
+        """Return the nodes with the most edges, without those of kind `memory`."""
+        return self._read([], edges.hubs, max(limit, 0))
 
     # ---- dimensions
 
     def list_dimensions(self) -> list[Dimension]:
-        """Priority ones first, then by name."""
-        return self._read(lambda connection: dimensions.all_of(connection, self.user_id), [])
+        """Return the dimensions, priority ones first, then by name."""
+        return self._read([], dimensions.all_of)
 
     def set_dimension(
         self,
@@ -268,28 +245,28 @@ class Knowledge:
         icon: str | None = None,
         is_priority: bool | None = None,
     ) -> None:
-        """Makes a dimension, or gives one new values; with the name of another it becomes one with that."""
+        """Add a dimension, or change the values that are not None.
+
+        A dimension that gets the name of another is merged into it.
+        """
         name = dimensions.cleaned(storable(name))
-        renamed = None if new_name is None else dimensions.cleaned(storable(new_name))
+        new: dict[str, Any] = {
+            "new_name": None if new_name is None else dimensions.cleaned(storable(new_name)),
+            "description": _storable(description),
+            "icon": _storable(icon),
+            "is_priority": is_priority,
+        }
 
         def change(connection: Connection, _: Shelf) -> None:
             dimensions.ensure(connection, self.user_id, name)
-            dimensions.change(
-                connection,
-                self.user_id,
-                name,
-                new_name=renamed,
-                description=None if description is None else storable(description),
-                icon=None if icon is None else storable(icon),
-                is_priority=is_priority,
-            )
+            dimensions.change(connection, self.user_id, name, **new)
 
-        self._change(change)
+        self.transaction(change, _ROW_BYTES)
 
     def delete_dimension(self, name: str) -> bool:
-        """Takes a dimension off all nodes and away; whether there was such a one."""
+        """Remove a dimension and take it off all nodes; False if there is none."""
         cleaned = dimensions.cleaned(storable(name))
-        return self._change(lambda connection, _: dimensions.delete(connection, self.user_id, cleaned), 0)
+        return self.transaction(lambda connection, _: dimensions.delete(connection, self.user_id, cleaned))
 
     # ---- finding
 
@@ -302,9 +279,9 @@ class Knowledge:
         part: Part | None = None,
         node_ids: Iterable[int] | None = None,
     ) -> list[ChunkResult]:
-        """The chunks that fit `query`, best first; of one part, and of some nodes, if asked.
+        """Return the chunks that match a query by words and vectors, best first.
 
-        By its words, and where there are vectors by what it means as well.
+        `part` and `node_ids` restrict the search to one part, and to some nodes.
         """
         keywords = extract_keywords(storable(query))
         meaning = self._transactions.meaning
@@ -327,7 +304,7 @@ class Knowledge:
                     return found[:limit]
                 asked *= _MORE
 
-        return self._read(find, [])
+        return self.look(find, [])
 
     def _hits(
         self,
@@ -338,7 +315,7 @@ class Knowledge:
         limit: int,
         min_relevance: float,
     ) -> Sequence[ChunkHit]:
-        """The best chunks by words and vectors, or by words alone."""
+        """Return the best chunks by words and vectors, or by words alone."""
         index, meaning = self._transactions.chunks, self._transactions.meaning
         if vector is not None and meaning is not None:
             n = max(limit, CANDIDATES)
@@ -356,7 +333,7 @@ class Knowledge:
         if not keywords:
             return []
         hits = index.search(connection, number, keywords, limit=limit, min_relevance=min_relevance)
-        # Without a word of its own: the rest of a node that has them elsewhere.
+        # A chunk without a word of the query belongs to a node that has it in another chunk.
         return [hit for hit in hits if hit[1] > 0.0]
 
     def retrieve(
@@ -369,7 +346,7 @@ class Knowledge:
         recency_weight: float = 0.0,
         entity_weight: float = 0.0,
     ) -> list[ChunkResult]:
-        """Candidates for a prompt: what is relevant enough, reordered by reranker, dates and known names."""
+        """Return relevant chunks for a prompt, reordered by the reranker, by dates and by known names."""
         found = self.search(query, limit, min_relevance=min_relevance)
         if self._transactions.reranker is not None:
             found = retrieval.reranked(self._transactions.reranker, storable(query), found)
@@ -384,7 +361,7 @@ class Knowledge:
     def find_nodes(
         self, query: str, limit: int = 10, *, kind: str | None = None, dimension: str | None = None
     ) -> list[Node]:
-        """The nodes whose card or text fits, by their best chunk; without words the latest."""
+        """Return the nodes that match, ordered by their best chunk; the latest for a query without words."""
         if not query.strip():
             return self.list_nodes(kind=kind, dimension=dimension, limit=limit)
         asked = limit * _MORE
@@ -400,54 +377,37 @@ class Knowledge:
             asked *= _MORE
 
     def chunks_of(self, node_id: int) -> list[ChunkResult]:
-        """The pieces of a node's text, in order."""
-        return self._read(lambda connection: chunks.of_node(connection, self.user_id, node_id), [])
+        """Return the chunks of a node's text, in order."""
+        return self._read([], chunks.of_node, node_id)
 
     # ---- focus
 
     def focus(self, node_ids: Iterable[int]) -> list[Node]:
-        """Opens these nodes and no others, the first as the primary one; those that are there."""
+        """Open these nodes and no others, the first as the primary one; return those that exist."""
         ids = list(dict.fromkeys(node_ids))
 
         def change(connection: Connection, _: Shelf) -> list[Node]:
-            found = nodes.several(connection, self.user_id, ids)
-            connection.execute("DELETE FROM focused_nodes WHERE user_id = ?", (self.user_id,))
-            for place, node in enumerate(found):
-                connection.execute(
-                    "INSERT INTO focused_nodes(user_id, place, node_id) VALUES(?, ?, ?)",
-                    (self.user_id, place, node.id),
-                )
-                connection.execute(
-                    "UPDATE nodes SET touched_at = ? WHERE user_id = ? AND id = ?",
-                    (self.now(), self.user_id, node.id),
-                )
-            return found
+            return nodes.focus(connection, self.user_id, ids, self.now())
 
-        return self._change(change)
+        return self.transaction(change, _ROW_BYTES)
 
     def focused(self) -> list[Focused]:
-        """The open nodes with how their content begins, the primary one first."""
+        """Return the open nodes and how their content begins, the primary one first."""
 
         def read(connection: Connection) -> list[Focused]:
-            rows = connection.execute(
-                "SELECT node_id FROM focused_nodes WHERE user_id = ? ORDER BY place", (self.user_id,)
-            )
-            found = nodes.several(connection, self.user_id, [node_id for (node_id,) in rows])
-            return [Focused(node, self._beginning(connection, node)) for node in found]
+            found = nodes.focused(connection, self.user_id)
+            return [
+                Focused(
+                    node,
+                    node.notes or chunks.beginning(connection, self.user_id, node.id) or node.description,
+                )
+                for node in found
+            ]
 
-        return self._read(read, [])
-
-    def _beginning(self, connection: Connection, node: Node) -> str:
-        if node.notes:
-            return node.notes
-        rows = connection.execute(
-            "SELECT text FROM chunks WHERE user_id = ? AND node_id = ? AND part = 'text' AND idx = 0",
-            (self.user_id, node.id),
-        )
-        return rows[0][0] if rows else node.description
+        return self.look(read, [])
 
     def claim(self, from_user: str) -> int:
-        """Takes over everything that is kept under another id; how many nodes were new here."""
+        """Take over everything of another user; return how many nodes were new here."""
         other = storable(from_user)
         if other in ANONYMOUS_USERS or other == self.user_id:
             return 0
@@ -456,51 +416,48 @@ class Knowledge:
             if self._transactions.find_number(connection, other) is None:
                 return 0
             source = chunks.shelf_of(connection, self._transactions, other, None)
-            return claim.move(connection, source, shelf, self.now())
+            return transfer.claim(connection, source, shelf, self.now())
 
-        return self._change(take, 0)
+        return self.transaction(take)
 
     # ---- what a model sees
 
     def background_block(self, limit: int = 10) -> str:
-        """The block of the most-connected nodes, made once a session."""
+        """Return the block of the most-connected nodes, made once a session."""
         return blocks.background_block(self.hubs(limit))
 
     def focus_block(self) -> str:
-        """The block of the open nodes, made every turn."""
+        """Return the block of the open nodes, made every turn."""
         return blocks.focus_block(self.focused())
 
     # ---- transactions
 
+    def look(self, work: Callable[[Connection], _Result], otherwise: _Result) -> _Result:
+        """Return the result of `work` in a read transaction; `otherwise` for an anonymous user."""
+        return otherwise if self.user_id in ANONYMOUS_USERS else self._transactions.read(work)
+
+    def _read(
+        self,
+        otherwise: _Result,
+        rows: Callable[Concatenate[Connection, str, _P], _Result],
+        *arguments: _P.args,
+        **options: _P.kwargs,
+    ) -> _Result:
+        return self.look(lambda connection: rows(connection, self.user_id, *arguments, **options), otherwise)
+
     def transaction(
         self, work: Callable[[Connection, Shelf], _Result], size: int = 0, *, texts: Iterable[str] = ()
     ) -> _Result:
-        """For the rest of this room: `work` in one write transaction, with the user's shelf.
+        """Return the result of `work` in a write transaction, with the user's shelf; it can run twice.
 
-        `texts` are parts that it will cut into chunks: these get their vectors before it begins.
+        `size`: bytes by which the database will grow. `texts`: parts of nodes that will be cut into chunks;
+        their vectors are made before the transaction begins. UsageError for an anonymous user.
         """
-        return self._change(work, size, texts=texts)
-
-    def look(self, work: Callable[[Connection], _Result], otherwise: _Result) -> _Result:
-        """For the rest of this room: `work` in one read transaction; `otherwise` for nobody."""
-        return self._read(work, otherwise)
-
-    def _read(self, work: Callable[[Connection], _Result], otherwise: _Result) -> _Result:
-        return otherwise if self.user_id in ANONYMOUS_USERS else self._transactions.read(work)
-
-    def _change(
-        self,
-        work: Callable[[Connection, Shelf], _Result],
-        size: int = _ROW_BYTES,
-        *,
-        texts: Iterable[str] = (),
-    ) -> _Result:
         if self.user_id in ANONYMOUS_USERS:
             raise UsageError(
                 "nothing is kept for this user", hint="--user or the setting 'user_id' names a user"
             )
-
-        # A model takes its time: nobody waits for the database meanwhile.
+        # A model takes its time: the database must not be locked meanwhile.
         meaning = self._transactions.meaning
         vectors = {} if meaning is None else meaning.embed_documents(retrieval.pieces(texts))
 
@@ -511,7 +468,7 @@ class Knowledge:
         return self._transactions.write(self.user_id, run, size=size, stays=True)
 
     def now(self) -> int:
-        """Unix seconds."""
+        """Return unix seconds."""
         return int(self._clock())
 
 
@@ -524,9 +481,9 @@ def _storable(value: Any) -> Any:
 
 
 def _size(new: NewNode) -> int:
-    # The text, its chunks, and the words of those.
-    told = 3 * len(new.source_text) + 2 * (len(new.notes) + len(new.description))
-    return told + len(str(new.metadata or "")) + _ROW_BYTES
+    # The text, its chunks, and the words of the chunks.
+    texts = 3 * len(new.source_text) + 2 * (len(new.notes) + len(new.description))
+    return texts + len(str(new.metadata or "")) + _ROW_BYTES
 
 
 def _vanished(number: int) -> Any:

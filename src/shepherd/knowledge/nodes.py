@@ -1,7 +1,4 @@
-"""Rows of `nodes` with their dimensions and chunks, always changed together.
-
-Inside the caller's transaction.
-"""
+"""Rows of `nodes` with their dimensions and chunks. All functions run in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +23,10 @@ __all__ = [
     "change",
     "content_hash",
     "delete",
+    "focus",
+    "focused",
     "get",
+    "latest_change",
     "listed",
     "several",
     "texts_of",
@@ -36,7 +36,7 @@ _COLUMNS = (
     "id, title, kind, description, notes, link, event_date, n_edges, text_length, index_state,"
     " index_error, metadata, content_hash, created_at, updated_at, touched_at"
 )
-# What a caller may give new values for.
+# Fields that can be changed.
 CHANGEABLE = (
     "title",
     "kind",
@@ -49,13 +49,13 @@ CHANGEABLE = (
     "dimensions",
 )
 _TEXTS = ("title", "kind", "description", "notes", "link", "event_date")
-# A title is one line of a list, and in every prompt of a hub.
+# Titles are shown in lists, and those of hubs are in every prompt.
 _LONGEST_TITLE = 300
 
 
 @dataclass(frozen=True)
 class NewNode:
-    """What is to be stored; `origin` is what an import knows it by, unique for a user and else made up."""
+    """A node to store; an import recognises it by `origin`, which is unique for a user (default: random)."""
 
     title: str
     kind: str = ""
@@ -73,7 +73,7 @@ class NewNode:
 
 
 def texts_of(new: NewNode) -> list[str]:
-    """The parts of a new node that are cut into chunks."""
+    """Return the parts of a new node that are cut into chunks."""
     return [
         new.source_text,
         chunks.card(" ".join(new.title.split())[:_LONGEST_TITLE], new.description, new.notes),
@@ -81,12 +81,12 @@ def texts_of(new: NewNode) -> list[str]:
 
 
 def content_hash(text: str) -> str:
-    """SHA-256 in hex; empty for no text."""
+    """Return the SHA-256 of a text in hex; "" for an empty text."""
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
 def add(connection: Connection, shelf: Shelf, new: NewNode, now: int) -> int:
-    """The id of the stored node."""
+    """Store a node and return its id."""
     title = _title(new.title)
     [(node_id,)] = connection.execute(
         "UPDATE knowledge_sums SET next_node = next_node + 1 WHERE number = ? RETURNING next_node - 1",
@@ -131,10 +131,10 @@ def change(
     *,
     content: str | None = None,
 ) -> bool:
-    """Gives a node new values of CHANGEABLE; what was made of the old ones is replaced with them.
+    """Change fields of CHANGEABLE and the chunks made of them; False if there is no such node.
 
-    `content` is the hash of what an import has read them from; a person's change leaves it as it is, so that
-    the same file does not undo it.
+    `content` is the hash of an imported document; a user's change does not touch it, so that another import
+    of the same document does not undo the change.
     """
     known = get(connection, shelf.user_id, node_id, with_text="source_text" in values)
     if known is None:
@@ -170,7 +170,7 @@ def change(
 
 
 def delete(connection: Connection, shelf: Shelf, node_id: int) -> bool:
-    """Removes a node with its edges, dimensions and chunks; whether there was such a one."""
+    """Remove a node with its edges, dimensions and chunks; False if there is none."""
     user_id = shelf.user_id
     if not connection.execute("SELECT 1 FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id)):
         return False
@@ -184,7 +184,7 @@ def delete(connection: Connection, shelf: Shelf, node_id: int) -> bool:
 
 
 def get(connection: Connection, user_id: str, node_id: int, *, with_text: bool = False) -> Node | None:
-    """That node if it is the user's."""
+    """Return a node of the user."""
     text = ", source_text" if with_text else ""
     rows = connection.execute(
         f"SELECT {_COLUMNS}{text} FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id)
@@ -201,7 +201,7 @@ def listed(
     limit: int,
     offset: int = 0,
 ) -> list[Node]:
-    """The latest first."""
+    """Return nodes, the latest changed first."""
     wanted, parameters = _wanted(user_id, kind, dimension)
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE {wanted} ORDER BY updated_at DESC, id LIMIT ? OFFSET ?",
@@ -213,7 +213,7 @@ def listed(
 def count(
     connection: Connection, user_id: str, *, kind: str | None = None, dimension: str | None = None
 ) -> int:
-    """How many `listed` gives without a limit."""
+    """Return how many nodes `listed` has without a limit."""
     wanted, parameters = _wanted(user_id, kind, dimension)
     return int(connection.execute(f"SELECT count(*) FROM nodes WHERE {wanted}", parameters)[0][0])
 
@@ -230,7 +230,7 @@ def _wanted(user_id: str, kind: str | None, dimension: str | None) -> tuple[str,
 
 
 def by_origin(connection: Connection, user_id: str, origin: str) -> tuple[int, str] | None:
-    """Id and content hash of what an import has stored under that origin."""
+    """Return id and content hash of the node of an origin."""
     rows = connection.execute(
         "SELECT id, content_hash FROM nodes WHERE user_id = ? AND origin = ? AND origin <> ''",
         (user_id, origin),
@@ -239,35 +239,50 @@ def by_origin(connection: Connection, user_id: str, origin: str) -> tuple[int, s
 
 
 def several(connection: Connection, user_id: str, node_ids: Iterable[int]) -> list[Node]:
-    """Those of the nodes that are the user's, in the order given."""
+    """Return the nodes that exist, in the order given."""
     found = (get(connection, user_id, node_id) for node_id in node_ids)
     return [node for node in found if node is not None]
 
 
+def latest_change(connection: Connection, user_id: str) -> tuple[int, int] | None:
+    """Return the id and the time of the last change of a node."""
+    rows = connection.execute(
+        "SELECT id, updated_at FROM nodes WHERE user_id = ? ORDER BY updated_at DESC, id LIMIT 1", (user_id,)
+    )
+    return (int(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def focus(connection: Connection, user_id: str, node_ids: Iterable[int], now: int) -> list[Node]:
+    """Open these nodes and no others, in this order; return those that exist."""
+    found = several(connection, user_id, node_ids)
+    connection.execute("DELETE FROM focused_nodes WHERE user_id = ?", (user_id,))
+    for place, node in enumerate(found):
+        connection.execute(
+            "INSERT INTO focused_nodes(user_id, place, node_id) VALUES(?, ?, ?)", (user_id, place, node.id)
+        )
+        connection.execute(
+            "UPDATE nodes SET touched_at = ? WHERE user_id = ? AND id = ?", (now, user_id, node.id)
+        )
+    return found
+
+
+def focused(connection: Connection, user_id: str) -> list[Node]:
+    """Return the open nodes, the primary one first."""
+    rows = connection.execute(
+        "SELECT node_id FROM focused_nodes WHERE user_id = ? ORDER BY place", (user_id,)
+    )
+    return several(connection, user_id, [node_id for (node_id,) in rows])
+
+
 def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]) -> list[Node]:
     tags = dimensions.of_nodes(connection, user_id, [row[0] for row in rows])
+    names = [*_COLUMNS.split(", "), "source_text"]
+    found = (dict(zip(names, row, strict=False)) for row in rows)  # rows have the text if it was requested
     return [
         Node(
-            id=row[0],
-            title=row[1],
-            kind=row[2],
-            description=row[3],
-            notes=row[4],
-            link=row[5],
-            event_date=row[6],
-            dimensions=tags.get(row[0], ()),
-            n_edges=row[7],
-            text_length=row[8],
-            index_state=row[9],
-            index_error=row[10],
-            metadata=_metadata(row[11]),
-            content_hash=row[12],
-            created_at=row[13],
-            updated_at=row[14],
-            touched_at=row[15],
-            source_text=row[16] if len(row) > 16 else "",
+            **{**values, "metadata": _metadata(values["metadata"]), "dimensions": tags.get(values["id"], ())}
         )
-        for row in rows
+        for values in found
     ]
 
 

@@ -1,4 +1,4 @@
-"""What knowledge is made of, as it leaves the tables. Times are unix seconds, ids the user's own numbers."""
+"""Records of knowledge. Times are unix seconds, ids the user's own numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
     "Part",
 ]
 
-# What an edge says, read from its first node to its second.
+# Meanings of an edge, read from its first node to its second.
 EDGE_TYPES = (
     "created_by",
     "features",
@@ -28,7 +28,7 @@ EDGE_TYPES = (
     "contradicts",
     "related_to",
 )
-# Who made an edge.
+# Authors of an edge.
 SOURCES = ("user", "agent", "mcp", "similarity")
 
 Part = Literal["text", "card"]
@@ -36,9 +36,9 @@ Part = Literal["text", "card"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An item of knowledge. `source_text` is empty unless it was asked for; `text_length` is its characters.
+    """A node. `source_text` is empty unless it was requested; `text_length` is its length in characters.
 
-    `index_state`: none (there is no text), chunked, embedded, or failed, with `index_error`.
+    `index_state`: none (no text), chunked, embedded, or failed, with `index_error`.
     """
 
     id: int
@@ -63,7 +63,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A connection that reads from `from_node_id` to `to_node_id`; the titles are those of the two nodes."""
+    """An edge from one node to another, with the titles of both."""
 
     id: int
     from_node_id: int
@@ -79,7 +79,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A tag; `n_nodes` have it."""
+    """A tag of `n_nodes` nodes."""
 
     name: str
     description: str = ""
@@ -99,9 +99,9 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """A piece of a node that a search found. `text` is `[start_char:end_char]` of the node's `part`.
+    """A chunk that a search found. `text` is `[start_char:end_char]` of the node's `part`.
 
-    `relevance` is 0..1; `score` is what it was ranked by. `date` is the node's event date, if it has one.
+    Results are ranked by `score`; `relevance` is 0..1. `date` is the node's event date or empty.
     """
 
     id: int
@@ -120,7 +120,7 @@ class ChunkResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one thing that was imported: added, changed, unchanged, or failed with a reason."""
+    """Result of one imported node or document: added, changed, unchanged, or failed with a reason."""
 
     name: str
     state: Literal["added", "changed", "unchanged", "failed"]

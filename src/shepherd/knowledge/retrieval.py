@@ -21,7 +21,7 @@ __all__ = ["MOST_RERANKED", "boosted", "fused", "pieces", "reranked"]
 
 _log = logging.getLogger(__name__)
 
-# A cross-encoder reads each chunk with the question, which takes some ten milliseconds on a CPU.
+# A cross-encoder takes some ten milliseconds a chunk on a CPU.
 MOST_RERANKED = 32
 
 
@@ -77,7 +77,7 @@ def reranked(reranker: Reranker, query: str, results: Sequence[ChunkResult]) -> 
 
 
 _YEAR_DAYS = 365.0
-# What a boost of full weight adds to a score of 0..1.
+# Largest boosts of a score of 0..1.
 _RECENCY_SHARE, _ENTITY_SHARE = 0.2, 0.3
 
 
@@ -89,10 +89,10 @@ def boosted(
     recency_weight: float = 0.0,
     entity_weight: float = 0.0,
 ) -> list[ChunkResult]:
-    """The same chunks, best first by score and boosts, their `score` from now on; ties as they came.
+    """Return the chunks ranked by score and boosts, which become their `score`; ties keep their order.
 
     score: as a share of the best one's, 0..1.
-    recency: w · e^(-days / 365) · 0.2, of a node with an event date that is not to come.
+    recency: w · e^(-days / 365) · 0.2, for a node with an event date that is not in the future.
     entities: w · matched / entities · 0.3, by whole words of the chunk.
     """
     patterns = [

@@ -1,7 +1,7 @@
-"""Tools of a model over knowledge: the schemas that it is told, the function behind each, and who gets which.
+"""Tools of a model over knowledge: their schemas, the function of each, and the roles that get them.
 
 Names and arguments are accepted in both spellings, `query_nodes` and `queryNodes`; schemas have the first.
-Results are plain data with the words that people wrote: whoever puts them into a prompt makes them harmless.
+Results have the words of users as they are: a caller that puts them into a prompt must escape them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from shepherd.types import Tool
 
 __all__ = ["ROLES", "KnowledgeTools", "RoleRow", "camel_case", "role_of", "snake_case"]
 
-# Of a whole text, and of notes, so much comes at a time; the next part is asked for with an offset. The loop
-# of tools gives a model 8,000 characters of a result.
+# Characters of a text and of notes in one result; an offset requests the next part. The loop of tools
+# cuts a result at 8,000 characters.
 _TEXT_CHARS, _NOTES_CHARS = 4000, 3000
 _MOST_RESULTS = 50
 _MOST_CHUNKS = 6
 _UPPER = re.compile(r"(?<=[a-z0-9])([A-Z])")
-# Names of the original that are not only spelled otherwise.
+# Tools of the original program under other names.
 _OTHER_NAMES = {
     "search_content_embeddings": "search_content",
     "get_nodes": "get_nodes_by_id",
@@ -33,7 +33,7 @@ _OTHER_NAMES = {
     "list_dimensions": "query_dimensions",
 }
 
-# Arguments of the original: objects around the others, and other names, where a tool has the right-hand one.
+# Arguments of the original program: objects around the others, and other names.
 _WRAPPERS = ("filters", "updates")
 _OTHER_ARGUMENTS = {
     "search": "query",
@@ -57,7 +57,7 @@ class _Tool(NamedTuple):
 
 
 class RoleRow(NamedTuple):
-    """Parts of the context and tools that a role gets. `tools`: their names, or None for all there are."""
+    """Parts of the context and tools of a role; `tools` is None for all of them."""
 
     has_background: bool
     has_workflows: bool
@@ -68,11 +68,11 @@ _READING = frozenset({"query_nodes", "get_nodes_by_id", "search_content", "query
 _WRITING = frozenset({"create_node", "update_node", "create_edge", "update_edge"})
 
 ROLES = {
-    # Talks with the user: everything.
+    # Talks with the user.
     "orchestrator": RoleRow(has_background=True, has_workflows=True, tools=None),
-    # Carries one task out: reads and writes.
+    # Carries out one task: reads and writes.
     "executor": RoleRow(has_background=False, has_workflows=False, tools=_READING | _WRITING),
-    # Thinks a task over: reads, and notes what it found.
+    # Plans a task: reads, and adds to notes.
     "planner": RoleRow(has_background=False, has_workflows=False, tools=_READING | {"update_node"}),
 }
 
@@ -85,7 +85,7 @@ def role_of(name: str) -> RoleRow:
 
 
 class KnowledgeTools:
-    """The tools of one role over one user's knowledge, for whoever runs the loop of calls and results."""
+    """Tools of one role over one user's knowledge."""
 
     def __init__(self, knowledge: Knowledge, role: str = "orchestrator") -> None:
         allowed = role_of(role).tools
@@ -94,12 +94,12 @@ class KnowledgeTools:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In the order of `tools`."""
+        """Names in the order of `tools`."""
         return tuple(self._tools)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What a model is told; the same every time."""
+        """Schemas for the model; the same in every turn, so that a prefix cache can hold them."""
         return tuple(
             Tool(
                 name,
@@ -110,17 +110,17 @@ class KnowledgeTools:
         )
 
     def other_names(self, name: str) -> tuple[str, ...]:
-        """What else a tool is called by: `getNodesById`, and the original's own names in both spellings."""
+        """Return the other names of a tool: `getNodesById`, and those of the original in both spellings."""
         originals = [original for original, plain in _OTHER_NAMES.items() if plain == name]
         spelled = [camel_case(name), *(spelling for one in originals for spelling in (one, camel_case(one)))]
         return tuple(dict.fromkeys(one for one in spelled if one != name))
 
     def knows(self, name: str) -> bool:
-        """Whether a call of this name, in either spelling, is one of these."""
+        """Return True for the name of one of these tools, in any spelling."""
         return _plain_name(name) in self._tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """What the tool gives, as data; UsageError says what was wrong with the call."""
+        """Return the result of a call as data; UsageError names what is wrong with it."""
         plain = _plain_name(name)
         if plain not in self._tools:
             raise UsageError(f"there is no tool {name!a}", hint="tools: " + ", ".join(self._tools))
@@ -129,12 +129,12 @@ class KnowledgeTools:
 
 
 def snake_case(name: str) -> str:
-    """`getNodesById` as `get_nodes_by_id`."""
+    """Return `get_nodes_by_id` for `getNodesById`."""
     return _UPPER.sub(lambda match: "_" + match[1], name).lower()
 
 
 def camel_case(name: str) -> str:
-    """`get_nodes_by_id` as `getNodesById`."""
+    """Return `getNodesById` for `get_nodes_by_id`."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -145,7 +145,7 @@ def _plain_name(name: str) -> str:
 
 
 def _checked(name: str, tool: _Tool, arguments: Mapping[str, Any]) -> _Arguments:
-    """The arguments in our spelling, of the types that the schema says; numbers may come as text."""
+    """Return the arguments in our spelling, converted to the types of the schema."""
     given: _Arguments = {}
     for wrapper in (arguments, *(arguments.get(name) for name in _WRAPPERS)):
         for key, value in wrapper.items() if isinstance(wrapper, Mapping) else ():
@@ -171,37 +171,26 @@ def _checked(name: str, tool: _Tool, arguments: Mapping[str, Any]) -> _Arguments
 
 
 def _query_nodes(knowledge: Knowledge, asked: _Arguments) -> Any:
-    found = knowledge.find_nodes(
-        asked.get("query", ""),
-        _limit(asked),
-        kind=asked.get("kind"),
-        dimension=asked.get("dimension"),
-    )
+    wanted = {name: asked.get(name) for name in ("kind", "dimension")}
+    found = knowledge.find_nodes(asked.get("query", ""), _limit(asked), **wanted)
     return {"nodes": [_short(node) for node in found]}
 
 
 def _get_nodes_by_id(knowledge: Knowledge, asked: _Arguments) -> Any:
-    nodes = []
-    missing = []
-    for node_id in asked["ids"][:_MOST_RESULTS]:
-        node = knowledge.get_node(node_id, with_text=asked.get("include_text", False))
-        if node is None:
-            missing.append(node_id)
-        else:
-            nodes.append(_whole(node, asked))
-    return {"nodes": nodes, "missing": missing}
+    ids = asked["ids"][:_MOST_RESULTS]
+    found = {i: knowledge.get_node(i, with_text=asked.get("include_text", False)) for i in ids}
+    nodes = [_whole(node, asked) for node in map(found.get, ids) if node is not None]
+    return {"nodes": nodes, "missing": [i for i in ids if found[i] is None]}
 
 
 def _search_content(knowledge: Knowledge, asked: _Arguments) -> Any:
     limit = min(asked.get("limit", 5), _MOST_CHUNKS)
     found = knowledge.search(asked["query"], limit, part="text", node_ids=asked.get("node_ids"))
+    names = ("node_id", "title", "start_char", "end_char")
     return {
         "chunks": [
             {
-                "node_id": chunk.node_id,
-                "title": chunk.title,
-                "start_char": chunk.start_char,
-                "end_char": chunk.end_char,
+                **{name: getattr(chunk, name) for name in names},
                 "relevance": round(chunk.relevance, 3),
                 "text": chunk.text,
             }
@@ -232,15 +221,7 @@ def _update_node(knowledge: Knowledge, asked: _Arguments) -> Any:
 
 
 def _create_edge(knowledge: Knowledge, asked: _Arguments) -> Any:
-    edge = knowledge.connect(
-        asked["from_node_id"],
-        asked["to_node_id"],
-        asked["explanation"],
-        type=asked.get("type", "related_to"),
-        confidence=asked.get("confidence", 0.8),
-        source="agent",
-    )
-    return {"edge": _edge(edge)}
+    return {"edge": _edge(knowledge.connect(**{"confidence": 0.8, **asked}, source="agent"))}
 
 
 def _update_edge(knowledge: Knowledge, asked: _Arguments) -> Any:
@@ -256,8 +237,7 @@ def _query_dimensions(knowledge: Knowledge, asked: _Arguments) -> Any:
 
 
 def _set_dimension(knowledge: Knowledge, asked: _Arguments) -> Any:
-    name = asked.pop("name")
-    knowledge.set_dimension(name, **asked)
+    knowledge.set_dimension(**asked)
     return _query_dimensions(knowledge, {})
 
 
@@ -284,12 +264,9 @@ def _limit(asked: _Arguments) -> int:
 
 def _short(node: Node) -> dict[str, Any]:
     found = {
-        "id": node.id,
-        "title": node.title,
-        "kind": node.kind,
-        "description": node.description,
-        "link": node.link,
-        "event_date": node.event_date,
+        **{
+            name: getattr(node, name) for name in ("id", "title", "kind", "description", "link", "event_date")
+        },
         "dimensions": list(node.dimensions),
         "edges": node.n_edges,
         "text_length": node.text_length,
@@ -300,16 +277,16 @@ def _short(node: Node) -> dict[str, Any]:
 def _whole(node: Node, asked: _Arguments) -> dict[str, Any]:
     found = _short(node)
     if node.notes:
-        offset = max(asked.get("notes_offset", 0), 0)
-        found["notes"] = node.notes[offset : offset + _NOTES_CHARS]
-        if offset + _NOTES_CHARS < len(node.notes):
-            found["notes_next_offset"] = offset + _NOTES_CHARS
+        found |= _part(node.notes, asked.get("notes_offset", 0), _NOTES_CHARS, "notes", "notes_next_offset")
     if asked.get("include_text", False):
-        offset = max(asked.get("offset", 0), 0)
-        found["text"] = node.source_text[offset : offset + _TEXT_CHARS]
-        if offset + _TEXT_CHARS < node.text_length:
-            found["next_offset"] = offset + _TEXT_CHARS
+        found |= _part(node.source_text, asked.get("offset", 0), _TEXT_CHARS, "text", "next_offset")
     return found
+
+
+def _part(text: str, offset: int, size: int, name: str, next_offset: str) -> dict[str, Any]:
+    offset = max(offset, 0)
+    end = offset + size
+    return {name: text[offset:end], **({next_offset: end} if end < len(text) else {})}
 
 
 def _edge(edge: Edge) -> dict[str, Any]:
@@ -317,9 +294,7 @@ def _edge(edge: Edge) -> dict[str, Any]:
         "id": edge.id,
         "from": {"id": edge.from_node_id, "title": edge.from_title},
         "to": {"id": edge.to_node_id, "title": edge.to_title},
-        "type": edge.type,
-        "explanation": edge.explanation,
-        "confidence": edge.confidence,
+        **{name: getattr(edge, name) for name in ("type", "explanation", "confidence")},
     }
 
 
@@ -339,11 +314,22 @@ def _list_of(items: _Schema, description: str) -> _Schema:
     return {"type": "array", "items": items, "description": description}
 
 
+def _yes_or_no(description: str) -> _Schema:
+    return {"type": "boolean", "description": description}
+
+
 _LIMIT = _whole_number("how many at most (10)")
-_DIMENSIONS = _list_of({"type": "string"}, "its tags")
 _TYPE = _text("what the edge says, read from its first node to its second", enum=list(EDGE_TYPES))
-_EXPLANATION = _text("a sentence that reads from the first node to the second")
-_CONFIDENCE = {"type": "number", "description": "0 to 1"}
+_EDGE_FIELDS = {
+    "explanation": _text("a sentence that reads from the first node to the second"),
+    "type": _TYPE,
+    "confidence": {"type": "number", "description": "0 to 1"},
+}
+_DIMENSION_FIELDS = {
+    "description": _text("what it is for"),
+    "icon": _text("an emoji"),
+    "is_priority": _yes_or_no("one of the main ones"),
+}
 _FIELDS = {
     "description": _text("one sentence that says what it is"),
     "notes": _text("the user's thoughts about it"),
@@ -351,7 +337,7 @@ _FIELDS = {
     "link": _text("address of the original"),
     "kind": _text("idea, person, paper, note ..."),
     "event_date": _text("when it happened, YYYY-MM-DD"),
-    "dimensions": _DIMENSIONS,
+    "dimensions": _list_of({"type": "string"}, "its tags"),
 }
 
 _TOOLS = {
@@ -370,10 +356,7 @@ _TOOLS = {
         "Read nodes: description, notes, tags and, if asked, their text in parts.",
         {
             "ids": _list_of({"type": "integer"}, "their numbers"),
-            "include_text": {
-                "type": "boolean",
-                "description": f"also the text, {_TEXT_CHARS} characters at a time",
-            },
+            "include_text": _yes_or_no(f"also the text, {_TEXT_CHARS} characters at a time"),
             "offset": _whole_number("where in the text to begin (0); next_offset of the last result"),
             "notes_offset": _whole_number("the same in the notes; notes_next_offset of the last result"),
         },
@@ -408,7 +391,7 @@ _TOOLS = {
             "id": _whole_number("its number"),
             "title": _text("one line"),
             **_FIELDS,
-            "replace": {"type": "boolean", "description": "replace the notes instead of appending"},
+            "replace": _yes_or_no("replace the notes instead of appending"),
         },
         ("id",),
         _update_node,
@@ -418,45 +401,27 @@ _TOOLS = {
         {
             "from_node_id": _whole_number("the first node"),
             "to_node_id": _whole_number("the second node"),
-            "explanation": _EXPLANATION,
-            "type": _TYPE,
-            "confidence": _CONFIDENCE,
+            **_EDGE_FIELDS,
         },
         ("from_node_id", "to_node_id", "explanation"),
         _create_edge,
     ),
     "update_edge": _Tool(
         "Change what a connection says.",
-        {
-            "id": _whole_number("its number"),
-            "explanation": _EXPLANATION,
-            "type": _TYPE,
-            "confidence": _CONFIDENCE,
-        },
+        {"id": _whole_number("its number"), **_EDGE_FIELDS},
         ("id",),
         _update_edge,
     ),
     "query_dimensions": _Tool("List the tags, with how many nodes have each.", {}, (), _query_dimensions),
     "create_dimension": _Tool(
         "Make a tag.",
-        {
-            "name": _text("the tag"),
-            "description": _text("what it is for"),
-            "icon": _text("an emoji"),
-            "is_priority": {"type": "boolean", "description": "one of the main ones"},
-        },
+        {"name": _text("the tag"), **_DIMENSION_FIELDS},
         ("name",),
         _set_dimension,
     ),
     "update_dimension": _Tool(
         "Change or rename a tag.",
-        {
-            "name": _text("the tag"),
-            "new_name": _text("its new name"),
-            "description": _text("what it is for"),
-            "icon": _text("an emoji"),
-            "is_priority": {"type": "boolean", "description": "one of the main ones"},
-        },
+        {"name": _text("the tag"), "new_name": _text("its new name"), **_DIMENSION_FIELDS},
         ("name",),
         _set_dimension,
     ),

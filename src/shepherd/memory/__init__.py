@@ -1,11 +1,11 @@
 """Facts and question-and-answer memories of users: stored, ranked, and rendered for a message.
 
-Knows nothing of models or conversations in progress; works alone.
+Depends on no model and no conversation in progress.
 """
 
 from shepherd.memory.api_keys import ApiKeys
+from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.memory import Memory
-from shepherd.memory.queue import ExtractionQueue
 from shepherd.memory.records import (
     Activity,
     ApiKey,

@@ -1,7 +1,7 @@
-"""Keys that let others use a server: who owns each, what it may do, and only the hash of it.
+"""API keys of a server: the owner and the scopes of each, and its hash instead of the key.
 
-SHA-256 once, and no salt: a key is 256 random bits, which nobody guesses or has in a table. Slow hashes are
-for passwords that people choose, and would cost each request a tenth of a second.
+SHA-256 without a salt is enough: a key is 256 random bits, which nobody guesses or has in a table. Slow
+hashes are for passwords that people choose, and would cost each request a tenth of a second.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shepherd.errors import UsageError
-from shepherd.memory.connection import Connection
 from shepherd.memory.records import ApiKey
+from shepherd.memory.store import MemoryStore
+from shepherd.transactions import Connection
 from shepherd.types import ANONYMOUS_USERS
 
-if TYPE_CHECKING:
-    from shepherd.memory.store import MemoryStore
-
-__all__ = ["ApiKeys", "add", "are_any", "find", "is_good", "listed", "revoke"]
+__all__ = ["PREFIX", "ApiKeys", "hash_of", "require_owner"]
 
 PREFIX = "shepherd_"
 _COLUMNS = "id, owner, scopes, label, created_at, revoked_at"
@@ -28,18 +26,18 @@ _LONGEST_LABEL = 200
 
 
 class ApiKeys:
-    """The keys of a memory's database; `Memory.keys` is one. Thread-safe; every look is at the table itself.
+    """The keys of a memory's database, `Memory.keys`. Thread-safe; nothing is cached.
 
-    Rows of revoked keys stay: a server that had keys once never becomes open to everybody.
+    Rows of revoked keys stay: a server that once had keys never becomes open to everybody.
     """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], float]) -> None:
         self._store, self._clock = store, clock
 
     def create(self, owner: str, scopes: Sequence[str], *, label: str = "") -> tuple[str, ApiKey]:
-        """A new key, which is stored nowhere, and what is stored of it.
+        """Create a key; return it, since it is stored nowhere, and its record.
 
-        A slash is no part of an owner's name: it begins the names of his own users.
+        An owner's name has no slash: `owner/…` are the names of the owner's own users.
         """
         require_owner(owner)
         if not scopes:
@@ -48,40 +46,44 @@ class ApiKeys:
             raise UsageError(f"label: at most {_LONGEST_LABEL} printable characters")
         key = PREFIX + secrets.token_hex(32)
         record = ApiKey(secrets.token_hex(4), owner, tuple(scopes), label, int(self._clock()), 0)
-        self._store.add_key(hash_of(key), record)
+        self._store.write(owner, lambda connection: _add(connection, hash_of(key), record))
         return key, record
 
     def find(self, key: str) -> ApiKey | None:
-        """What is stored of this key, also if it was revoked; None for one that never was."""
-        # The prefix and the length first: not every header is worth a look at the table.
+        """Return the record of a key, also of a revoked one; None if there never was such a key."""
+        # The prefix and the length first: not every header is worth a query.
         if not key.startswith(PREFIX) or len(key) != len(PREFIX) + 64:
             return None
-        return self._store.find_key(hash_of(key))
+        return self._store.read(lambda connection: _find(connection, hash_of(key)))
 
     def is_good(self, key_id: str) -> bool:
-        """Whether the key of this id is there and was not revoked."""
-        return self._store.is_good_key(key_id)
+        """Return whether there is a key of this id that was not revoked."""
+        return self._store.read(lambda connection: _is_good(connection, key_id))
 
     @property
     def are_in_file(self) -> bool:
-        """Whether a look takes microseconds; else it is a question to a server, which may not answer soon."""
+        """True if reading a key takes microseconds; False if a database server is asked."""
         return self._store.is_in_file
 
     def are_any(self) -> bool:
-        """Whether there ever was a key."""
-        return self._store.has_keys()
+        """Return whether there ever was a key."""
+        return self._store.read(_are_any)
 
     def list(self) -> list[ApiKey]:
-        """All of them, in the order they were made."""
-        return self._store.list_keys()
+        """Return all keys, in the order they were created."""
+        return self._store.read(_list)
 
     def revoke(self, key_id: str) -> ApiKey | None:
-        """Ends a key, in every running server with its next request; what it was, None without such a key."""
-        return self._store.revoke_key(key_id, int(self._clock()))
+        """Revoke a key for every running server; return its record, None without such a key.
+
+        A key that was revoked before keeps its time.
+        """
+        now = int(self._clock())
+        return self._store.write("", lambda connection: _revoke(connection, key_id, now))
 
 
 def require_owner(owner: str) -> None:
-    """UsageError for what cannot be an owner."""
+    """Raise UsageError for a name that cannot own keys."""
     is_word = 0 < len(owner) <= _LONGEST_OWNER and owner.isprintable() and " " not in owner
     if not is_word or "/" in owner or owner in ANONYMOUS_USERS:
         raise UsageError(
@@ -91,46 +93,40 @@ def require_owner(owner: str) -> None:
 
 
 def hash_of(key: str) -> str:
-    """What the table has of a key."""
+    """Return the hash that the table has of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # ---- inside the caller's transaction
 
 
-def add(connection: Connection, key_hash: str, key: ApiKey) -> None:
-    """Stores a key."""
+def _add(connection: Connection, key_hash: str, key: ApiKey) -> None:
     connection.execute(
         "INSERT INTO api_keys(hash, id, owner, scopes, label, created_at) VALUES(?, ?, ?, ?, ?, ?)",
         (key_hash, key.id, key.owner, " ".join(key.scopes), key.label, key.created_at),
     )
 
 
-def find(connection: Connection, key_hash: str) -> ApiKey | None:
-    """The key of this hash."""
+def _find(connection: Connection, key_hash: str) -> ApiKey | None:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM api_keys WHERE hash = ?", (key_hash,))
     return _record(rows[0]) if rows else None
 
 
-def are_any(connection: Connection) -> bool:
-    """Whether there are keys, revoked ones too."""
+def _are_any(connection: Connection) -> bool:
     return bool(connection.execute("SELECT 1 FROM api_keys LIMIT 1"))
 
 
-def is_good(connection: Connection, key_id: str) -> bool:
-    """Whether there is such a key, and it was not revoked."""
+def _is_good(connection: Connection, key_id: str) -> bool:
     return bool(connection.execute("SELECT 1 FROM api_keys WHERE id = ? AND revoked_at = 0", (key_id,)))
 
 
-def listed(connection: Connection) -> list[ApiKey]:
-    """All keys, in the order they were made."""
+def _list(connection: Connection) -> list[ApiKey]:
     return [
         _record(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM api_keys ORDER BY created_at, id")
     ]
 
 
-def revoke(connection: Connection, key_id: str, now: int) -> ApiKey | None:
-    """Ends a key; one that had ended before keeps its time."""
+def _revoke(connection: Connection, key_id: str, now: int) -> ApiKey | None:
     rows = connection.execute(
         "UPDATE api_keys SET revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END"
         f" WHERE id = ? RETURNING {_COLUMNS}",

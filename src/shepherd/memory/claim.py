@@ -1,8 +1,7 @@
-"""Gives what was stored under one user's id to another: the rows of `local` to the one who made them.
+"""Transfer of one user's rows to another: those of `local` to the user who made them.
 
-Numbers of users never change hands, so memories are stored anew under the other's number, a page at a
-time. At every moment each row belongs to exactly one of the two: what an interruption leaves is claimed
-by claiming again.
+The id of a memory contains its user's number, so memories are stored anew under the other's, a page at a
+time. At every moment each row belongs to exactly one of the two; after an interruption, claim again.
 """
 
 from __future__ import annotations
@@ -10,39 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from shepherd.memory import facts, jobs, ledger, memories, tenants, traces
-from shepherd.memory.connection import Connection
+from shepherd.memory import extraction_jobs, facts, ledger, memories, sessions, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import ClaimCounts, NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.transactions import Connection
 
 __all__ = ["Engine", "claim"]
 
 _Result = TypeVar("_Result")
-_AnyConnection = Any  # the engine's own
+_AnyConnection = Any  # of the engine
 
 
 class Engine(Protocol):
-    """What is different between the engines."""
+    """Operations that differ between the engines."""
 
     terms: TermIndex
 
     def write(self, work: Callable[[_AnyConnection], _Result]) -> _Result:
-        """What `work` returns, once it is committed; nobody else writes for the two users meanwhile."""
+        """Return the result of `work` once it is committed; other writers of the two users wait."""
 
     def add(
         self, connection: _AnyConnection, user_id: str, new: Sequence[NewMemory]
     ) -> list[tuple[int, bool]]:
-        """Stores memories; for each its id, and whether it is new."""
+        """Store memories; return for each its id, and True if it is new."""
 
 
 def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
-    """Moves everything of `from_user` to `user_id`; of what both have, that of `user_id` stays."""
+    """Move everything of `from_user` to `user_id`; where both have the same, the row of `user_id` stays."""
 
     def move_small(connection: Connection) -> tuple[int, int, int]:
-        jobs.move(connection, from_user, user_id)
-        ledger.clear(connection, from_user)  # lost without harm
-        traces.move(connection, from_user, user_id)
+        extraction_jobs.move(connection, from_user, user_id)
+        ledger.clear(connection, from_user)  # the notes are only a cache
+        sessions.move_traces(connection, from_user, user_id)
         n_facts = _move_facts(connection, from_user, user_id)
         n_sessions = _move_sessions(connection, from_user, user_id)
         return n_facts, n_sessions, _last_id(connection, from_user)
@@ -59,7 +58,7 @@ def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
 
 
 def _move_facts(connection: Connection, from_user: str, user_id: str) -> int:
-    """How many were newer than what the other has, or new to him."""
+    """Move the facts; return how many were new or newer than the other user's."""
     n_taken = facts.merge(
         connection,
         user_id,
@@ -85,7 +84,7 @@ def _move_sessions(connection: Connection, from_user: str, user_id: str) -> int:
 
 
 def _last_id(connection: Connection, user_id: str) -> int:
-    """The id up to which memories are moved: two who claim from each other would otherwise never end."""
+    """Return the largest id to move: without a limit, two users who claim from each other would never end."""
     rows = connection.execute(
         f"SELECT (number << {SEQUENCE_BITS}) + next_sequence - 1 FROM tenants WHERE user_id = ?", (user_id,)
     )
@@ -95,7 +94,7 @@ def _last_id(connection: Connection, user_id: str) -> int:
 def _move_page(
     engine: Engine, connection: Connection, from_user: str, user_id: str, last_id: int
 ) -> list[bool]:
-    """For each of the next few memories, whether it was new to the other; empty at the end."""
+    """Move a page of memories; return for each if it was new to the other user, [] at the end."""
     source = tenants.find(connection, from_user)
     if source is None:
         return []

@@ -1,23 +1,31 @@
-"""Whether the rows of a database agree with one another, on both engines: sums, orphans, numbers, hashes.
+"""Checks and repairs rows that contradict each other, on both engines: sums, orphans, numbers, hashes.
 
-Inside the caller's transaction. What an engine searches by is its own to check.
+An engine checks its own index of memories. For knowledge, only the numbers and words that are computed from
+its rows are checked here. Inside the caller's transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from shepherd.memory import memories, tenants
-from shepherd.memory.connection import Connection
 from shepherd.memory.memories import TermIndex, content_hash, unambiguous_hash
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.transactions import ChunkIndex, Connection
 
-__all__ = ["AddMemories", "count", "is_own_hash", "mend_rows", "mend_sums", "problems"]
-
-# From the engine's own connection, the user and memories to their ids, and whether each is new.
-AddMemories = Callable[[Any, str, Sequence[NewMemory]], list[tuple[int, bool]]]
+__all__ = [
+    "ClearableIndex",
+    "chunk_problems",
+    "count",
+    "is_own_hash",
+    "mend_chunks",
+    "mend_rows",
+    "mend_sums",
+    "problems",
+    "reindex_chunks",
+]
 
 _PAGE = 500
 _STRANGERS = (
@@ -30,8 +38,7 @@ _USED_NUMBERS = (
     "FROM tenants t WHERE next_sequence <="
     f" (SELECT max(id) FROM context WHERE id >> {SEQUENCE_BITS} = t.number) - (t.number << {SEQUENCE_BITS})"
 )
-# What the columns n, total_length, bytes and message_bytes of each number should be. CAST: PostgreSQL's sums
-# are decimals.
+# The right n, total_length, bytes and message_bytes of each number. CAST: PostgreSQL's sums are decimals.
 _TRUE_SUMS = (
     "SELECT t.number, count(c.id), CAST(coalesce(sum(c.doc_len), 0) AS BIGINT),"
     f" CAST(coalesce(sum({tenants.MEMORY_BYTES_SQL}), 0) AS BIGINT),"
@@ -44,7 +51,7 @@ _TRUE_SUMS = (
 
 
 def problems(connection: Connection, other_hashes: int) -> tuple[str, ...]:
-    """What is wrong, in sentences; `other_hashes` is for how many rows is_own_hash said no."""
+    """Return what is wrong, in sentences; `other_hashes` counts the rows with is_own_hash False."""
     counted = (
         (_wrong_sums(connection), "the sums of {} users are wrong"),
         (other_hashes, "{} memories have a content hash of another text"),
@@ -56,13 +63,13 @@ def problems(connection: Connection, other_hashes: int) -> tuple[str, ...]:
     return tuple(words.format(n) for n, words in counted if n)
 
 
-def count(connection: Connection, what: str) -> int:
-    """How many rows `what` names, a FROM and all after it."""
-    return int(connection.execute(f"SELECT count(*) {what}")[0][0])
+def count(connection: Connection, rows: str) -> int:
+    """Return the number of rows of a FROM clause and all after it."""
+    return int(connection.execute(f"SELECT count(*) {rows}")[0][0])
 
 
 def is_own_hash(question: str, answer: str, digest: str) -> bool:
-    """Whether a memory has one of the two hashes of its text."""
+    """Return whether a memory has one of the two hashes of its text."""
     return digest in (content_hash(question, answer), unambiguous_hash(question, answer))
 
 
@@ -74,15 +81,15 @@ def _wrong_sums(connection: Connection) -> int:
 # ---- mending
 
 
-def mend_rows(connection: Connection, add: AddMemories, terms: TermIndex) -> None:
-    """Removes orphans and doubles, files each memory under its user, renews numbers, hashes and sums."""
+def mend_rows(connection: Connection, terms: TermIndex) -> None:
+    """Delete orphans and duplicates, file each memory under its user, renew numbers, hashes and sums."""
     connection.execute(f"DELETE {_ORPHANED_MESSAGES}")
     connection.execute(
         "UPDATE tenants SET next_sequence = 1 + coalesce((SELECT max(id) FROM context"
         f" WHERE id >> {SEQUENCE_BITS} = number) - (number << {SEQUENCE_BITS}), 0)"
         f" WHERE number IN (SELECT number {_USED_NUMBERS})"
     )
-    _refile(connection, add, terms)
+    _refile(connection, terms)
     for memory_id, question, answer, digest in _rows(connection):
         if not is_own_hash(question, answer, digest):
             _mend_hash(connection, memory_id, question, answer, terms)
@@ -91,7 +98,7 @@ def mend_rows(connection: Connection, add: AddMemories, terms: TermIndex) -> Non
 
 
 def mend_sums(connection: Connection) -> None:
-    """Counts anew what `tenants` keeps of each user."""
+    """Compute the sums of each user in `tenants` anew."""
     for number, *sums in connection.execute(_TRUE_SUMS):
         connection.execute(
             "UPDATE tenants SET n = ?, total_length = ?, bytes = ?, message_bytes = ?,"
@@ -100,8 +107,8 @@ def mend_sums(connection: Connection) -> None:
         )
 
 
-def _refile(connection: Connection, add: AddMemories, terms: TermIndex) -> None:
-    """Gives memories a number of the user that their row names: recall goes by the number."""
+def _refile(connection: Connection, terms: TermIndex) -> None:
+    """Store memories under the number of the user that their row names: recall searches by the number."""
     strangers = connection.execute(
         "SELECT c.id, c.user_message, c.assistant_response, c.timestamp, c.source, c.session, c.pinned,"
         f" c.user_id {_STRANGERS} ORDER BY c.id"
@@ -111,7 +118,8 @@ def _refile(connection: Connection, add: AddMemories, terms: TermIndex) -> None:
         connection.execute("DELETE FROM context WHERE id = ?", (memory_id,))
         terms.remove(connection, memory_id)
     for _, question, answer, timestamp, source, session, pinned, user_id in strangers:
-        add(connection, user_id, [NewMemory(question, answer, timestamp, source, session, bool(pinned))])
+        new = NewMemory(question, answer, timestamp, source, session, bool(pinned))
+        terms.add(connection, user_id, [new])
 
 
 def _rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
@@ -126,7 +134,7 @@ def _rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
 
 
 def _mend_hash(connection: Connection, memory_id: int, question: str, answer: str, terms: TermIndex) -> None:
-    """Gives a row its own hash. One whose text is there already goes."""
+    """Give a row the hash of its text; delete it if that text is stored already."""
     for digest in (content_hash(question, answer), unambiguous_hash(question, answer)):
         taken = connection.execute(
             "SELECT user_message FROM context WHERE content_hash = ?"
@@ -139,3 +147,96 @@ def _mend_hash(connection: Connection, memory_id: int, question: str, answer: st
         if taken[0][0] == question:
             break
     memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
+
+
+# ---- knowledge
+
+_TRUE_CHUNK_SUMS = (
+    "SELECT s.number, count(c.id), CAST(coalesce(sum(c.doc_len), 0) AS BIGINT) FROM knowledge_sums s"
+    f" LEFT JOIN chunks c ON c.id BETWEEN s.number << {SEQUENCE_BITS}"
+    f" AND ((s.number + 1) << {SEQUENCE_BITS}) - 1"
+    " GROUP BY s.number"
+)
+_EDGES_OF = (
+    "(SELECT count(*) FROM edges e WHERE e.user_id = nodes.user_id AND e.from_node_id = nodes.id)"
+    " + (SELECT count(*) FROM edges e WHERE e.user_id = nodes.user_id AND e.to_node_id = nodes.id)"
+)
+_USED = {
+    # SQL of the largest number in use, of a user of knowledge_sums s.
+    "next_chunk": "SELECT max(c.id) - (s.number << {bits}) FROM chunks c"
+    " WHERE c.id BETWEEN s.number << {bits} AND ((s.number + 1) << {bits}) - 1",
+    "next_node": "SELECT max(n.id) FROM nodes n JOIN tenants t ON t.user_id = n.user_id"
+    " WHERE t.number = s.number",
+    "next_edge": "SELECT max(e.id) FROM edges e JOIN tenants t ON t.user_id = e.user_id"
+    " WHERE t.number = s.number",
+}
+
+
+class ClearableIndex(ChunkIndex, Protocol):
+    """A ChunkIndex that can be rebuilt."""
+
+    unindexed: str
+    """FROM and WHERE of the chunks that are missing from the index."""
+    orphaned: str
+    """FROM and WHERE of the entries that have no chunk."""
+
+    def clear(self, connection: Connection) -> None:
+        """Remove the words of all chunks."""
+
+
+def chunk_problems(connection: Connection, index: ClearableIndex) -> tuple[str, ...]:
+    """Return what is wrong with the rows and the index of knowledge, in sentences."""
+    kept = set(connection.execute("SELECT number, n, total_length FROM knowledge_sums"))
+    strangers = (
+        f"FROM chunks c LEFT JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS}"
+        " WHERE t.user_id IS DISTINCT FROM c.user_id"
+    )
+    wrong_sums = kept.difference(connection.execute(_TRUE_CHUNK_SUMS))
+    counted = [
+        (count(connection, index.unindexed), "{} chunks of knowledge are missing from their index"),
+        (count(connection, index.orphaned), "{} entries of the index of chunks have no chunk"),
+        (len(wrong_sums), "the sums of the chunks of {} users are wrong"),
+        (count(connection, f"FROM nodes WHERE n_edges <> {_EDGES_OF}"), "{} nodes count their edges wrongly"),
+        (count(connection, strangers), "{} chunks are filed under another user's number"),
+    ]
+    for column in _USED:
+        n = count(connection, f"FROM knowledge_sums s WHERE {column} <= ({_used(column)})")
+        counted.append((n, f"{{}} users would be given a number of a {column[5:]} that is in use"))
+    return tuple(words.format(n) for n, words in counted if n)
+
+
+def mend_chunks(connection: Connection, index: ClearableIndex) -> None:
+    """Repair everything that is computed from the rows; chunks under another user's number are deleted."""
+    connection.execute(
+        "DELETE FROM chunks WHERE id NOT IN (SELECT c.id FROM chunks c"
+        f" JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS} AND t.user_id = c.user_id)"
+    )
+    connection.execute(f"UPDATE nodes SET n_edges = {_EDGES_OF} WHERE n_edges <> {_EDGES_OF}")
+    for column in _USED:
+        used = _used(column).replace("s.number", "knowledge_sums.number")
+        connection.execute(f"UPDATE knowledge_sums SET {column} = ({used}) + 1 WHERE {column} <= ({used})")
+    reindex_chunks(connection, index)
+
+
+def reindex_chunks(connection: Connection, index: ClearableIndex) -> None:
+    """Rebuild the words of all chunks from their texts, and the sums of their lengths."""
+    index.clear(connection)
+    after = -(1 << 62)
+    while page := connection.execute(
+        f"SELECT id, text FROM chunks WHERE id > ? ORDER BY id LIMIT {_PAGE}", (after,)
+    ):
+        for tenant in sorted({chunk_id >> SEQUENCE_BITS for chunk_id, _ in page}):
+            rows = [(chunk_id, text) for chunk_id, text in page if chunk_id >> SEQUENCE_BITS == tenant]
+            for (chunk_id, _), length in zip(rows, index.add(connection, tenant, rows), strict=True):
+                connection.execute("UPDATE chunks SET doc_len = ? WHERE id = ?", (length, chunk_id))
+        after = page[-1][0]
+    for number, *sums in connection.execute(_TRUE_CHUNK_SUMS):
+        connection.execute(
+            "UPDATE knowledge_sums SET n = ?, total_length = ?, version = version + 1, edits = edits + 1"
+            " WHERE number = ?",
+            (*sums, number),
+        )
+
+
+def _used(column: str) -> str:
+    return _USED[column].format(bits=SEQUENCE_BITS)

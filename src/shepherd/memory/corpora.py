@@ -1,7 +1,7 @@
 """The two corpora that are searched, memories and chunks of documents: their tables, columns and weights.
 
-Everything that treats both alike takes a Corpus: hot indexes, ranking on a server, vectors. recall.c has the
-same tables.
+Code that treats both alike takes a Corpus: hot indexes, ranking on a server, vectors. recall.c has the same
+tables.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shepherd._native.rank import DEFAULT_WEIGHTS, Weights
-from shepherd.memory.results import COLUMNS
+from shepherd.memory.queries import COLUMNS
 
 __all__ = ["CHUNKS", "MEMORIES", "Corpus"]
 
@@ -23,7 +23,7 @@ class Corpus:
     """First part of the names of the tables beside the rows."""
     rows: str
     sums: str
-    """Table of each tenant's version, number of rows and length of all, under `number`."""
+    """Table with each tenant's version, number of rows and length of all, under `number`."""
     next_sequence: str
     timestamp: str
     thread: str
@@ -32,7 +32,7 @@ class Corpus:
     question: str
     text: str
     result_columns: str
-    """Columns that a search by vectors returns; "" where the caller reads the rows itself."""
+    """Columns that a search by vectors returns; "" if the caller reads the rows itself."""
     weights: Weights
     """Weights of the context around a row."""
     saved_prefix: str
@@ -94,7 +94,7 @@ CHUNKS = Corpus(
     question="''",
     text="text",
     result_columns="",
-    # Around a chunk only its node counts: the score of the node's best candidate, its card included.
+    # Only the node around a chunk counts: the score of the node's best candidate, its card included.
     # Neighbours already share their overlap, and there are no questions and answers.
     weights=Weights(
         previous=0.0,

@@ -1,6 +1,6 @@
-"""An open database file: one connection that writes, one per thread that reads, and how they are opened.
+"""An open database file: one connection that writes, one per thread that reads, and backups.
 
-Knows files, locks and transactions; nothing of what the tables mean. No other module opens a memory database.
+Knows files, locks and transactions, but not the tables. No other module opens a memory database.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from shepherd._native.store import Connection, Recall, SQLiteError
-from shepherd.errors import ShepherdError, StoreError, StoreMissingError
+from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageError
 from shepherd.memory import failures
-from shepherd.memory.backup import copy_database, free_name
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.schema import APPLICATION_ID, create_schema
@@ -29,7 +28,7 @@ _log = logging.getLogger(__name__)
 # SQLITE_BUSY does not wait by itself when the journal mode changes.
 _RETRY_S = 0.02
 
-# What pages_in_use takes.
+# Statements whose results pages_in_use takes.
 PAGE_COUNTS: tuple[tuple[str, tuple[()]], ...] = (
     ("PRAGMA page_size", ()),
     ("PRAGMA page_count", ()),
@@ -37,8 +36,8 @@ PAGE_COUNTS: tuple[tuple[str, tuple[()]], ...] = (
 )
 _COMMIT_AND_MEASURE = (("COMMIT", ()), *PAGE_COUNTS)
 
-# Files that this process has open, by device and inode, and how often. Closing a descriptor of our own on one
-# of them would drop SQLite's locks (see identify). The lock covers looking at a file and opening it.
+# Files that this process has open, by device and inode, with a count. Closing a descriptor of our own on one
+# of them would drop SQLite's locks (see identify). The lock is held from looking at a file until it is open.
 _open_files: dict[tuple[int, int], int] = {}
 _opening = threading.RLock()  # also taken by a finalizer, which may run inside
 
@@ -65,26 +64,26 @@ class Database:
     # ---- transactions
 
     def read(self) -> _Read:
-        """One read transaction on this thread's connection: everything in it sees the same moment."""
+        """Return a read transaction on this thread's connection: everything in it sees the same moment."""
         return _Read(self)
 
     def look(self) -> _Read:
-        """As `read`, for a few rows by an index: no other thread of Python runs meanwhile."""
+        """Do as `read`, for a few rows by an index: no other thread of Python runs meanwhile."""
         return _Read(self, keeps_gil=True)
 
     def write(self) -> _Write:
-        """One write transaction, committed at the end of the block, rolled back when it raises.
+        """Return a write transaction, committed at the end of the block, rolled back when it raises.
 
-        It begins with the first statement; what is deferred runs with the commit.
+        It begins with the first statement; deferred statements run with the commit.
         """
         return _Write(self)
 
     def failure(self, error: SQLiteError) -> ShepherdError:
-        """`error` in words for whoever owns this database."""
+        """Return the error to raise instead of `error`."""
         return failures.from_sqlite_error(self.path, error)
 
     def close(self) -> None:
-        """Closes every connection, also those of other threads; twice is fine."""
+        """Close every connection, also those of other threads; a second call does nothing."""
         with self._write_lock:
             if self.is_closed:
                 return
@@ -96,8 +95,16 @@ class Database:
             self._forget_file()
 
     def separate_connection(self) -> Connection:
-        """A reading connection of the caller's own, for work that lasts; the caller closes it."""
+        """Return a new connection for reading, for work that lasts; the caller closes it."""
         return self._connect(read_only=True)
+
+    def backup(self, path: str) -> None:
+        """Copy the database to a new file while it is in use; UsageError if there is a file."""
+        target = os.path.abspath(os.path.expanduser(path))
+        if os.path.exists(target):
+            raise UsageError(f"{target}: there is already something", hint="name a new file for the backup")
+        with self.separate_connection() as connection:
+            _copy(connection, target)
 
     # ---- opening
 
@@ -120,7 +127,7 @@ class Database:
             raise
 
     def _prepare_file(self) -> None:
-        """Looks at the file before SQLite does, or makes an empty one."""
+        """Look at the file before SQLite does, or create an empty one."""
         if os.path.isdir(self.path):
             raise StoreError(f"{self.path}: this is a folder", hint="name a file in it, such as memory.db")
         if not os.path.exists(self.path):
@@ -129,7 +136,7 @@ class Database:
                     f"{self.path}: there is no such database", hint="open it once for writing"
                 )
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            # What is remembered is private; SQLite gives its log the same mode.
+            # Memories are private; SQLite gives its log the same mode.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             return
         if not os.path.isfile(self.path):
@@ -164,7 +171,7 @@ class Database:
         )
 
     def _sign(self) -> None:
-        """Makes a new or an older file ours, and sets what a connection that writes needs."""
+        """Sign a new file or migrate an older one, and set what a writing connection needs."""
         writer = self._writer
         if writer.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
             # Before WAL: an interrupted creation leaves an empty file, never a log of unknown origin.
@@ -179,14 +186,14 @@ class Database:
         refuse_version(self.path, writer.execute("PRAGMA user_version")[0][0])
         if not self.read_only:
             self._use_log()
-            # Reading opens the log: who has never used it leaves it lying beside the file at the end.
+            # Reading opens the log: a connection that never used it leaves the log behind at the end.
             writer.execute("PRAGMA user_version")
             writer.execute("PRAGMA synchronous = NORMAL")
             writer.execute("PRAGMA foreign_keys = ON")
             writer.execute("PRAGMA journal_size_limit = 67108864")
 
     def _make_ours(self, undo: contextlib.ExitStack) -> str:
-        """Inside the transaction: creates the tables or migrates the original's. What to tell, if any."""
+        """Inside the transaction, create the tables or migrate the original's; return a message, if any."""
         writer = self._writer
         if writer.execute("PRAGMA application_id")[0][0] == APPLICATION_ID:
             return ""  # another process was first
@@ -195,10 +202,10 @@ class Database:
             return ""
         if not is_original(writer):
             raise foreign(self.path)
-        kept = free_name(self.path + ".before-migration")
+        kept = _free_name(self.path + ".before-migration")
         # A connection of its own: one that writes cannot be copied from.
         with self._connect(read_only=True) as connection:
-            copy_database(connection, kept)
+            _copy(connection, kept)
         undo.callback(os.remove, kept)
         migrated = migrate(writer, int(time.time()))
         return (
@@ -226,7 +233,7 @@ class Database:
     # ---- for the transactions below
 
     def reader(self) -> Connection:
-        """This thread's reading connection."""
+        """Return this thread's reading connection."""
         try:
             reader: _Reader = self._local.reader
         except AttributeError:
@@ -238,7 +245,7 @@ class Database:
         return reader.connection
 
     def acquire_writer(self) -> Connection:
-        """The writing connection, this thread's alone until release_writer."""
+        """Return the writing connection, locked for this thread until release_writer."""
         self._write_lock.acquire()
         if self.read_only:
             self._write_lock.release()
@@ -246,12 +253,12 @@ class Database:
         return self._writer
 
     def release_writer(self) -> None:
-        """Lets the next thread write."""
+        """Let the next thread write."""
         self._write_lock.release()
 
     def roll_back(self) -> None:
-        """Takes back what the writing connection has not committed."""
-        # A full disk has rolled back already; what failed first is what matters.
+        """Roll back what the writing connection has not committed."""
+        # A full disk has rolled back already; the first failure is the one to report.
         with contextlib.suppress(SQLiteError):
             self._writer.forget_deferred()
             if self._writer.in_transaction:
@@ -259,13 +266,13 @@ class Database:
 
 
 def pages_in_use(counts: Sequence[Sequence[tuple[int]]]) -> int:
-    """Bytes of them, of the results of PAGE_COUNTS."""
+    """Return the bytes of the pages in use from the results of PAGE_COUNTS."""
     [(page_size,)], [(n_pages,)], [(n_free,)] = counts
     return (n_pages - n_free) * page_size
 
 
 def is_open(path: str) -> bool:
-    """Whether this process has the existing file open as a memory database, by whatever name."""
+    """Return whether this process has the existing file open as a memory database, by any name."""
     status = os.stat(path)
     return (status.st_dev, status.st_ino) in _open_files
 
@@ -273,7 +280,7 @@ def is_open(path: str) -> bool:
 def _remember_file(
     owner: Database, identity: tuple[int, int]
 ) -> weakref.finalize[[tuple[int, int]], Database]:
-    """Counts one more opening of the file; calling what is returned, or losing `owner`, takes it back."""
+    """Count an opening of the file, until the finalizer is called or `owner` is lost."""
     _open_files[identity] = _open_files.get(identity, 0) + 1
     return weakref.finalize(owner, _forget_file, identity)
 
@@ -285,6 +292,33 @@ def _forget_file(identity: tuple[int, int]) -> None:
             del _open_files[identity]
 
 
+def _copy(connection: Connection, target: str) -> None:
+    """Copy what `connection` sees to `target`, which appears when it is complete. Raises StoreError."""
+    part = target + ".part"
+    try:
+        # Private from its first byte, and only called a backup when it is complete.
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+        connection.backup(part)
+        os.replace(part, target)
+    except OSError as error:
+        raise failures.from_os_error(target, error) from error
+    except SQLiteError as error:
+        raise failures.from_sqlite_error(target, error) from error
+    finally:
+        for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
+            if os.path.exists(leftover):
+                os.remove(leftover)
+
+
+def _free_name(path: str) -> str:
+    """Return `path`, or with -2, -3 … at its end, so that nothing has the name yet."""
+    name, number = path, 1
+    while os.path.lexists(name):
+        number += 1
+        name = f"{path}-{number}"
+    return name
+
+
 class _Reader:
     # Held by its thread: the connection closes when the thread is gone.
     __slots__ = ("__weakref__", "connection")
@@ -294,7 +328,7 @@ class _Reader:
 
 
 class _Read:
-    # A class, not a generator: this stands in front of every message, and costs a third.
+    # A class, not a generator: this runs before every message, and costs a third.
     __slots__ = ("_connection", "_database", "_keeps_gil")
 
     def __init__(self, database: Database, *, keeps_gil: bool = False) -> None:
@@ -317,7 +351,7 @@ class _Read:
         try:
             self._connection.end_reading()
         except SQLiteError as late:
-            # An error in the block may have ended the transaction; what failed first is what matters.
+            # An error in the block may have ended the transaction; the first failure is the one to report.
             if error is None:
                 raise self._database.failure(late) from late
         if isinstance(error, SQLiteError):
@@ -329,7 +363,7 @@ class _Write:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Of the pages in use, once it is committed: before, the full-text index has not written its own.
+        # Set by the commit: before, the full-text index has not written its pages.
         self.used_bytes = 0
 
     def __enter__(self) -> Connection:

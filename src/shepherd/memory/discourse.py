@@ -1,6 +1,6 @@
-"""What a memory's text and place in a conversation tell ranking: whether it asks, its label, its thread.
+"""Features of a memory's text and place in a conversation: whether it asks, its label, its thread.
 
-Written beside the memory when it is stored; the ranking that reads it is rescore.c.
+They are stored with the memory; rescore.c ranks by them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ ASKS_NOT = 0
 ASKS_LAST = 1
 ASKS_ONLY = 2
 
-# Memories without a session belong together when they were stored one after the other about the same time.
+# Seconds up to which memories without a session, stored one after the other, belong together.
 PAUSE_S = 1800
 
-# Signs that end a sentence: not the points of v2.31, example.com or ?page=1. What follows the last of them, a
-# picture's caption, a date, a signature, does not count.
+# Signs that end a sentence: not the points of v2.31, example.com or ?page=1. Text after the last of them,
+# such as a caption, a date or a signature, is ignored.
 _FAR_MARKS = "\N{FULLWIDTH QUESTION MARK}\N{ARABIC QUESTION MARK}"
 _FAR_ENDS = "\N{FULLWIDTH EXCLAMATION MARK}\N{IDEOGRAPHIC FULL STOP}"
 _CLOSING = "\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
@@ -33,7 +33,7 @@ _LABEL = re.compile(r"\s*([^\W_][\w.'-]*(?: [\w.'-]+){0,2}):\s")
 
 
 class Neighbour(NamedTuple):
-    """The memory stored before: the one whose sequence is smaller by one."""
+    """The memory stored before, whose sequence is smaller by one."""
 
     thread: int
     timestamp: int
@@ -41,7 +41,7 @@ class Neighbour(NamedTuple):
 
 
 def asks(question: str, answer: str) -> int:
-    """Whether a memory ends with a question: ASKS_NOT, ASKS_LAST after telling something, ASKS_ONLY."""
+    """Return whether a memory ends with a question: ASKS_NOT, ASKS_LAST after a statement, ASKS_ONLY."""
     asked = _last_sign(question)
     if not answer.strip():
         return ASKS_ONLY if asked else ASKS_NOT
@@ -52,20 +52,20 @@ def asks(question: str, answer: str) -> int:
 
 
 def _last_sign(text: str) -> bool | None:
-    """Whether the last sentence is a question; None without a sign that ends one."""
+    """Return whether the last sentence is a question; None without a sign that ends one."""
     signs = _END.findall(text[-_TAIL_CHARACTERS:])
     return not _QUESTION_MARKS.isdisjoint(signs[-1]) if signs else None
 
 
 def label(question: str, answer: str) -> int:
-    """Key of the first word before a colon at the very beginning, most often who speaks; 0 without one."""
+    """Return the key of the first word before a colon at the beginning, mostly the speaker; 0 without one."""
     found = _LABEL.match(question if question.strip() else answer)
     words = terms(found[1]) if found else []
     return key(words[0]) if words else 0
 
 
 def thread(sequence: int, timestamp: int, session: str, previous: Neighbour | None) -> int:
-    """Key of the conversation: above 0 of a session, below of a stretch of memories without one."""
+    """Return the key of the conversation: positive for a session, negative for memories without one."""
     if session:
         return key(session)
     follows = previous is not None and not previous.session and previous.thread < 0

@@ -1,4 +1,4 @@
-"""Which engine serves a database, by its name."""
+"""The choice of the engine by the name of a database."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["open_store"]
 def open_store(
     database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
 ) -> MemoryStore:
-    """The store that `database` names: a path, or postgresql://…; empty is the default place.
+    """Open the store of a path, or of postgresql://…; empty is the default path.
 
-    Raises UsageError for what is neither, StoreError.
+    Raises UsageError for another scheme, StoreError if it cannot be opened.
     """
     if database.startswith(("postgresql://", "postgres://")):
         return _open_postgres(
@@ -40,7 +40,7 @@ def open_store(
 
 
 def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
-    # Not at the top: a memory in a file needs neither psycopg nor the 50 ms that it takes.
+    # Not at the top: a memory in a file does not need psycopg, which takes 50 ms.
     try:
         from shepherd.memory.postgres import PostgresStore
     except ImportError as error:

@@ -1,11 +1,12 @@
-"""Facts: key = value of a user, each change kept in the history. Inside the caller's transaction."""
+"""Facts: keys and values of a user, with a history of changes. Inside the caller's transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from shepherd.memory.connection import Connection
+from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import FactChange
+from shepherd.transactions import Connection
 from shepherd.types import Fact
 
 __all__ = [
@@ -26,55 +27,53 @@ __all__ = [
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
 _COLUMNS = "key, value, created_at, updated_at"
-# The primary key's own order: no sort.
+# The order of the primary key, which needs no sort.
 ROWS_OF_USER = f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY key"
-# Of one key, the last first.
+# Changes of one key, the last first.
 _CHANGES = "FROM fact_history WHERE user_id = ? AND key = ? ORDER BY changed_at DESC, id DESC"
 
 FactRow = tuple[str, str, int, int]
 
-# Facts of so many users are kept as records beside the rows they were made of.
+# Number of users whose facts are cached as records.
 _MOST_CACHED_USERS = 1024
 
 
 class FactCache:
-    """Gives the same tuple of records for the same rows: callers keep what they made of it."""
+    """Returns the same tuple of records for the same rows, so that callers can cache by identity."""
 
     # Facts seldom change between two messages: comparing rows costs a tenth of making records of them,
     # and unlike a version number it needs nothing from other processes.
     def __init__(self) -> None:
-        self._records: dict[str, tuple[list[FactRow], tuple[Fact, ...]]] = {}
+        self._records: FIFODict[str, tuple[list[FactRow], tuple[Fact, ...]]] = FIFODict(_MOST_CACHED_USERS)
 
     def records(self, user_id: str, rows: list[FactRow]) -> tuple[Fact, ...]:
-        """The user's facts, which lie in the table as `rows`."""
+        """Return the user's facts from their rows in the table."""
         known = self._records.get(user_id)
         if known is not None and known[0] == rows:
             return known[1]
         records = tuple(Fact(*row) for row in rows)
-        if len(self._records) >= _MOST_CACHED_USERS:
-            self._records.clear()
         self._records[user_id] = (rows, records)
         return records
 
 
 def fold_key(key: str) -> str:
-    """What keys are compared by when they are not equal: `favoriteColor` and `favorite_color` are one."""
+    """Return a key as keys are compared: `favoriteColor` and `favorite_color` are one."""
     return key.casefold().translate(_SEPARATORS)
 
 
 def rows_of_user(connection: Connection, user_id: str) -> list[FactRow]:
-    """All facts as they lie in the table, in key order."""
+    """Return the rows of all facts, in key order."""
     rows: list[FactRow] = connection.execute(ROWS_OF_USER, (user_id,))
     return rows
 
 
 def of_user(connection: Connection, user_id: str) -> tuple[Fact, ...]:
-    """All facts in key order."""
+    """Return all facts in key order."""
     return tuple(Fact(*row) for row in rows_of_user(connection, user_id))
 
 
 def find(connection: Connection, user_id: str, key: str) -> Fact | None:
-    """The fact of that key, else the latest changed of those that fold to the same."""
+    """Return the fact of that key, else the latest changed one whose key folds to the same."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
     if rows:
         return Fact(*rows[0])
@@ -86,15 +85,15 @@ def find(connection: Connection, user_id: str, key: str) -> Fact | None:
 def set_value(
     connection: Connection, user_id: str, key: str, value: str, *, source: str, now: int
 ) -> int | None:
-    """Sets a fact; the number of the change, None when it had that value already.
+    """Set a fact and return the number of the change; None if it has that value already.
 
-    One whose key folds to the same is replaced under its own spelling: no two colours.
+    A fact whose key folds to the same is replaced and keeps its spelling: nobody has two colours.
     """
     known = find(connection, user_id, key)
     if known is not None and known.value == value:
         return None
     if known is not None and _last_change(connection, user_id, known.key) is None:
-        # It came from elsewhere, without its history.
+        # It was imported without its history.
         _remember(connection, user_id, FactChange(known.key, known.value, "import", known.updated_at))
     key = known.key if known else key
     _write(connection, user_id, Fact(key, value, now, now))
@@ -104,10 +103,11 @@ def set_value(
 def learn(
     connection: Connection, user_id: str, key: str, value: str, *, source: str, since: int, told_at: int
 ) -> int | None:
-    """Sets a fact that was told between `since` and `told_at`, as of the latter; the number of the change.
+    """Set a fact that was stated between `since` and `told_at`, as of the latter.
 
-    None when it had that value, or was set or cleared later than that: it stays so. What the user set or
-    cleared himself stays from `since` on: it may have corrected what is learned.
+    Return the number of the change; None if it has that value, or was set
+    or cleared after `told_at`: it stays so. A change by the user stays from `since` on, since it may have
+    corrected what is learned.
     """
     known = find(connection, user_id, key)
     if known is not None and known.value == value:
@@ -124,7 +124,7 @@ def learn(
 def learn_all(
     connection: Connection, user_id: str, new: Mapping[str, str], *, source: str, since: int, told_at: int
 ) -> list[int]:
-    """As `learn`, of several; the numbers of the changes."""
+    """Do as `learn` for several facts; return the numbers of the changes."""
     changes = (
         learn(connection, user_id, key, value, source=source, since=since, told_at=told_at)
         for key, value in new.items()
@@ -133,7 +133,7 @@ def learn_all(
 
 
 def take_back(connection: Connection, user_id: str, changes: Sequence[int]) -> None:
-    """Makes changes as if they had not been; one after which the fact was changed again stays."""
+    """Undo changes, except those after which the fact was changed again."""
     for change in reversed(changes):
         rows = connection.execute(
             "SELECT key FROM fact_history WHERE id = ? AND user_id = ?", (change, user_id)
@@ -159,9 +159,10 @@ def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
 def clear(
     connection: Connection, user_id: str, key: str, *, source: str, now: int, with_history: bool = False
 ) -> bool:
-    """Removes a fact, found as `find` finds it, and if asked the values that it had; whether there were any.
+    """Remove a fact, found as `find` finds it, and with `with_history` its former values too.
 
-    That it was cleared, and when, stays in any case: nothing that was said before may bring it back.
+    Return whether there was anything to remove. The history records in any case that it was cleared, and
+    when, so that an earlier message does not bring it back.
     """
     known = find(connection, user_id, key)
     if known is not None:
@@ -182,14 +183,14 @@ def _forget_values(connection: Connection, user_id: str, key: str) -> bool:
 
 
 def _like(key: str) -> Callable[[str], bool]:
-    """Whether another key is this one, or folds to the same."""
+    """Return a function that compares another key with this one, folded."""
     folded = fold_key(key)
     # A key of separators alone folds to nothing, and would be every other such key.
     return lambda other: other == key or (folded != "" and fold_key(other) == folded)
 
 
 def history(connection: Connection, user_id: str, key: str | None) -> list[FactChange]:
-    """Every change of the facts whose key folds to that of `key`, or of all, oldest first."""
+    """Return every change of the facts whose key folds to that of `key`, or of all, oldest first."""
     rows = connection.execute(
         "SELECT key, value, source, changed_at FROM fact_history WHERE user_id = ? ORDER BY changed_at, id",
         (user_id,),
@@ -202,9 +203,9 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
 
 
 def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]) -> int:
-    """Takes over facts that are newer than what is here, and changes that are not known here; how many facts.
+    """Take facts that are newer than those here, and changes that are unknown here; return how many facts.
 
-    What was cleared here later stays so, and what was cleared there later goes.
+    A fact that was cleared later on either side is cleared.
     """
     recorded = history(connection, user_id, None)
     last_here = {fold_key(change.key) or change.key: change for change in recorded}

@@ -1,4 +1,4 @@
-"""The one door from SQLite's result codes to Shepherd's errors: what happened, to which file, the remedy."""
+"""SQLite's result codes as Shepherd's errors: what happened, to which file, and the remedy."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PERM, _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _MISUSE, _
     3, 5, 6, 8, 10, 11, 13, 14, 21, 26,
 )  # fmt: skip
 
-# Less than this left on the disk makes an I/O error a full disk: the shared-memory file grows by 32 KiB.
+# With fewer free bytes, an I/O error means a full disk: the shared-memory file grows by 32 KiB.
 _NEARLY_FULL_BYTES = 64 * 1024
 
 
 def from_sqlite_error(path: str, error: SQLiteError) -> ShepherdError:
-    """The error to raise instead of `error`, about the database at `path`."""
+    """Return the error to raise instead of `error`, about the database at `path`."""
     primary = error.code & 0xFF
-    if primary in (_IOERR, _CANTOPEN) and _has_no_room(path):
+    if primary in (_IOERR, _CANTOPEN) and _is_disk_full(path):
         return full(path)
     if primary in _KNOWN:
         return _KNOWN[primary](path)
@@ -42,7 +42,7 @@ def from_sqlite_error(path: str, error: SQLiteError) -> ShepherdError:
 
 
 def from_os_error(path: str, error: OSError) -> ShepherdError:
-    """The error to raise when the operating system refused `path`."""
+    """Return the error to raise when the operating system refuses `path`."""
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         return StoreError(f"{path}: what should be its folder is not a folder", hint="name another path")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -53,7 +53,7 @@ def from_os_error(path: str, error: OSError) -> ShepherdError:
 
 
 def locked(path: str) -> StoreLockedError:
-    """Another process is in the way."""
+    """Return the error for a lock of another process."""
     return StoreLockedError(
         f"{path}: another process has held the database locked for too long",
         hint="wait for it to finish, or find it with: fuser -v " + path,
@@ -61,7 +61,7 @@ def locked(path: str) -> StoreLockedError:
 
 
 def full(path: str) -> StoreFullError:
-    """There is no room."""
+    """Return the error for a full disk."""
     return StoreFullError(
         f"{path}: no space left on the disk; nothing of this change was stored",
         hint="make room, or move the database with memory_database",
@@ -69,7 +69,7 @@ def full(path: str) -> StoreFullError:
 
 
 def read_only(path: str) -> StoreReadOnlyError:
-    """There is no permission."""
+    """Return the error for missing permissions."""
     return StoreReadOnlyError(
         f"{path}: the database or its folder cannot be written",
         hint="give yourself write permission, or point memory_database elsewhere; --nomemory runs without it",
@@ -77,7 +77,7 @@ def read_only(path: str) -> StoreReadOnlyError:
 
 
 def corrupt(path: str) -> StoreCorruptError:
-    """The pages make no sense."""
+    """Return the error for damaged pages."""
     return StoreCorruptError(
         f"{path}: the database is damaged",
         hint="run `shepherd memory check`, or put a backup in its place",
@@ -103,18 +103,18 @@ _UNCLEAR = {
 }
 
 
-def _has_no_room(path: str) -> bool:
+def _is_disk_full(path: str) -> bool:
     try:
         if shutil.disk_usage(os.path.dirname(path)).free < _NEARLY_FULL_BYTES:
             return True
         largest = max(os.path.getsize(file) for file in (path, path + "-wal") if os.path.exists(file))
         return largest + _NEARLY_FULL_BYTES > _file_size_limit()
-    except (OSError, ValueError):  # gone, or never made
+    except (OSError, ValueError):  # deleted, or never created
         return False
 
 
 def _file_size_limit() -> float:
-    """Bytes that this process may let a file grow to (ulimit -f)."""
+    """Return the size limit of this process's files (ulimit -f), in bytes."""
     try:
         import resource
     except ImportError:

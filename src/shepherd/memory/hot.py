@@ -1,10 +1,10 @@
-"""Hot indexes: users in use, each with an index in memory that answers in microseconds.
+"""Hot indexes: an index in main memory for each active user, which answers in microseconds.
 
-A question is answered by the index only when that is of the version of `tenants` which the question's own
-transaction sees; in every other case, and while an index is being made or changed, FTS5 answers. Both
-give the same results, bit for bit. Indexes are made by a thread in the background, from a saved file
-where there is one; changes of this process follow with their commit, those of others when the next
-question notices them. The least recently used go when all together exceed the limit.
+A query is answered by the index only if that has the version of `tenants` which the query's transaction sees;
+otherwise, and while an index is being built or changed, FTS5 answers. Both give the same results, bit for
+bit. A background thread builds indexes, from a saved file if there is one. Changes of this process are
+applied with their commit, those of other processes when the next query notices them. The least recently used
+indexes are dropped when all together exceed the limit.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ __all__ = ["HotRecall"]
 
 _log = logging.getLogger(__name__)
 
-# An index of fewer memories is made faster than a file is worth: 10 ms for 1,000.
+# Number of memories from which on an index is saved: 1,000 are built in 10 ms.
 _LEAST_SAVED = 5_000
-# More new rows than this are left to the background: about 1 ms.
+# Number of new rows that a commit adds to the index itself, in about 1 ms; more are left to the background.
 _MOST_AT_ONCE = 64
 
-# Rows that contradict each other, or more than an index can hold: FTS5 answers.
+# Rows that contradict each other, or more than an index can hold: then FTS5 answers.
 _DOUBTS = (ValueError, OverflowError, MemoryError)
 
 
 class _Slot(HotSlot):
-    """One user's index, and who may change it."""
+    """The index of one user with its state."""
 
     __slots__ = ("failed", "followed", "lock", "n_bytes", "saved_version")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # held by who changes the index
+        self.lock = threading.Lock()  # held while the index is changed
         self.followed: Followed | None = None
-        self.failed = False  # does not fit, or its rows contradict each other: FTS5 answers for good
+        self.failed = False  # does not fit, or its rows contradict each other: FTS5 always answers
         self.saved_version = -1
         self.n_bytes = 0
 
 
 class HotRecall(HotIndexes):
-    """Searches of one database: by the user's hot index where it can be, else by FTS5. Thread-safe."""
+    """Searches of one database, by the user's hot index if possible, else by FTS5. Thread-safe."""
 
     def __init__(
         self,
@@ -73,22 +73,22 @@ class HotRecall(HotIndexes):
         self._thread: threading.Thread | None = None
         self._is_closing = False
 
-    # ---- questions
+    # ---- queries
 
     def _read_version(self, connection: Connection, tenant: int) -> int:
         return next((row[0] for row in connection.execute(self._version, (tenant,))), -1)
 
     def _search_tables(
-        self, connection: Connection, tenant: int, *question: Any, **options: Any
+        self, connection: Connection, tenant: int, *query: Any, **options: Any
     ) -> list[tuple[int, float, float, float]]:
-        """Where there is no index of the version asked for; the background sees to that."""
+        """Search by FTS5, without an index of the right version, which the background then builds."""
         slot = self._slots.get(tenant)
         if slot is None or not slot.failed:
             self._want(tenant)
-        return self._recall.search(connection, tenant, *question, **options)
+        return self._recall.search(connection, tenant, *query, **options)
 
     def is_hot(self, connection: Connection, tenant: int) -> bool:
-        """Whether this transaction's questions are answered by the index."""
+        """Return whether the index answers the queries of this transaction."""
         slot = self._slots.get(tenant)
         counts = slot.index.counts() if slot is not None and slot.index is not None else None
         rows = connection.execute(self._version, (tenant,))
@@ -97,7 +97,7 @@ class HotRecall(HotIndexes):
     # ---- changes
 
     def follow(self, tenant: int) -> None:
-        """Brings a tenant's index to what this thread has just committed; outside of transactions."""
+        """Bring a tenant's index to what this thread has just committed; outside of transactions."""
         slot = self._slots.get(tenant)
         if slot is None or slot.index is None or slot.failed:
             return
@@ -112,13 +112,13 @@ class HotRecall(HotIndexes):
                     self._catch_up(connection, slot, ahead)
                     return
         except (ShepherdError, *_DOUBTS):
-            return  # the write is stored; the background finds out what is wrong with the index
+            return  # the write is stored; the background finds the fault of the index
         finally:
             slot.lock.release()
         self._want(tenant)
 
     def wait(self, timeout_s: float = 60.0) -> bool:
-        """Waits until the background has nothing to do; whether it came to that."""
+        """Wait until the background has nothing to do; return False after the timeout."""
         done = threading.Event()
         deadline = threading.Timer(timeout_s, done.set)
         deadline.daemon = True
@@ -131,7 +131,7 @@ class HotRecall(HotIndexes):
         return False
 
     def check(self) -> list[str]:
-        """What is wrong with indexes in memory; those are dropped, and made again when they are needed."""
+        """Return the faults of indexes in memory; those are dropped, and built again when needed."""
         problems = []
         for tenant, slot in list(self._slots.items()):
             with slot.lock, self._database.read() as connection:
@@ -146,12 +146,12 @@ class HotRecall(HotIndexes):
 
     @property
     def n_users(self) -> int:
-        """Users whose index is in memory."""
+        """Number of users whose index is in memory."""
         return sum(slot.index is not None for slot in list(self._slots.values()))
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that the indexes in memory take."""
+        """Bytes of the indexes in memory."""
         return sum(slot.n_bytes for slot in list(self._slots.values()))
 
     @property
@@ -160,7 +160,7 @@ class HotRecall(HotIndexes):
         return self._files.n_bytes
 
     def close(self) -> None:
-        """Ends the background and saves what is worth it; twice is fine."""
+        """End the background and save large indexes; a second call does nothing."""
         with self._lock:
             self._is_closing = True
             thread, self._thread = self._thread, None
@@ -184,13 +184,13 @@ class HotRecall(HotIndexes):
                 self._thread = threading.Thread(
                     target=_work, args=(weakref.ref(self), self._queue), name="hot indexes", daemon=True
                 )
-                # Who forgets to close must not keep a thread waiting for ever.
+                # A database that is never closed must not keep a thread waiting for ever.
                 weakref.finalize(self, self._queue.put, None).atexit = False
                 self._thread.start()
         self._queue.put(tenant)
 
     def serve(self, tenant: int) -> None:
-        """Makes a tenant's index, or brings it up to date; called by the background thread."""
+        """Build a tenant's index, or update it; called by the background thread."""
         slot = self._slots.setdefault(tenant, _Slot())
         try:
             with slot.lock:
@@ -214,7 +214,7 @@ class HotRecall(HotIndexes):
                 return
             slot.followed = self._files.load(tenant)
             slot.saved_version = -1 if slot.followed is None else slot.followed.version
-        for _ in range(3):  # a list of changes that was cut in between, at worst
+        for _ in range(3):  # at worst, the list of changes was cut meanwhile
             if slot.followed is not None:
                 with self._database.read() as connection:
                     if self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed)):
@@ -231,7 +231,7 @@ class HotRecall(HotIndexes):
         return None
 
     def _catch_up(self, connection: Connection, slot: _Slot, ahead: Ahead) -> bool:
-        """Under the slot's lock; an index that was left half changed is dropped."""
+        """Update the index under the slot's lock; drop it if that fails halfway."""
         followed, slot.followed = slot.followed, None
         assert followed is not None
         try:

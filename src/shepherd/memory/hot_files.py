@@ -1,12 +1,11 @@
-"""Hot indexes kept beside the database, so that a process need not read every memory again.
+"""Hot indexes saved beside the database, so that a new process need not read every memory.
 
-A file is a cache: one that is damaged, of another build or of another state is as good as none. What
-makes it one of this database is a random number that the database stores with the user when the file is
-written: after a backup was put back, or a crash lost the last commits, the numbers differ, and where they
-are equal all that the database went through since is in its list of changes.
+A file is a cache: if it is damaged, of another build or of another state, it is ignored. A random number ties
+it to the database, which stores the number when the file is written: after a backup was restored, or a crash
+lost the last commits, the numbers differ; if they are equal, the list of changes has everything since then.
 
     folder   <database>-hot, mode 0700, a file per tenant number and corpus, mode 0600
-    file     token, version, next_sequence (64 bits each), then what HotIndex.save gives, with its checksum
+    file     token, version, next_sequence (64 bits each), then the bytes of HotIndex.save, with a checksum
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HEAD = struct.Struct("<qqq")
 
 
 class HotFiles:
-    """The saved indexes of one database. No error comes out: what cannot be kept or read is made again."""
+    """The saved indexes of one database. Errors are ignored: the index is built again."""
 
     def __init__(self, database: Database, corpus: Corpus) -> None:
         self._database = database
@@ -38,7 +37,7 @@ class HotFiles:
         self._folder = Path(database.path + "-hot")
 
     def save(self, followed: Followed) -> bool:
-        """Writes the index, and the number that vouches for it; whether it did."""
+        """Write the index and its number; return whether that succeeded."""
         saved = followed.index.save()
         if saved is None or self._database.read_only:
             return False
@@ -62,7 +61,7 @@ class HotFiles:
         return True
 
     def load(self, tenant: int) -> Followed | None:
-        """The saved index of a tenant, to be caught up; None when there is none that can be trusted."""
+        """Return the saved index of a tenant, to be updated; None without one that can be trusted."""
         try:
             whole = memoryview((self._folder / self._name(tenant)).read_bytes())
             token, version, next_sequence = _HEAD.unpack_from(whole)

@@ -1,12 +1,11 @@
-"""From rows to a hot index: built page by page, and brought up to date from what has changed since.
+"""Rows for hot indexes: an index is built page by page, and updated by the changes since.
 
-Knows which rows a version of a user's memories stands for; nothing of threads, limits or files. Everything
-said of memories holds for the other corpora too, in their own tables.
+Memories stand for any corpus here; each has its own tables.
 
-An index belongs to a version of its user in `tenants`. Each memory that is added raises `version` and
-`next_sequence` by one; a change of stored rows raises `version` by one and names the rows in
-`context_changes`. So the versions between two states are all accounted for, or something else happened
-(FTS5's index was made again, the list of changes was cut) and all rows are read again.
+An index has the version of its user in `tenants`. Each memory that is added raises `version` and
+`next_sequence` by one; a change of stored rows raises `version` by one and is listed in `context_changes`
+with the rows. So either all versions between two states are accounted for, or something else happened (FTS5's
+index was rebuilt, the list of changes was cut) and all rows are read again.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _columns(corpus: Corpus) -> str:
 
 @dataclass(slots=True)
 class Followed:
-    """A hot index and the state of its user that it was last brought to."""
+    """A hot index and the state of its user at the last update."""
 
     corpus: Corpus
     tenant: int
@@ -68,9 +67,9 @@ class Followed:
 def build(
     read: Callable[[], AbstractContextManager[Connection]], corpus: Corpus, tenant: int
 ) -> Iterator[Followed | None]:
-    """Reads all of a tenant's memories; yields None after each page, and at last an index to be caught up.
+    """Read all of a tenant's memories; yield None after each page, and at last an index to be updated.
 
-    Each page is a transaction of its own: what changes meanwhile is in `context_changes`.
+    Each page is a transaction of its own; changes in between are in `context_changes`.
     """
     with read() as connection:
         rows = connection.execute(_state(corpus), (tenant,))
@@ -90,22 +89,22 @@ def build(
 
 
 class Ahead(NamedTuple):
-    """What a transaction sees that an index does not have yet."""
+    """Changes that a transaction sees and an index does not have yet."""
 
     state: list[tuple[int, int, int, int]]
     changes: list[tuple[int, int]]
     page: list[tuple[Any, ...]]  # the first of the new rows
 
     def work(self, followed: Followed) -> int:
-        """About how much is to be done, in new rows."""
+        """Return about how much work the update is, in new rows."""
         if not self.state:
             return 0
-        # A changed row has to be looked for in all lists: as much as thousands of new ones.
+        # A changed row is searched for in all lists: as much work as thousands of new ones.
         return self.state[0][1] - followed.next_sequence + 1000 * len(self.changes)
 
 
 def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) -> Ahead:
-    """Reads what has changed since, at once; of the new rows at most so many."""
+    """Read the changes since the index was updated, and at most `most` of the new rows."""
     first, last = memory_range(followed.tenant)
     return Ahead(
         *connection.execute_together(
@@ -122,9 +121,9 @@ def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) ->
 
 
 def catch_up(connection: Connection, followed: Followed, ahead: Ahead) -> bool:
-    """Brings the index to the state that this transaction sees; False: it has to be built again.
+    """Bring the index to the state that this transaction sees; return False if it has to be built again.
 
-    ValueError when rows and sums do not fit together.
+    Raises ValueError if rows and sums contradict each other.
     """
     if not ahead.state:
         return False
@@ -163,7 +162,7 @@ def _add(connection: Connection, followed: Followed, next_sequence: int, page: l
 
 
 def differences(connection: Connection, followed: Followed) -> tuple[BitMap, BitMap]:
-    """Sequences that only the index has, and those that only the table has; both of the same version."""
+    """Return the sequences that only the index has, and those that only the table has, of one version."""
     first, last = memory_range(followed.tenant)
     table = followed.corpus.rows
     indexed = BitMap(memoryview(followed.index.sequences()).cast("q"))

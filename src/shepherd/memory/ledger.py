@@ -1,43 +1,39 @@
-"""Notes about messages of stateless clients: small texts under hashes, per user, the least recently used go.
+"""The ledger: short notes about messages of stateless clients, under hashes, limited per user.
 
-What the notes say is prompt/ledger.py's business. Losing them costs time, never data. Inside the caller's
-transaction.
+prompt/ledger.py writes and reads the notes. Losing them costs time, never data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from shepherd.memory.connection import Connection
-
-if TYPE_CHECKING:
-    from shepherd.memory.store import MemoryStore
+from shepherd.memory.store import UserRows
+from shepherd.transactions import Connection
 
 __all__ = ["LedgerNotes", "clear", "find", "put"]
 
-# Per user: a year of 10 messages a day, about 3 MB.
+# Limit per user: a year of 10 messages a day, about 3 MB.
 MOST_NOTES = 4096
-# A note that was used counts as used for so long: reading does not write each time.
+# A note is not marked as used again within this time, so that not every read writes.
 _TOUCHED_EVERY_MS = 6 * 3600 * 1000
-# Of hashes in one statement; lists are filled up to one of these lengths, so that few are to be prepared. A
-# conversation's first request asks for one hash: with 60 places that took 45 us, not 15.
+# Numbers of hashes in one statement; lists are filled up to one of them, so that few statements are prepared.
+# The first request of a conversation has one hash: with 60 places that took 45 us instead of 15.
 _AT_ONCE = (1, 8, 60)  # a statement has 64 parameters at most
 _IN = {n: "(" + ", ".join("?" * n) + ")" for n in _AT_ONCE}
 
 
 class LedgerNotes:
-    """The notes of a Memory's users; nobody in particular has none. Times are unix seconds."""
+    """The notes of a Memory's users; anonymous users have none."""
 
-    def __init__(
-        self, store: MemoryStore, user: Callable[[str | None], str | None], clock: Callable[[], float]
-    ) -> None:
-        self._store, self._user, self._clock = store, user, clock
+    def __init__(self, rows: UserRows) -> None:
+        self._rows = rows
 
     def find(self, hashes: Sequence[str], user_id: str | None = None) -> dict[str, str]:
-        """The notes under those of the hashes that have one."""
-        user = self._user(user_id)
-        return {} if user is None or not hashes else self._store.find_notes(user, hashes)
+        """Return the notes by hash, of those hashes that have one."""
+        user = self._rows.user(user_id)
+        if user is None or not hashes:
+            return {}
+        return self._rows.store.look(lambda connection: find(connection, user, hashes))
 
     def put(
         self,
@@ -47,15 +43,16 @@ class LedgerNotes:
         removed: Iterable[str] = (),
         used: Iterable[str] = (),
     ) -> None:
-        """Writes notes over what was there, removes others, and says which were of use."""
-        user = self._user(user_id)
-        if user is not None:
-            now_ms = int(self._clock() * 1000)
-            self._store.put_notes(user, notes, list(removed), list(used), now_ms)
+        """Write notes, remove others, and mark others as used."""
+        now_ms = int(self._rows.clock() * 1000)
+        self._rows.write(user_id, None, put, notes, list(removed), list(used), now_ms=now_ms)
+
+
+# ---- inside the caller's transaction
 
 
 def find(connection: Connection, user_id: str, hashes: Sequence[str]) -> dict[str, str]:
-    """The notes of this user under these hashes."""
+    """Return the notes of this user by hash."""
     found: dict[str, str] = {}
     for some in _chunks(hashes):
         found.update(
@@ -77,7 +74,7 @@ def put(
     now_ms: int,
     most: int = MOST_NOTES,
 ) -> None:
-    """Writes, removes and touches; then the least recently used beyond `most` go."""
+    """Write, remove and mark notes; then delete the least recently used ones beyond `most`."""
     for some in _chunks(removed):
         connection.execute(
             f"DELETE FROM ledger WHERE user_id = ? AND hash IN {_IN[len(some)]}", (user_id, *some)
@@ -101,7 +98,7 @@ def put(
 
 
 def clear(connection: Connection, user_id: str) -> int:
-    """Removes all notes of a user; how many that were."""
+    """Delete all notes of a user; return how many."""
     return len(connection.execute("DELETE FROM ledger WHERE user_id = ? RETURNING hash", (user_id,)))
 
 

@@ -1,122 +1,174 @@
-"""Rows of `context`, their tokens in `context_fts` and their sums in `tenants`, always changed together.
+"""Memories: rows of `context`, their terms in the engine's index and their sums in `tenants`.
 
-Everything here runs inside the caller's transaction.
+The three always change together, inside the caller's transaction.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-from shepherd._native.text import scoped
 from shepherd.errors import UsageError
 from shepherd.memory import discourse, tenants
-from shepherd.memory.connection import Connection
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
+from shepherd.transactions import Connection
 from shepherd.types import MemoryRecord
 
 __all__ = [
-    "FULL_TEXT",
+    "INSERT_MEMORY",
+    "USER",
+    "NewRows",
     "TermIndex",
     "content_hash",
     "count",
     "delete",
+    "delete_question",
     "describe",
     "edit",
     "fold_question",
     "get",
-    "index",
     "newest",
     "page",
     "pin",
     "reindex",
     "unambiguous_hash",
-    "with_question",
 ]
 
+# Number, next sequence, and what discourse.Neighbour needs of the memory before that.
+USER = (
+    "SELECT t.number, t.next_sequence, c.thread, c.timestamp, c.session FROM tenants t"
+    f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
+    " WHERE t.user_id = ?"
+)
+INSERT_MEMORY = (
+    "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
+    " pinned, source, session, thread, label, asks) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
 _PAGE = 500
-# Of context_changes: who is further behind reads everything again.
-_KEPT_VERSIONS = 4096
 
 
 class TermIndex(Protocol):
-    """What the terms of memories are searched by; each engine has its own."""
+    """The index that an engine searches memories by."""
+
+    def add(self, connection: Any, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        """Store memories; return the id of each, and whether it is new (else that of the identical one)."""
 
     def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
-        """Replaces the terms of a memory and what else comes from its text; how many terms, with repeats."""
+        """Replace the terms of a memory and the columns computed from its text; return how many terms."""
 
     def remove(self, connection: Connection, memory_id: int) -> None:
-        """Takes a memory's terms out."""
+        """Remove the terms of a memory and its count of recalls."""
 
     def note_changes(
         self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
     ) -> None:
-        """Tells who holds memories in main memory which of them are not as they were before `version`."""
+        """Record for indexes in main memory which memories `version` changed or removed."""
 
 
 def content_hash(question: str, answer: str) -> str:
-    """SHA-256 in hex of the question directly followed by the answer."""
+    """Return the SHA-256 in hex of the question directly followed by the answer."""
     return hashlib.sha256((question + answer).encode()).hexdigest()
 
 
 def unambiguous_hash(question: str, answer: str) -> str:
-    """For a memory whose content_hash another one has: "ab" + "c" and "a" + "bc" share theirs."""
+    """Return the hash for a memory whose content_hash is taken: "ab" + "c" and "a" + "bc" share theirs."""
     return hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()
 
 
-# ---- writing
+# ---- adding
 
 
-class _FullText:
-    """The table context_fts."""
+class NewRows(ABC):
+    """Rows of one user's new memories, collected before an engine inserts them together.
 
-    def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
-        return index(connection, tenant, memory_id, question, answer)
+    `user`: columns of USER, None for a user without a number yet. `known`: id and question of the stored
+    memories with the hashes of the new ones.
+    """
 
-    def remove(self, connection: Connection, memory_id: int) -> None:
-        connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
-        connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
-
-    def note_changes(
-        self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
+    def __init__(
+        self,
+        connection: Connection,
+        user_id: str,
+        user: Sequence[Any] | None,
+        known: Mapping[str, tuple[int, str]],
     ) -> None:
-        for memory_id in memory_ids:
-            connection.execute(
-                "INSERT OR IGNORE INTO context_changes VALUES(?, ?, ?)", (tenant, version, memory_id)
-            )
-        connection.execute(
-            "DELETE FROM context_changes WHERE tenant = ? AND version <= ?",
-            (tenant, version - _KEPT_VERSIONS),
-        )
+        self.connection, self.user_id = connection, user_id
+        self._known = dict(known)
+        self._before: discourse.Neighbour | None = None
+        if user is None:
+            self.tenant, self._sequence = tenants.ensure(connection, user_id), 1
+        else:
+            self.tenant, self._sequence, *before = user
+            self._before = None if before[0] is None else discourse.Neighbour(*before)
+        self.rows: list[tuple[Any, ...]] = []
+        self._size = 0
+
+    @property
+    def sums(self) -> tuple[int, int, int, int]:
+        """Number of rows, number of their terms, bytes of text with ROW_BYTES each, and the tenant."""
+        return len(self.rows), sum(row[6] for row in self.rows), self._size, self.tenant
+
+    def place(self, memory: NewMemory, digest: str) -> tuple[int, bool]:
+        """Return the id of a memory with this content_hash, and whether it is new and gets a row."""
+        known = self._known.get(digest)
+        if known is not None and known[1] != memory.question:
+            digest = unambiguous_hash(memory.question, memory.answer)
+            known = self._known.get(digest) or self.find_stored(digest)
+        if known is not None:
+            return known[0], False
+        memory_id = self.tenant << SEQUENCE_BITS | self._sequence
+        self._known[digest] = (memory_id, memory.question)
+        question, answer = memory.question, memory.answer
+        length, n_bytes = self.add_terms(memory_id, memory)
+        thread = discourse.thread(self._sequence, memory.timestamp, memory.session, self._before)
+        self.rows.append(
+            (memory_id, question, answer, memory.timestamp, digest, self.user_id, length,
+             int(memory.pinned), memory.source, memory.session, thread,
+             discourse.label(question, answer), discourse.asks(question, answer))
+        )  # fmt: skip
+        self._before = discourse.Neighbour(thread, memory.timestamp, memory.session)
+        self._size += n_bytes + tenants.ROW_BYTES
+        self._sequence += 1
+        return memory_id, True
+
+    @abstractmethod
+    def find_stored(self, digest: str) -> tuple[int, str] | None:
+        """Return id and question of the stored memory of an unambiguous hash that is not in `known`."""
+
+    @abstractmethod
+    def add_terms(self, memory_id: int, memory: NewMemory) -> tuple[int, int]:
+        """Collect the terms of a new memory; return their number and the bytes of its text."""
 
 
-FULL_TEXT: TermIndex = _FullText()
+# ---- changing
 
 
 def edit(
     connection: Connection,
-    user_id: str,
     tenant: int,
     memory_id: int,
-    *,
     question: str | None,
     answer: str | None,
-    terms: TermIndex = FULL_TEXT,
+    terms: TermIndex,
 ) -> bool:
-    """Replaces what is not None; UsageError when another memory already says the same."""
+    """Replace the texts that are not None; return whether there is such a memory.
+
+    Raises UsageError if another memory already has the same texts.
+    """
     known = get(connection, tenant, memory_id)
     if known is None:
         return False
     question = known.question if question is None else question
     answer = known.answer if answer is None else answer
     digest = content_hash(question, answer)
-    other = _same_hash(connection, user_id, digest)
+    other = _same_hash(connection, tenant, digest)
     if other is not None and other[1] != question:
         digest = unambiguous_hash(question, answer)
-        other = _same_hash(connection, user_id, digest)
+        other = _same_hash(connection, tenant, digest)
     if other is not None and other[0] != memory_id:
         raise UsageError(
             f"memory {memory_id}: memory {other[0]} already says exactly this", hint="delete one of the two"
@@ -139,29 +191,18 @@ def edit(
     return True
 
 
-def index(connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
-    """Replaces the tokens of a memory and what else comes from its text; how many tokens there are."""
-    question_tokens, question_length = scoped(question, tenant)
-    answer_tokens, answer_length = scoped(answer, tenant)
-    length = question_length + answer_length
-    connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
-    _insert_tokens(connection, memory_id, question_tokens, answer_tokens)
-    describe(connection, memory_id, length, question, answer)
-    return length
-
-
 def describe(connection: Connection, memory_id: int, length: int, question: str, answer: str) -> None:
-    """Writes what ranking knows of a memory's text beside the memory."""
+    """Store the columns that ranking reads and that are computed from a memory's text."""
     connection.execute(
         "UPDATE context SET doc_len = ?, label = ?, asks = ? WHERE id = ?",
         (length, discourse.label(question, answer), discourse.asks(question, answer), memory_id),
     )
 
 
-def reindex(connection: Connection, tenant: int, terms: TermIndex = FULL_TEXT) -> None:
-    """Makes the tokens of all of a tenant's memories again, and everything else that comes from their rows.
+def reindex(connection: Connection, tenant: int, terms: TermIndex) -> None:
+    """Rebuild the terms of a tenant's memories and all columns that are computed from their rows.
 
-    For an index that holds none of them; the sums in `tenants` are the caller's to renew.
+    The index must hold none of them; the caller renews the sums in `tenants`.
     """
     after = 0
     before: discourse.Neighbour | None = None
@@ -178,7 +219,7 @@ def reindex(connection: Connection, tenant: int, terms: TermIndex = FULL_TEXT) -
 
 
 def pin(connection: Connection, tenant: int, memory_id: int, pinned: bool) -> bool:
-    """Protects a memory from pruning, or no longer."""
+    """Protect a memory from pruning, or no longer; return whether there is such a memory."""
     if not _belongs(tenant, memory_id):
         return False
     rows = connection.execute(
@@ -187,10 +228,8 @@ def pin(connection: Connection, tenant: int, memory_id: int, pinned: bool) -> bo
     return len(rows) > 0
 
 
-def delete(
-    connection: Connection, tenant: int, memory_ids: Iterable[int], terms: TermIndex = FULL_TEXT
-) -> int:
-    """Removes those memories of the tenant; how many there were."""
+def delete(connection: Connection, tenant: int, memory_ids: Iterable[int], terms: TermIndex) -> int:
+    """Delete those memories that are the tenant's; return how many."""
     removed: list[int] = []
     removed_length = removed_bytes = 0
     for memory_id in memory_ids:
@@ -215,11 +254,23 @@ def delete(
     return len(removed)
 
 
+def delete_question(connection: Connection, tenant: int, question: str, terms: TermIndex) -> int:
+    """Delete the memories with this question, compared as `fold_question` returns it; return how many."""
+    # A scan: the question is in no index, and nobody clears memories in a loop.
+    wanted = fold_question(question)
+    found: list[int] = []
+    after = 0
+    while memories := page(connection, tenant, after):
+        found += [memory_id for memory_id, memory in memories if fold_question(memory.question) == wanted]
+        after = memories[-1][0]
+    return delete(connection, tenant, found, terms)
+
+
 # ---- reading
 
 
 def get(connection: Connection, tenant: int, memory_id: int) -> MemoryRecord | None:
-    """That memory if it is the tenant's."""
+    """Return a memory if it is the tenant's."""
     if not _belongs(tenant, memory_id):
         return None
     rows = connection.execute(f"SELECT {_RECORD} FROM context WHERE id = ?", (memory_id,))
@@ -227,7 +278,7 @@ def get(connection: Connection, tenant: int, memory_id: int) -> MemoryRecord | N
 
 
 def newest(connection: Connection, tenant: int, *, limit: int, offset: int) -> list[MemoryRecord]:
-    """Newest first, ties to the one stored last."""
+    """Return memories, newest first, ties to the one stored last."""
     rows = connection.execute(
         f"SELECT {_RECORD} FROM context WHERE id >> {SEQUENCE_BITS} = ?"
         " ORDER BY timestamp DESC, id DESC LIMIT ? OFFSET ?",
@@ -237,13 +288,13 @@ def newest(connection: Connection, tenant: int, *, limit: int, offset: int) -> l
 
 
 def count(connection: Connection, tenant: int) -> int:
-    """How many memories the tenant has."""
+    """Return the number of the tenant's memories."""
     rows = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
     return rows[0][0] if rows else 0
 
 
 def page(connection: Connection, tenant: int, after: int) -> list[tuple[int, NewMemory]]:
-    """The next few memories with an id above `after`, in id order; none: the end."""
+    """Return the next few memories with an id above `after`, in id order; none at the end."""
     first, last = memory_range(tenant)
     rows = connection.execute(
         "SELECT id, user_message, assistant_response, timestamp, source, session, pinned FROM context"
@@ -256,35 +307,18 @@ def page(connection: Connection, tenant: int, after: int) -> list[tuple[int, New
     ]
 
 
-def with_question(connection: Connection, tenant: int, question: str) -> Iterator[int]:
-    """Ids of the memories with this question, compared after whitespace and case folding."""
-    # A scan: the question is in no index, and nobody clears memories in a loop.
-    wanted = fold_question(question)
-    after = 0
-    while found := page(connection, tenant, after):
-        for memory_id, memory in found:
-            if fold_question(memory.question) == wanted:
-                yield memory_id
-        after = found[-1][0]
-
-
 def fold_question(question: str) -> str:
-    """What questions are compared by."""
+    """Return a question as questions are compared: one blank between words, case folded."""
     return " ".join(question.split()).casefold()
 
 
-def _same_hash(connection: Connection, user_id: str, digest: str) -> tuple[int, str] | None:
+def _same_hash(connection: Connection, tenant: int, digest: str) -> tuple[int, str] | None:
     rows = connection.execute(
-        "SELECT id, user_message FROM context WHERE user_id = ? AND content_hash = ?", (user_id, digest)
+        "SELECT id, user_message FROM context WHERE content_hash = ?"
+        " AND user_id = (SELECT user_id FROM tenants WHERE number = ?)",
+        (digest, tenant),
     )
     return rows[0] if rows else None
-
-
-def _insert_tokens(connection: Connection, memory_id: int, question: bytes, answer: bytes) -> None:
-    connection.execute(
-        "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",
-        (memory_id, question, answer),
-    )
 
 
 def _belongs(tenant: int, memory_id: int) -> bool:

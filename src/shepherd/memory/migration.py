@@ -1,25 +1,24 @@
-"""Brings a database of the original Shepherd into our tables, inside the caller's transaction.
+"""Migration of the original Shepherd's database into our tables, inside the caller's transaction.
 
-Its generations, which may lie in one file side by side:
+Its generations, several of which can be in one file:
 
     conversations(id, user_message, assistant_response, timestamp, content_hash)      2.22
     conversations + user_id; facts(key, value, created_at, updated_at)                2.28
     facts with user_id                                                                2.30
     context, the same columns, instead of conversations                               2.32
 
-Every row goes through the same door as a new memory: it gets an id in its user's range, and its tokens into
-the one index. So it does not matter whether the old full-text table was filled, stale or missing, and a row
-that is in both tables comes once. Rows without a user belong to `local`. Texts keep their content_hash, which
-was made the same way.
+Every row is stored as a new memory is: with an id in its user's range and with its words in our index,
+whatever the state of the old full-text table. A row that is in both tables is stored once. Rows without a
+user belong to `local`. The content_hash of a text is the same as before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shepherd import transactions
 from shepherd._native.store import Connection
-from shepherd.memory import adding, facts
-from shepherd.memory import connection as shared
+from shepherd.memory import facts, full_text
 from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
@@ -49,15 +48,16 @@ _OURS = (
 )  # fmt: skip
 _PREFIX = "migrating_"
 _PAGE = 500
-# Rows from which on the index is merged at the end: recall over many small pieces takes up to 4 times longer.
+# From so many rows the index is merged at the end: recall takes up to 4 times longer with many small
+# segments.
 _SETTLED_FROM = 1000
-# Later than this is no second: milliseconds.
+# Larger times are milliseconds.
 _LARGEST_TIME = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What became of the old rows; `duplicates` were in both tables, or twice in one."""
+    """Counts of a migration; `duplicates` were in both tables, or twice in one."""
 
     memories: int
     duplicates: int
@@ -65,7 +65,7 @@ class Migrated:
 
 
 def is_original(connection: Connection) -> bool:
-    """Whether all its tables of memories and facts are the original's, and no column would be lost."""
+    """Return True if all tables of memories and facts are the original's, and no column would be lost."""
     kept = [table for table in MEMORIES if _columns(connection, table)]
     fact_columns = _columns(connection, "facts")
     return (
@@ -77,7 +77,7 @@ def is_original(connection: Connection) -> bool:
 
 
 def migrate(connection: Connection, now: int) -> Migrated:
-    """Replaces the old tables by ours, with everything that was in them; other tables stay as they are."""
+    """Replace the old tables by ours, with all their rows; other tables stay as they are."""
     old = {table: _columns(connection, table) for table in (*MEMORIES, "facts")}
     _put_aside(connection, [table for table, columns in old.items() if columns])
     create_schema(connection)
@@ -98,7 +98,7 @@ def _columns(connection: Connection, table: str) -> set[str]:
 
 
 def _put_aside(connection: Connection, tables: list[str]) -> None:
-    """Takes the old names out of the way of ours."""
+    """Rename the old tables, so that ours can have their names."""
     marks = ", ".join("?" * len(tables))
     triggers = connection.execute(
         f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ({marks})", tables
@@ -107,12 +107,12 @@ def _put_aside(connection: Connection, tables: list[str]) -> None:
         connection.execute(f"DROP TRIGGER {_quoted(name)}")
     for table in MEMORIES:
         connection.execute(f"DROP TABLE IF EXISTS {table}_fts")
-    # A view of somebody's own over these tables must not keep them from being renamed.
+    # A user's own view over these tables must not prevent their renaming.
     connection.execute("PRAGMA legacy_alter_table = ON")
     for table in tables:
         connection.execute(f"ALTER TABLE {table} RENAME TO {_PREFIX}{table}")
     connection.execute("PRAGMA legacy_alter_table = OFF")
-    # An index keeps its name when its table gets another, and would stand in the way of ours of that name.
+    # An index keeps its name when its table is renamed, and ours need these names.
     indexes = connection.execute(
         f"SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name IN ({marks})",
         [_PREFIX + table for table in tables],
@@ -122,7 +122,7 @@ def _put_aside(connection: Connection, tables: list[str]) -> None:
 
 
 def _sort_rows(connection: Connection, tables: list[str]) -> None:
-    """Makes a list of all rows by age: a newer memory has the higher id."""
+    """Create a temporary table of all rows by age, so that newer memories get higher ids."""
     rows = " UNION ALL ".join(
         f"SELECT CAST(timestamp AS INTEGER) AS at, '{table}' AS origin, rowid AS id FROM {_PREFIX}{table}"
         for table in tables
@@ -131,7 +131,7 @@ def _sort_rows(connection: Connection, tables: list[str]) -> None:
 
 
 def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int]:
-    """How many were new, and how many were there already."""
+    """Store all rows; return how many were new, and how many duplicates."""
     n_new = n_known = after = 0
     select = {
         table: "SELECT CAST(user_message AS TEXT), CAST(assistant_response AS TEXT),"
@@ -147,13 +147,16 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
-            is_new = adding.add_all(connection, user_id, [memory])[0][1]
+            is_new = full_text.add_all(connection, user_id, [memory])[0][1]
             n_new += is_new
             n_known += not is_new
 
 
-def move_facts(connection: shared.Connection, table: str, columns: set[str], now: int) -> int:
-    """How many there are now: of two keys that are one to us the later changed stays, both are history."""
+def move_facts(connection: transactions.Connection, table: str, columns: set[str], now: int) -> int:
+    """Store the old facts; return how many there are now.
+
+    Of two keys that are one to us, the later value is the fact, and both are in its history.
+    """
     created = "CAST(created_at AS BIGINT)" if "created_at" in columns else str(now)
     updated = "CAST(updated_at AS BIGINT)" if "updated_at" in columns else created
     by_user: dict[str, list[Fact]] = {}
@@ -172,14 +175,14 @@ def move_facts(connection: shared.Connection, table: str, columns: set[str], now
 
 
 def owner_of(columns: set[str]) -> str:
-    """The SQL of a row's user, which not all generations had."""
+    """Return the SQL of a row's user, which not all generations had."""
     if "user_id" not in columns:
         return f"'{DEFAULT_USER}'"
     return f"coalesce(nullif(CAST(user_id AS TEXT), ''), '{DEFAULT_USER}')"
 
 
 def seconds(timestamp: int) -> int:
-    """Unix seconds of a time that may be in milliseconds."""
+    """Return unix seconds of a time that can be in milliseconds."""
     return timestamp if abs(timestamp) < _LARGEST_TIME else timestamp // 1000
 
 

@@ -1,7 +1,7 @@
-"""The times that a question names: "in May 2023", "yesterday", "last week", as pairs of unix seconds.
+"""Times that a question names: "in May 2023", "yesterday", "last week", as pairs of unix seconds.
 
-English, in the local time zone. A month without a year means that month of each of the last few years. What
-is no time, like the verb in "may I", must not be taken for one: a miss costs little, a false hit more.
+English, in the local time zone. A month without a year means that month of each of the last few years. Words
+that are no time, like the verb in "may I", must not be taken for one: a miss costs little, a false hit more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _AGO = re.compile(
     r"\b(half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?<!\d[.,])\d{1,3})"
     r" (day|week|month|year)s? ago\b"
 )
-# What is named is the beginning, and the time goes on until now.
+# The time named is the beginning of the period, which lasts until now.
 _SINCE = re.compile(r"\bsince (?:(?:early|late|mid|last|the) )?$")
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: number for number, word in enumerate(_WORDS, 1)}
@@ -58,19 +58,20 @@ _SIGNS = frozenset(keywords(" ".join([*_MONTHS, *_SHORT, *_LENGTHS, "today yeste
 
 
 def mentions_time(words: Collection[str]) -> bool:
-    """Whether named_periods may find something in a message of these keywords: half a microsecond."""
-    # Of numbers alone only a year says when; a day has its month beside it, and "ago" stands for itself.
+    """Return whether named_times may find a period in a text of these keywords; takes 0.5 µs."""
+    # Of numbers only a year is a time by itself; a day has its month beside it, and "ago" is a sign of its
+    # own.
     return not _SIGNS.isdisjoint(words) or any(
         len(word) == 4 and word.isdigit() and word[:2] in ("19", "20") for word in words
     )
 
 
 class NamedTimes(NamedTuple):
-    """The periods, (first second, the one after the last) of each; and three times the text, in lower case.
+    """Periods, (first second, the one after the last) each, and the lower-case text without words of time.
 
-    "Yesterday" said last month is another day. Such words are out of `text`, where "four years ago" stays,
-    which is about the same time when it was said in another month; `dated` is without that too. A date is the
-    same whenever it is said; `undated` is without dates as well.
+    "Yesterday" of last month is another day, so `text` is without such words. It has "four years ago", which
+    is about the same time in another month; `dated` is without that too. Dates are always the same; `undated`
+    is without them as well.
     """
 
     periods: Periods
@@ -80,7 +81,7 @@ class NamedTimes(NamedTuple):
 
 
 def named_periods(text: str, now: float, zone: tzinfo | None = None) -> Periods:
-    """(first second, the one after the last) of each time named, at most 16; `zone` None is the local one.
+    """Return (first second, the one after the last) of each time named, at most 16; by default local time.
 
     >>> from datetime import timezone
     >>> named_periods("What did we do on 3 May 2023?", 1_700_000_000, timezone.utc)
@@ -90,9 +91,9 @@ def named_periods(text: str, now: float, zone: tzinfo | None = None) -> Periods:
 
 
 def named_times(text: str, now: float, zone: tzinfo | None = None) -> NamedTimes:
-    """The times that the first 2,000 characters of a text name, and what else it says."""
+    """Return the times that the first 2,000 characters of a text name, and the rest of the text."""
     lowered, rest = text[:_MOST_CHARACTERS].lower(), text[_MOST_CHARACTERS:]
-    # Without a zone of its own: the machine's offset is another one in summer, and each moment has its own.
+    # Naive without a zone: the local offset differs in summer, and each moment has its own.
     today = datetime.fromtimestamp(now, zone).replace(fold=0)
     found: dict[tuple[int, int], None] = {}
     for match in _RELATIVE.finditer(lowered):
@@ -115,7 +116,7 @@ def _long_ago(match: re.Match[str]) -> str:
 def _since(
     match: re.Match[str], periods: list[tuple[int, int]], today: datetime
 ) -> dict[tuple[int, int], None]:
-    """The periods of a match, in order; after "since" one, from the latest of them on."""
+    """Return the periods of a match, in order; after "since" one, from the latest of them until now."""
     before = match.string[: match.start()]
     if periods and (match[0].startswith("since ") or _SINCE.search(before[-12:])):
         tomorrow = today.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -172,7 +173,7 @@ def _of_relative(words: str, today: datetime) -> tuple[int, int]:
 
 
 def _of_ago(number: str, unit: str, today: datetime) -> tuple[int, int]:
-    """About then: half a unit around it, at least that day."""
+    """Return the time around a number of units ago: half a unit before and after, at least that day."""
     midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
     length = _LENGTHS[unit]
     if number.startswith("half"):

@@ -1,92 +1,171 @@
-"""Keeps the database under max_db_size by removing what is oldest, from those who hold most.
+"""Keeps the database under max_db_size by deleting the oldest rows of the users who hold most.
 
-What counts is pages in use, not the file: a reader keeps the file from shrinking, and pruning that waits for
-that removes everything. Nothing is compacted here: a VACUUM needs the whole size again and stops writers.
+Pages in use are limited, not the file: a reader keeps the file from shrinking, and pruning that waits for
+that would delete everything. Nothing is compacted here: a VACUUM needs the whole size again and stops
+writers.
 
-The user who holds most gives first, so that nobody's rows push out those of somebody who holds less: the
-ledger first, then old conversations before memories, since what mattered in them has been stored as memories;
-never the latest conversation, never pinned memories, never facts, never knowledge. So knowledge comes in only
-as far as its own user, and those who hold more than his knowledge takes, can make room for it.
+The user who holds most is pruned first, so that nobody's rows displace those of a user who holds less. The
+ledger goes first, then old conversations before memories, since what mattered in them has been stored as
+memories; the latest conversation, pinned memories, facts and knowledge are never pruned. So knowledge is
+stored only if its own user, and users who hold more than that user's knowledge, have enough to prune for it.
+
+Shares are estimated from lengths of texts, on both engines; the engine measures the total. Inside the
+caller's transaction, except `prune`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shepherd._native import store as native
 from shepherd.errors import StoreFullError
-from shepherd.memory import ledger, memories, sessions, traces
-from shepherd.memory.connection import Connection
+from shepherd.memory import ledger, memories, sessions, tenants
 from shepherd.memory.database import PAGE_COUNTS, Database, pages_in_use
+from shepherd.memory.full_text import FULL_TEXT
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.schema import SEQUENCE_BITS
-from shepherd.memory.shares import Holder, KnowledgeBytes, holders, knowledge_bytes
+from shepherd.transactions import Connection
 
-__all__ = ["Engine", "FileEngine", "prune", "take_some", "used_bytes", "write_within"]
+__all__ = [
+    "OWN_BYTES_SQL",
+    "Engine",
+    "FileEngine",
+    "Holder",
+    "KnowledgeBytes",
+    "holders",
+    "knowledge_bytes",
+    "prune",
+    "take_some",
+    "used_bytes",
+    "write_within",
+]
 
 _Result = TypeVar("_Result")
 
 _log = logging.getLogger(__name__)
 
-# Rows per transaction: a writer beside us waits a few milliseconds at most.
+# Rows per transaction: another writer waits a few milliseconds at most.
 _MOST_ROWS = 128
 # Pages of the full-text index to merge per transaction: its entries only free their pages when merged.
 _MERGED_PAGES = 64
+# Bytes by a row of `tenants`: the text of memories, as much again for their words, and conversations.
+OWN_BYTES_SQL = "2 * bytes + message_bytes"
+# A text that is cut into chunks is stored as itself, as its chunks and as their words. An edge counts half at
+# either end. Only lengths are read: no engine reads a long text to return its length.
+_KNOWLEDGE = (
+    "SELECT user_id, CAST(sum(3 * (octet_length(source_text) + octet_length(title)"
+    " + octet_length(description) + octet_length(notes)) + octet_length(metadata) + octet_length(link)"
+    f" + {2 * tenants.ROW_BYTES} + {tenants.ROW_BYTES // 2} * n_edges) AS BIGINT) FROM nodes GROUP BY user_id"
+)
+# Adding, deleting or changing a node changes one of these; after a rollback they are as before.
+_STATE = (
+    "SELECT count(*), coalesce(sum(version), 0), coalesce(sum(next_node + next_edge), 0) FROM knowledge_sums"
+)
+
+
+# ---- shares of users
+
+
+class Holder(NamedTuple):
+    """A user with about the bytes of all rows and indexes; `memory_bytes` is text alone."""
+
+    tenant: int
+    user_id: str
+    n: int
+    memory_bytes: int
+    all_bytes: int
+
+
+class KnowledgeBytes:
+    """Cache of `knowledge_bytes` while no knowledge changes. Only for committed rows."""
+
+    # 100,000 nodes take a tenth of a second, and a full database needs it with every write.
+    def __init__(self) -> None:
+        self._known: tuple[object, Mapping[str, int]] = (None, {})
+
+    def of(self, connection: Connection) -> Mapping[str, int]:
+        """Return the bytes by user, as this transaction sees them."""
+        [state] = connection.execute(_STATE)
+        if self._known[0] != state:
+            self._known = (state, knowledge_bytes(connection))
+        return self._known[1]
+
+
+def knowledge_bytes(connection: Connection) -> dict[str, int]:
+    """Return about the bytes of each user's knowledge; users without any are missing."""
+    return dict(connection.execute(_KNOWLEDGE))
+
+
+def holders(connection: Connection, knowledge: Mapping[str, int], n_first: int) -> list[Holder]:
+    """Return users, the one who holds most first: all, or without any knowledge the first `n_first`."""
+    first = "" if knowledge else f" ORDER BY {OWN_BYTES_SQL} DESC, number LIMIT {n_first}"
+    rows = connection.execute(f"SELECT number, user_id, n, bytes, {OWN_BYTES_SQL} FROM tenants{first}")
+    found = [
+        Holder(number, user_id, n, memory_bytes, own_bytes + knowledge.get(user_id, 0))
+        for number, user_id, n, memory_bytes, own_bytes in rows
+    ]
+    return sorted(found, key=lambda holder: (-holder.all_bytes, holder.tenant))
+
+
+# ---- engines
 
 
 class Engine(Protocol):
-    """What is different between the engines, inside a transaction."""
+    """The parts of pruning that differ between the engines, inside a transaction."""
 
     where: str
     terms: TermIndex
 
     def used(self, connection: Any, knowledge: Mapping[str, int] | None = None) -> int:
-        """Bytes that max_db_size limits, with what this transaction has written.
+        """Return the bytes that max_db_size limits, including writes of this transaction.
 
-        `knowledge`: knowledge_bytes, where the caller has it.
+        `knowledge`: `knowledge_bytes`, if the caller has it.
         """
 
     def lock(self, connection: Any, user_id: str) -> None:
-        """Waits until nobody else writes for this user."""
+        """Wait until nobody else writes for this user."""
 
     def settle(self, connection: Any) -> None:
-        """Lets what was removed free its pages."""
+        """Make deleted rows free their pages."""
 
 
 class FileEngine:
     """Engine for SQLite: pages, and one writer at a time."""
 
-    terms = memories.FULL_TEXT
+    terms = FULL_TEXT
 
     def __init__(self, where: str) -> None:
         self.where = where
 
     def used(self, connection: native.Connection, knowledge: Mapping[str, int] | None = None) -> int:
-        """Bytes of the pages in use."""
-        # A savepoint makes the full-text indexes write what they would have kept until the commit.
+        """Return the bytes of the pages in use."""
+        # A savepoint makes the full-text indexes write the pages that they would keep until the commit.
         connection.execute("SAVEPOINT measured")
         connection.execute("RELEASE measured")
         return used_bytes(connection)
 
     def lock(self, connection: native.Connection, user_id: str) -> None:
-        """The transaction has all users."""
+        """Do nothing: the transaction locks all users."""
 
     def settle(self, connection: native.Connection) -> None:
-        """Merges a part of the full-text index."""
+        """Merge a part of the full-text index."""
         connection.execute("INSERT INTO context_fts(context_fts, rank) VALUES('merge', ?)", (_MERGED_PAGES,))
 
 
 def used_bytes(connection: native.Connection) -> int:
-    """Bytes of the pages in use, as this connection's transaction sees them."""
+    """Return the bytes of the pages in use, as this connection's transaction sees them."""
     return pages_in_use(connection.execute_together(PAGE_COUNTS))
 
 
-def prune(database: Database, limit: int, knowledge: KnowledgeBytes | None = None, writer: str = "") -> int:
-    """Removes what is oldest, in small transactions, until the rest fits; how many memories that were.
+# ---- pruning
 
-    `writer`: whose write it is for, see take_some.
+
+def prune(database: Database, limit: int, knowledge: KnowledgeBytes | None = None, writer: str = "") -> int:
+    """Delete the oldest rows, in small transactions, until the rest fits; return how many memories.
+
+    `writer`: the user of the write that it is for, see take_some.
     """
     knowledge = knowledge or KnowledgeBytes()
     engine = FileEngine(database.path)
@@ -109,10 +188,10 @@ def prune(database: Database, limit: int, knowledge: KnowledgeBytes | None = Non
 def write_within(
     connection: Any, engine: Engine, limit: int, writer: str, work: Callable[[Any], _Result]
 ) -> _Result:
-    """What `work` returns, which writes knowledge of `writer`; StoreFullError where there is no room for it.
+    """Return the result of `work`, which writes knowledge; raise StoreFullError if it does not fit.
 
-    What makes room goes in the same transaction: a write that is refused has cost nobody anything. One that
-    takes nothing more is never refused.
+    Rows are pruned for it in the same transaction, so a refused write has cost nobody anything. A write that
+    takes no more bytes is never refused.
     """
     before = engine.used(connection)
     result = work(connection)
@@ -137,10 +216,10 @@ def take_some(
     exhausted: set[int],
     writer: str = "",
 ) -> int | None:
-    """Takes a little from whoever holds most; how many memories. None: it cannot be enough.
+    """Delete a few rows of the user who holds most; return how many memories, None if it cannot be enough.
 
-    Who holds less than the knowledge of `writer` takes gives nothing for his writes. Who has nothing to give
-    is put into `exhausted`.
+    Users who hold less than the knowledge of `writer` give nothing for its writes. Users with nothing left to
+    prune are added to `exhausted`.
     """
     least = knowledge.get(writer, 0)
     first_ones = holders(connection, knowledge, len(exhausted) + 2)
@@ -158,25 +237,25 @@ def take_some(
 
 
 def _is_in_vain(connection: Connection, excess: int, asked: Sequence[Holder] | None) -> bool:
-    """Whether all that may be removed would not be enough, of those `asked` to give; None: of everybody."""
+    """Return whether pruning all rows of the users `asked` (None: all users) would not be enough."""
     # One huge message can exceed the limit by itself. Text takes at most about its size again in the index;
-    # what all of that cannot cure must not cost every memory.
+    # if deleting all of it is not enough, no memory may be deleted.
     [(old_sessions, memory_bytes)] = connection.execute(
         "SELECT (SELECT count(*) FROM sessions) - (SELECT count(DISTINCT user_id) FROM sessions), sum(bytes)"
         " FROM tenants"
     )
     if asked is not None:
         memory_bytes = sum(holder.memory_bytes for holder in asked)
-    return old_sessions == 0 and excess > 2 * memory_bytes and not traces.are_any(connection)
+    return old_sessions == 0 and excess > 2 * memory_bytes and not sessions.have_traces(connection)
 
 
 def _take_from(connection: Connection, first: Holder, wanted_bytes: int, terms: TermIndex) -> int | None:
-    """Takes a little from a user; how many memories, None when there is nothing to take."""
-    if ledger.clear(connection, first.user_id) or traces.clear_some(connection, first.user_id):
+    """Delete a few rows of a user; return how many memories, None if there is nothing to delete."""
+    if ledger.clear(connection, first.user_id) or sessions.clear_traces(connection, first.user_id):
         return 0
     if sessions.drop_oldest(connection, first.user_id):
         return 0
-    # Half of what seems to be needed: what a row frees shows only afterwards, and too much would be lost.
+    # Half of the estimate: the bytes that a row frees are only known afterwards, and too much would be lost.
     wanted = wanted_bytes * first.n // (2 * max(first.memory_bytes, 1))
     oldest = connection.execute(
         f"SELECT id FROM context WHERE id >> {SEQUENCE_BITS} = ? AND pinned = 0"

@@ -1,30 +1,47 @@
-"""What a message asks memory for: words to search by, times, or all that was told at those times.
+"""Searches of a user's memories: the query that a text becomes, and the results that ranking becomes.
 
 "What did we do yesterday?" has no word to search by. "Yesterday" in a memory is the day before that memory
-was told, so it is not searched for, and what was told yesterday is what is wanted.
+was stored, so it is no keyword, and the memories of yesterday are what is asked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from shepherd._native import text as native
 from shepherd._native.text import terms
-from shepherd.memory.arguments import extract_keywords
-from shepherd.memory.connection import Connection
+from shepherd.escaping import storable
+from shepherd.memory import tenants
 from shepherd.memory.periods import mentions_time, named_times
 from shepherd.memory.records import Periods
-from shepherd.memory.results import COLUMNS, Row, result_of
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.memory.stop_words import without_stop_words
-from shepherd.memory.store import MemoryStore
-from shepherd.types import SearchResult
+from shepherd.transactions import Connection
+from shepherd.types import SECONDS_PER_DAY, SearchResult
 
-__all__ = ["newest_told", "understood"]
+__all__ = [
+    "COLUMNS",
+    "Hit",
+    "RecallQuery",
+    "Row",
+    "best_results",
+    "extract_keywords",
+    "newest_results",
+    "parse_query",
+    "result_of",
+]
 
-# What is said of any time: "what happened", "what did we talk about", "where did we go".
+# Id, BM25, score, relevance.
+Hit = tuple[int, float, float, float]
+# COLUMNS of one row of `context`.
+Row = tuple[int, str, str, int, int, str, str]
+COLUMNS = "id, user_message, assistant_response, timestamp, pinned, source, session"
+
+# Words that fit any time: "what happened", "what did we talk about", "where did we go".
 _GENERAL = frozenset(terms("happen talk discuss chat speak go thing conversation topic new"))
-# Asks nothing of a day, though it names one: "how are you today?"
+# Names a day without asking about it: "how are you today?"
 _GREETING = re.compile(r"\bhow\s*(?:'s|is|are|do)\s+(?:you|u|things|everything|it going)\b", re.IGNORECASE)
 _NEWEST = (
     f"SELECT {COLUMNS} FROM context WHERE id >> {SEQUENCE_BITS} = ? AND timestamp >= ? AND timestamp < ?"
@@ -34,10 +51,45 @@ _NEWEST = (
 _NEVER = 1 << 62
 
 
-def understood(text: str, now: float) -> tuple[list[str], Periods, bool]:
-    """The keywords, the periods named, and whether nothing else is asked than what was at those times.
+@dataclass(frozen=True, slots=True)
+class RecallQuery:
+    """One search of a user's memories as of `now` (unix seconds): at most `limit` results.
 
-    Of a date the words stay among the keywords, since a memory of another time may speak of it.
+    `recency_floor`: share of the score that the oldest memory keeps. Results below `min_relevance` are left
+    out, and so are memories of `except_session` from `except_since` on (unix seconds). `periods`: times that
+    the question names; memories of those times rank higher.
+    """
+
+    keywords: Sequence[str]
+    limit: int
+    now: float
+    recency_floor: float
+    min_relevance: float
+    except_session: str = ""
+    except_since: int = 0
+    periods: Periods = ()
+
+    def excludes(self, row: Row) -> bool:
+        """Return whether the row belongs to the session that is left out."""
+        # The commonest case first: this stands in front of every message.
+        return self.except_session != "" and row[6] == self.except_session and row[3] >= self.except_since
+
+
+# ---- from a text to a query
+
+
+def extract_keywords(text: str) -> list[str]:
+    """Return the words that a text is searched by."""
+    try:
+        return native.keywords(text)
+    except UnicodeError:
+        return native.keywords(storable(text))
+
+
+def parse_query(text: str, now: float) -> tuple[list[str], Periods, bool]:
+    """Return the keywords, the periods named, and whether the text asks for nothing but those periods.
+
+    The words of a date stay among the keywords, since a memory of another time may mention it.
     """
     keywords = extract_keywords(text)
     if not mentions_time(keywords):
@@ -54,35 +106,70 @@ def understood(text: str, now: float) -> tuple[list[str], Periods, bool]:
     return without_stop_words([word for word in keywords if word in left]), times.periods, False
 
 
-def newest_told(
-    store: MemoryStore,
-    user_id: str,
-    periods: Periods,
-    found: Collection[SearchResult],
-    limit: int,
-    now: float,
-    except_session: str = "",
-    except_since: int = 0,
-) -> list[SearchResult]:
-    """The newest memories of the periods, newest first, so many that with those found they are `limit`.
+# ---- from ranking to results
 
-    Without a score, since no word is looked for, and as relevant as can be. None that `except_session` has
-    told from `except_since` on. Reads an index over the times, at most twice `limit` rows of each period.
+
+def best_results(
+    query: RecallQuery,
+    find: Callable[[int], Sequence[Hit]],
+    fetch: Callable[[list[int]], Mapping[int, Row]],
+) -> list[SearchResult]:
+    """Return the results of the first hits that the query does not exclude.
+
+    `find(n)` returns the best `n` hits, fewer only if there are no more; `fetch` the rows of ids. A hit
+    without a row, in a damaged database, is left out: `check` finds and repairs it.
     """
-    if len(found) >= limit:
+    now, limit = query.now, query.limit
+    asked = limit
+    while True:
+        hits = find(asked)
+        rows = fetch([hit[0] for hit in hits]) if hits else {}
+        results = [
+            result_of(row, score, relevance, now)
+            for memory_id, _, score, relevance in hits
+            if (row := rows.get(memory_id)) is not None and not query.excludes(row)
+        ]
+        if len(results) >= limit or len(hits) < asked:
+            return results[:limit]
+        # Only the few memories of one session are excluded, so this is seldom more than one more round.
+        asked *= 4
+
+
+def result_of(row: Row, score: float, relevance: float, now: float) -> SearchResult:
+    """Return a row with its score and relevance."""
+    memory_id, question, answer, timestamp, pinned, source, _ = row
+    age_days = (now - timestamp) / SECONDS_PER_DAY
+    return SearchResult(
+        memory_id,
+        question,
+        answer,
+        timestamp,
+        score,
+        relevance,
+        age_days if age_days > 0 else 0.0,
+        pinned != 0,
+        source,
+    )
+
+
+def newest_results(
+    connection: Connection, user_id: str, query: RecallQuery, found: Sequence[SearchResult]
+) -> list[SearchResult]:
+    """Return the newest memories of the query's periods that fill `found` up to its limit, newest first.
+
+    Their score is 0, since no word is searched for, and their relevance 1. Reads an index over the times, at
+    most twice `limit` rows of each period.
+    """
+    if len(found) >= query.limit:
         return []
     known = {result.id for result in found}
-    most = min(limit + len(known), _NEVER)
-    since = except_since if except_session else _NEVER
-
-    def read(connection: Connection) -> set[Row]:
-        tenant = store.find_number(connection, user_id)
-        rows: set[Row] = set()
-        for first, end in periods if tenant is not None else ():
-            parameters = (tenant, first, end, except_session, since, most)
-            rows.update(connection.execute(_NEWEST, parameters))
-        return rows
-
-    rows = sorted(store.read(read), key=lambda row: (-row[3], -row[0]))
-    more = [result_of(row, 0.0, 1.0, now) for row in rows if row[0] not in known]
-    return more[: limit - len(found)]
+    most = min(query.limit + len(known), _NEVER)
+    since = query.except_since if query.except_session else _NEVER
+    tenant = tenants.find(connection, user_id)
+    rows: set[Row] = set()
+    for first, end in query.periods if tenant is not None else ():
+        parameters = (tenant, first, end, query.except_session, since, most)
+        rows.update(connection.execute(_NEWEST, parameters))
+    newest = sorted(rows, key=lambda row: (-row[3], -row[0]))
+    more = [result_of(row, 0.0, 1.0, query.now) for row in newest if row[0] not in known]
+    return more[: query.limit - len(found)]

@@ -1,4 +1,4 @@
-"""Records of the memory that only its callers need; those that travel further are in shepherd.types."""
+"""Records of the memory and its callers; those that other packages share are in shepherd.types."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = [
 JobState = Literal["open", "waiting", "running", "dead", "done"]
 
 
-# Times that a question names: (first second, the one after the last) of each.
+# Times that a question names: (first second, the one after the last) each.
 Periods: TypeAlias = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One exchange as it was said. `timestamp` None is now; `session` is the conversation it belongs to."""
+    """One exchange as it was typed. `timestamp` None is now; `session` is the id of its conversation."""
 
     question: str
     answer: str
@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory on its way into the store. `source` says who wrote it: user, turn, model, import …"""
+    """A memory to be stored. `source`: user, turn, model, import, …"""
 
     question: str
     answer: str
@@ -75,10 +75,10 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Counts of one user, and sizes of the whole file. Timestamps are 0 without memories.
+    """Counts of one user, and sizes of the whole database. Timestamps are 0 without memories.
 
-    `used_bytes` is what max_db_size limits: pages in use, without free ones and without the log. Hot
-    indexes are those of this process, the saved ones those beside the file.
+    max_db_size limits `used_bytes`: pages in use, without free ones and the log. `hot_users` and `hot_bytes`
+    are of this process, `hot_saved_bytes` of the indexes beside the file.
     """
 
     memories: int = 0
@@ -98,7 +98,7 @@ class MemoryStats:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """`per_day`: (days since 1970, memories from then); `recalled`: (id, how often, when last)."""
+    """`per_day`: (days since 1970, number of memories); `recalled`: (id, number of recalls, last one)."""
 
     per_day: tuple[tuple[int, int], ...] = ()
     recalled: tuple[tuple[int, int, int], ...] = ()
@@ -106,14 +106,14 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check found and what it repaired, in sentences without user text."""
+    """Problems that a check found and repaired, in sentences without user text."""
 
     problems: tuple[str, ...] = ()
     repaired: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong, or all that was wrong has been repaired."""
+        """True if there is no problem, or all were repaired."""
         return len(self.problems) == len(self.repaired)
 
 
@@ -121,8 +121,8 @@ class CheckReport:
 class AuditFinding:
     """Memories that a person may want to look at.
 
-    `kind`: duplicate, near-duplicate, echo, empty, tail, secret, never-recalled. `detail` says more: the
-    kinds of secret, and the key of the fact that they are in (then there are no ids).
+    `kind`: duplicate, near-duplicate, echo, empty, tail, secret, never-recalled. `detail`: the kinds of
+    secret, and the key of the fact that has them (then there are no ids).
     """
 
     kind: str
@@ -132,7 +132,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class ImportCounts:
-    """What became of the lines of an import; `problems` has the first few of the skipped, by line number."""
+    """Counts of the lines of an import; `problems` has the first few skipped ones, by line number."""
 
     memories: int = 0
     facts: int = 0
@@ -143,7 +143,7 @@ class ImportCounts:
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """Where an appended message is queued: in the open job of its session and of the worker `owner`."""
+    """The job of an appended message: the open one of its session and of the worker `owner`."""
 
     owner: str
     most_lines: int
@@ -151,11 +151,11 @@ class OpenJob:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionJob:
-    """What one user said, to be made facts and memories. Times are unix seconds.
+    """Messages of one user from which facts and memories are extracted. Times are unix seconds.
 
     open: still growing; waiting: due; running; dead: given up after `refusals`; done. `next_try` is when a
-    waiting one is due, and when an open or running one counts as abandoned.
-    `error` is the last failure, without user text.
+    waiting job is due, and when an open or running one counts as abandoned. `error` is the last failure,
+    without user text.
     """
 
     id: int
@@ -174,7 +174,7 @@ class ExtractionJob:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionStats:
-    """How many jobs of a user are in which state, and what the done ones gave."""
+    """Number of a user's jobs in each state, and the results of the done ones."""
 
     open: int = 0
     waiting: int = 0
@@ -188,7 +188,7 @@ class ExtractionStats:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is stored of a key: whose it is and what it may do. `revoked_at` is 0 while it is good."""
+    """Record of a key without the key. `revoked_at` is 0 while it is valid."""
 
     id: str
     owner: str
@@ -200,7 +200,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class ClaimCounts:
-    """What was moved to another user; `duplicates` are memories that he had already."""
+    """Counts of rows moved to another user; `duplicates` are memories that the other had already."""
 
     memories: int = 0
     facts: int = 0

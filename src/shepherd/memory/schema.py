@@ -1,11 +1,11 @@
-"""The tables of a memory database, and the numbers in its header that say whose it is."""
+"""The tables of a memory database, and the numbers in its header that identify it."""
 
 from __future__ import annotations
 
 from shepherd._native.store import Connection
 from shepherd._native.text import TOKENIZER_VERSION
 
-__all__ = ["APPLICATION_ID", "SEQUENCE_BITS", "USER_VERSION", "create_schema", "memory_range"]
+__all__ = ["APPLICATION_ID", "SEQUENCE_BITS", "SHARED", "USER_VERSION", "create_schema", "memory_range"]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
 USER_VERSION = 1
@@ -14,12 +14,15 @@ USER_VERSION = 1
 # and 2^23 users may have 2^40 memories each.
 SEQUENCE_BITS = 40
 
-_TABLES = (
-    "CREATE TABLE meta(key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    # n: memories; total_length: sum of their doc_len; version: +1 with every change of them; edits: +1 when
-    # what context_docs has of a stored row changed; bytes, message_bytes: about what they take (fair shares).
+# Tables and indexes of both engines, in SQLite's dialect; postgres/schema.py translates them. INT and
+# SMALLINT are sizes of PostgreSQL, SQLite has one integer. /* serial */: SQLite numbers such a key by itself.
+SHARED = (
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    # n: number of memories; total_length: sum of their doc_len; version: +1 with every change of them; edits:
+    # +1 when a column of context_docs changed in a stored row; bytes, message_bytes: estimated sizes
+    # (pruning).
     """CREATE TABLE tenants(
-        number INTEGER PRIMARY KEY,
+        number INTEGER PRIMARY KEY /* serial */,
         user_id TEXT NOT NULL UNIQUE,
         n INTEGER NOT NULL DEFAULT 0,
         total_length INTEGER NOT NULL DEFAULT 0,
@@ -28,7 +31,7 @@ _TABLES = (
         edits INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0,
         message_bytes INTEGER NOT NULL DEFAULT 0)""",
-    # thread, label, asks: what discourse.py reads out of the text and the session, for ranking.
+    # thread, label, asks: features for ranking, see discourse.py.
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,
@@ -36,32 +39,16 @@ _TABLES = (
         timestamp INTEGER NOT NULL,
         content_hash TEXT NOT NULL,
         user_id TEXT NOT NULL DEFAULT 'local',
-        doc_len INTEGER NOT NULL DEFAULT 0,
-        pinned INTEGER NOT NULL DEFAULT 0,
+        doc_len INT NOT NULL DEFAULT 0,
+        pinned SMALLINT NOT NULL DEFAULT 0,
         source TEXT NOT NULL DEFAULT '',
         session TEXT NOT NULL DEFAULT '',
-        thread INTEGER NOT NULL DEFAULT 0,
-        label INTEGER NOT NULL DEFAULT 0,
-        asks INTEGER NOT NULL DEFAULT 0)""",
+        thread INT NOT NULL DEFAULT 0,
+        label INT NOT NULL DEFAULT 0,
+        asks SMALLINT NOT NULL DEFAULT 0)""",
     # Per user: under a global one another user's identical memory would be dropped.
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
-    # Covers what ranking keeps in memory: 1,000 memories load from a cold disk in 4 ms instead of 93.
-    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
-    # Which stored rows a version changed or removed: an index of a user's memories that is held in memory
-    # catches up by these and by the new rows. The last few thousand versions of each tenant.
-    """CREATE TABLE context_changes(
-        tenant INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        id INTEGER NOT NULL,
-        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
-    # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
-    f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
-    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
-    # are the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
-    """CREATE VIRTUAL TABLE context_fts USING fts5(
-        user_message, assistant_response,
-        content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
-    # How often a memory was injected, and when last. Not in `context`: its rows are large, and these change.
+    # Number of recalls of a memory, and the last one. Not in `context`: its rows are large, and these change.
     "CREATE TABLE recalls(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, last INTEGER NOT NULL)",
     """CREATE TABLE facts(
         user_id TEXT NOT NULL DEFAULT 'local',
@@ -71,23 +58,21 @@ _TABLES = (
         updated_at INTEGER NOT NULL,
         PRIMARY KEY(user_id, key)) WITHOUT ROWID""",
     """CREATE TABLE fact_history(
-        id INTEGER PRIMARY KEY,
+        id INTEGER PRIMARY KEY /* serial */,
         user_id TEXT NOT NULL,
         key TEXT NOT NULL,
         value TEXT,
         source TEXT NOT NULL DEFAULT '',
         changed_at INTEGER NOT NULL)""",
-    "CREATE INDEX fact_history_key ON fact_history(user_id, key)",
     """CREATE TABLE sessions(
         id TEXT PRIMARY KEY,
         user_id TEXT NOT NULL,
         model TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL)""",
-    "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
     # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32.
     # tool_calls is JSON, [[id, name, arguments], …], perhaps with an extra;
-    # tool_call_id: whose result a message of role 'tool' is.
+    # tool_call_id: the call that a message of role 'tool' is the result of.
     """CREATE TABLE messages(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         session_id TEXT NOT NULL,
@@ -96,27 +81,28 @@ _TABLES = (
         sent TEXT,
         injected TEXT,
         token_ids BLOB,
-        tokens INTEGER NOT NULL DEFAULT 0,
+        tokens INT NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL,
         tool_calls TEXT,
         tool_call_id TEXT NOT NULL DEFAULT '',
         thought TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX messages_session ON messages(session_id, id)",
-    # Whom a conversation is about, see the room entities; record is JSON, that of id 0 has the turn.
+    # Entities of a conversation, see shepherd/entities; record is JSON, that of id 0 has the turn.
     """CREATE TABLE session_entities(
         session_id TEXT NOT NULL,
         id INTEGER NOT NULL,
         record TEXT NOT NULL,
         PRIMARY KEY(session_id, id),
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
-    # What of a conversation has left the window, up to the message left_id: pieces is JSON, see context.
+    # Summary of the messages that have left the context window, up to left_id; pieces is JSON, see
+    # prompt/summary.py.
     """CREATE TABLE session_summaries(
         session_id TEXT PRIMARY KEY,
         pieces TEXT NOT NULL,
         n_turns INTEGER NOT NULL,
         left_id INTEGER NOT NULL,
         FOREIGN KEY(session_id) REFERENCES sessions(id) ON DELETE CASCADE) WITHOUT ROWID""",
-    # What was done to messages of clients that keep no state, see prompt/ledger.py; used_at: milliseconds.
+    # Notes about messages of stateless clients, see prompt/ledger.py; used_at: milliseconds.
     """CREATE TABLE ledger(
         user_id TEXT NOT NULL,
         hash TEXT NOT NULL,
@@ -124,10 +110,10 @@ _TABLES = (
         used_at INTEGER NOT NULL,
         PRIMARY KEY(user_id, hash)) WITHOUT ROWID""",
     "CREATE INDEX ledger_used ON ledger(user_id, used_at)",
-    # What is to be extracted: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
-    # that adds to an open job or runs it; next_try: when a waiting one is due, another one abandoned.
-    # given: what a done one stored, as numbers in fact_history and content hashes of memories (JSON). The key
-    # keeps a message from being extracted twice.
+    # Messages to extract from: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
+    # that adds to an open job or runs it; next_try: when a waiting job is due, or another one counts as
+    # abandoned. given: the results of a done job, as numbers in fact_history and content hashes of memories
+    # (JSON). A unique index keeps a message from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user_id TEXT NOT NULL,
@@ -136,26 +122,24 @@ _TABLES = (
         lines TEXT NOT NULL,
         state TEXT NOT NULL,
         owner TEXT NOT NULL DEFAULT '',
-        attempts INTEGER NOT NULL DEFAULT 0,
-        refusals INTEGER NOT NULL DEFAULT 0,
+        attempts INT NOT NULL DEFAULT 0,
+        refusals INT NOT NULL DEFAULT 0,
         next_try REAL NOT NULL DEFAULT 0,
         told_at INTEGER NOT NULL,
         error TEXT NOT NULL DEFAULT '',
-        facts INTEGER NOT NULL DEFAULT 0,
-        memories INTEGER NOT NULL DEFAULT 0,
-        dropped INTEGER NOT NULL DEFAULT 0,
-        given TEXT NOT NULL DEFAULT '',
-        UNIQUE(user_id, message_ids))""",
-    "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
-    # What each turn showed the model, see shepherd/trace: /context/{session}/{turn}/…. kind: 0 text, 1 whole
-    # number, 2 number, 3 truth. Read by ranges: a turn is one stretch of the table.
+        facts INT NOT NULL DEFAULT 0,
+        memories INT NOT NULL DEFAULT 0,
+        dropped INT NOT NULL DEFAULT 0,
+        given TEXT NOT NULL DEFAULT '')""",
+    # The prompt of each turn, see shepherd/trace: /context/{session}/{turn}/…. kind: 0 text, 1 integer, 2
+    # float, 3 boolean. Read by ranges: the rows of a turn are adjacent.
     """CREATE TABLE trace(
         user_id TEXT NOT NULL,
         path TEXT NOT NULL,
         value TEXT NOT NULL,
-        kind INTEGER NOT NULL,
+        kind SMALLINT NOT NULL,
         PRIMARY KEY(user_id, path)) WITHOUT ROWID""",
-    # Who may use a server, see api_keys.py; revoked_at 0: still good. Rows are never deleted.
+    # Keys of a server, see api_keys.py; revoked_at 0: still valid. Rows are never deleted.
     """CREATE TABLE api_keys(
         hash TEXT PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -164,8 +148,8 @@ _TABLES = (
         label TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL,
         revoked_at INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID""",
-    # What a user's knowledge is numbered and its chunks are ranked by, as `tenants` for memories; number: the
-    # tenant's. Ids of nodes and edges are the user's own: 1, 2, 3.
+    # Numbers of a user's knowledge and sums for ranking its chunks, as `tenants` has for memories; number:
+    # the tenant's. Ids of nodes and edges are the user's own: 1, 2, 3.
     """CREATE TABLE knowledge_sums(
         number INTEGER PRIMARY KEY,
         n INTEGER NOT NULL DEFAULT 0,
@@ -175,9 +159,9 @@ _TABLES = (
         next_chunk INTEGER NOT NULL DEFAULT 1,
         next_node INTEGER NOT NULL DEFAULT 1,
         next_edge INTEGER NOT NULL DEFAULT 1)""",
-    # n_edges: edges at either end; text_length: characters of source_text; content_hash: of what an
-    # import read it from; origin: what an import knows it by. The long text is last: who reads the columns
-    # before does not read through it.
+    # n_edges: number of edges at either end; text_length: characters of source_text; content_hash: of the
+    # source of an import; origin: its name for the node. The long text is last, so that reading the columns
+    # before it does not read it.
     """CREATE TABLE nodes(
         user_id TEXT NOT NULL,
         id INTEGER NOT NULL,
@@ -224,7 +208,7 @@ _TABLES = (
         name TEXT NOT NULL,
         description TEXT NOT NULL DEFAULT '',
         icon TEXT NOT NULL DEFAULT '',
-        is_priority INTEGER NOT NULL DEFAULT 0,
+        is_priority SMALLINT NOT NULL DEFAULT 0,
         PRIMARY KEY(user_id, name)) WITHOUT ROWID""",
     """CREATE TABLE node_dimensions(
         user_id TEXT NOT NULL,
@@ -241,8 +225,8 @@ _TABLES = (
         node_id INTEGER NOT NULL,
         PRIMARY KEY(user_id, place),
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id)) WITHOUT ROWID""",
-    # Pieces that a node is found by. id: tenant number << 40 | sequence, as memories have; part: 'text' of
-    # source_text, 'card' of title, description and notes; start and end are characters of that part.
+    # Pieces of a node that are searched. id: tenant number << 40 | sequence, as memories have; part: 'text'
+    # of source_text, 'card' of title, description and notes; start and end are characters of that part.
     """CREATE TABLE chunks(
         id INTEGER PRIMARY KEY,
         user_id TEXT NOT NULL,
@@ -257,9 +241,31 @@ _TABLES = (
         text TEXT NOT NULL,
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id))""",
     "CREATE UNIQUE INDEX chunks_node ON chunks(user_id, node_id, part, idx)",
-    # Covers what ranking keeps in memory, as context_docs does.
+)
+# Tables and indexes of SQLite alone.
+_OWN = (
+    # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
+    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
+    # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
+    # last few thousand versions of each tenant.
+    """CREATE TABLE context_changes(
+        tenant INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
+    # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
+    f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
+    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
+    # are the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
+    """CREATE VIRTUAL TABLE context_fts USING fts5(
+        user_message, assistant_response,
+        content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
+    "CREATE INDEX fact_history_key ON fact_history(user_id, key)",
+    "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
+    "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
+    # Covers the columns that ranking reads, as context_docs does.
     "CREATE INDEX chunks_docs ON chunks(id, doc_len, node_id)",
-    # As context_changes: which chunks are gone since a version.
+    # As context_changes: chunks that a version removed.
     """CREATE TABLE chunk_changes(
         tenant INTEGER NOT NULL,
         version INTEGER NOT NULL,
@@ -267,12 +273,14 @@ _TABLES = (
         PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     """CREATE VIRTUAL TABLE chunks_fts USING fts5(
         text, content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
+    # Keeps a message from being extracted twice.
+    "CREATE UNIQUE INDEX extraction_jobs_messages ON extraction_jobs(user_id, message_ids)",
 )
 
 
 def create_schema(connection: Connection) -> None:
-    """Makes all tables and signs the header, inside the caller's transaction: all of it or nothing."""
-    for statement in _TABLES:
+    """Create all tables and sign the header, inside the caller's transaction."""
+    for statement in (*SHARED, *_OWN):
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
     connection.execute("INSERT INTO meta VALUES('recalls_counted_since', unixepoch())")
@@ -281,5 +289,5 @@ def create_schema(connection: Connection) -> None:
 
 
 def memory_range(tenant: int) -> tuple[int, int]:
-    """First and last id that a tenant's memories can have."""
+    """Return the first and the last id that a tenant's memories can have."""
     return tenant << SEQUENCE_BITS, ((tenant + 1) << SEQUENCE_BITS) - 1

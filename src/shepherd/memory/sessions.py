@@ -1,6 +1,7 @@
-"""Conversations kept for --continue: every message with what was typed, what was sent and why.
+"""Stored conversations: messages with the text typed, the text sent and what was injected, and turn traces.
 
-Inside the caller's transaction.
+A trace is written by shepherd.trace; here it is only deleted or moved with its session. The id of a session
+is hexadecimal and stands in the path of a trace as it is. Inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -15,19 +16,24 @@ from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.memory import tenants, traces
-from shepherd.memory.connection import Connection
-from shepherd.memory.records import SessionSummary
+from shepherd.memory import extraction_jobs, tenants
+from shepherd.memory.memories import TermIndex
+from shepherd.memory.records import OpenJob, SessionSummary
+from shepherd.transactions import Connection
 from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
 
 __all__ = [
     "append",
     "clear",
+    "clear_traces",
+    "count",
     "delete_last_turn",
     "drop_oldest",
     "find",
-    "latest",
+    "have_traces",
     "load",
+    "move_traces",
+    "size_of",
     "start",
     "summaries",
 ]
@@ -37,14 +43,14 @@ _SIZE = tenants.MESSAGE_BYTES_SQL
 
 
 def start(connection: Connection, user_id: str, model: str, now: int, name: str = "") -> str:
-    """The id of a new, empty conversation; with a name that of this name, which may be there already."""
+    """Start a conversation and return its id; with a name, return the one of this name if there is one."""
     known = find(connection, user_id, name) if name else None
     if known is not None:
         return known
     tenants.ensure(connection, user_id)
     session_id = _digest(name) + _digest(user_id, name) if name else secrets.token_hex(_ID_BYTES)
     if name and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
-        # Another user has claimed the one of this name.
+        # Another user has claimed the session of this name.
         session_id = _digest(name) + secrets.token_hex(_ID_BYTES)
     connection.execute(
         "INSERT INTO sessions(id, user_id, model, created_at, updated_at) VALUES(?, ?, ?, ?, ?)",
@@ -54,10 +60,13 @@ def start(connection: Connection, user_id: str, model: str, now: int, name: str 
 
 
 def find(connection: Connection, user_id: str, name: str) -> str | None:
-    """The id of the user's conversation that has this id, or was started with this name, also by somebody
-    from whom it was claimed; of several that which the user has started, then the oldest."""
-    # Ids are one set for all users. One that was started with a name begins with the name's digest, wherever
-    # it is claimed to; the rest keeps users apart. Older ones are the latter alone.
+    """Return the id of the user's conversation that has this id, or was started with this name.
+
+    Another user from whom it was claimed may have started it. Of several, the one that this user has started
+    comes first, then the oldest.
+    """
+    # Ids are one set for all users. The id of a session with a name begins with the name's digest, whoever
+    # claims it; the rest keeps users apart. Older ids are only the latter.
     of_name, of_user = _digest(name), _digest(user_id, name)
     rows = connection.execute(
         "SELECT id FROM sessions WHERE user_id = ?1 AND (id IN (?2, ?3) OR id BETWEEN ?4 AND ?5)"
@@ -75,7 +84,7 @@ _SAID = "s.user_id = ? AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.i
 
 
 def summaries(connection: Connection, user_id: str, limit: int, offset: int = 0) -> list[SessionSummary]:
-    """Conversations with messages, the latest first."""
+    """Return conversations with messages, the latest first."""
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
         " (SELECT count(*) FROM messages m WHERE m.session_id = s.id)"
@@ -87,18 +96,28 @@ def summaries(connection: Connection, user_id: str, limit: int, offset: int = 0)
 
 
 def count(connection: Connection, user_id: str) -> int:
-    """How many conversations with messages there are."""
+    """Return the number of conversations with messages."""
     return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {_SAID}", (user_id,))[0][0])
 
 
-def latest(connection: Connection, user_id: str) -> str | None:
-    """The conversation that --continue means."""
-    found = summaries(connection, user_id, 1)
-    return found[0].id if found else None
+def size_of(message: Message) -> int:
+    """Return about how many bytes a stored message takes."""
+    n_more = sum(len(call.arguments) for call in message.tool_calls) + len(message.thought)
+    return 3 * (len(message.sent) + n_more) + 4 * len(message.token_ids) + tenants.ROW_BYTES
 
 
-def append(connection: Connection, user_id: str, session_id: str, message: Message, now: int) -> int:
-    """The id of the stored message."""
+def append(
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    message: Message,
+    now: int,
+    job: OpenJob | None = None,
+) -> int:
+    """Store a message and return its id; with a job, queue the text typed for extraction.
+
+    Raises UsageError if this user has no such session.
+    """
     _require(connection, user_id, session_id)
     raw, sent = storable(message.raw), storable(message.sent)
     [(message_id, size)] = connection.execute(
@@ -121,11 +140,16 @@ def append(connection: Connection, user_id: str, session_id: str, message: Messa
     )
     connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (now, session_id))
     tenants.add_message_bytes(connection, user_id, size)
+    if job is not None:
+        extraction_jobs.add_line(connection, user_id, session_id, message_id, raw, job=job, now=now)
     return int(message_id)
 
 
-def load(connection: Connection, user_id: str, session_id: str) -> list[Message]:
-    """The messages of a conversation of this user, oldest first."""
+def load(connection: Connection, user_id: str, session_id: str | None) -> list[Message]:
+    """Return the messages of a conversation of this user, oldest first; None is the latest with messages."""
+    if not session_id:
+        latest = summaries(connection, user_id, 1)
+        session_id = latest[0].id if latest else ""
     rows = connection.execute(
         "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens, m.created_at,"
         " m.tool_calls, m.tool_call_id, m.thought"
@@ -136,31 +160,37 @@ def load(connection: Connection, user_id: str, session_id: str) -> list[Message]
     return [_message(row) for row in rows]
 
 
-def delete_last_turn(connection: Connection, user_id: str, session_id: str) -> list[int]:
-    """Removes the newest user message and all after it; the ids of what that were."""
+def delete_last_turn(connection: Connection, user_id: str, session_id: str, terms: TermIndex) -> list[int]:
+    """Delete the newest user message and all after it, and return their ids.
+
+    They leave their jobs too, and what was learned from them is deleted, unless it was changed since.
+    """
     _require(connection, user_id, session_id)
     last = "(SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user')"
-    return _delete(connection, user_id, f"session_id = ?1 AND id >= {last}", session_id)
+    removed = _delete(connection, user_id, f"session_id = ?1 AND id >= {last}", session_id)
+    extraction_jobs.withdraw(connection, user_id, removed)
+    extraction_jobs.take_back(connection, user_id, removed, terms)
+    return removed
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
-    """Removes the messages of a conversation and what is known of it: entities, summary, traces; how many."""
+    """Delete the messages, entities, summary and traces of a conversation; return how many messages."""
     _require(connection, user_id, session_id)
     for table in ("session_entities", "session_summaries"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
-    traces.forget_session(connection, user_id, session_id)
+    _delete_traces(connection, user_id, session_id)
     return len(_delete(connection, user_id, "session_id = ?1", session_id))
 
 
 def drop_oldest(connection: Connection, user_id: str) -> bool:
-    """Removes the user's oldest conversation, unless it is the only one; whether it did."""
+    """Delete the user's oldest conversation, unless it is the only one; return whether it did."""
     ids = connection.execute(
         "SELECT id FROM sessions WHERE user_id = ? ORDER BY updated_at, rowid LIMIT 2", (user_id,)
     )
     if len(ids) < 2:
         return False
     _delete(connection, user_id, "session_id = ?1", ids[0][0])
-    traces.forget_session(connection, user_id, ids[0][0])
+    _delete_traces(connection, user_id, ids[0][0])
     connection.execute("DELETE FROM sessions WHERE id = ?", ids[0])
     return True
 
@@ -173,22 +203,22 @@ def _delete(connection: Connection, user_id: str, condition: str, session_id: st
 
 def _require(connection: Connection, user_id: str, session_id: str) -> None:
     if not connection.execute("SELECT 1 FROM sessions WHERE id = ? AND user_id = ?", (session_id, user_id)):
-        # The same words for a session of somebody else.
+        # The same message for a session of another user.
         raise UsageError(f"there is no session {session_id!r}", hint="start a new one")
 
 
 def _dump(injection: Injection | None) -> str | None:
     if injection is None:
         return None
-    # ASCII: whatever the texts hold, surrogates included, comes back as it was.
+    # ASCII: any text comes back as it was, surrogates included.
     return json.dumps(asdict(injection), separators=(",", ":"))
 
 
 def _dump_calls(calls: Sequence[ToolCall]) -> str | None:
     if not calls:
         return None
-    told = [[call.id, call.name, call.arguments] + ([call.extra] if call.extra else []) for call in calls]
-    return json.dumps(told, separators=(",", ":"))
+    rows = [[call.id, call.name, call.arguments] + ([call.extra] if call.extra else []) for call in calls]
+    return json.dumps(rows, separators=(",", ":"))
 
 
 _Row = tuple[int, Any, str, "str | None", "str | None", "bytes | None", int, int, "str | None", str, str]
@@ -223,3 +253,40 @@ def _load(injected: str | None) -> Injection | None:
         recall_us=parts["recall_us"],
         parts=tuple(parts.get("parts", ())),
     )
+
+
+# ---- traces
+
+
+def _delete_traces(connection: Connection, user_id: str, session_id: str) -> None:
+    root = f"/context/{session_id}"
+    connection.execute(
+        "DELETE FROM trace WHERE user_id = ? AND path >= ? AND path < ?", (user_id, f"{root}/", f"{root}0")
+    )
+
+
+def have_traces(connection: Connection) -> bool:
+    """Return whether any user has traces."""
+    return bool(connection.execute("SELECT 1 FROM trace LIMIT 1"))
+
+
+def clear_traces(connection: Connection, user_id: str) -> bool:
+    """Delete all traces of this user, or of another one if there are none; return whether there were any.
+
+    Traces explain old answers, so they are deleted before anything that answers are made of, of any user.
+    """
+    rows = connection.execute("SELECT user_id FROM trace WHERE user_id = ? LIMIT 1", (user_id,))
+    rows = rows or connection.execute("SELECT user_id FROM trace LIMIT 1")
+    if rows:
+        connection.execute("DELETE FROM trace WHERE user_id = ?", rows[0])
+    return bool(rows)
+
+
+def move_traces(connection: Connection, from_user: str, user_id: str) -> None:
+    """Give a user's traces to another; at a path that both have, the other's stays."""
+    connection.execute(
+        "INSERT INTO trace(user_id, path, value, kind)"
+        " SELECT ?, path, value, kind FROM trace WHERE user_id = ? ON CONFLICT(user_id, path) DO NOTHING",
+        (user_id, from_user),
+    )
+    connection.execute("DELETE FROM trace WHERE user_id = ?", (from_user,))

@@ -1,8 +1,8 @@
-"""Stop words of languages other than English, taken out of a query's keywords.
+"""Stop words of languages other than English, removed from a query's keywords.
 
-The index keeps them: it was made without a language, and has only English ones left out. A question in one of
-these languages is known by its words, so that "die" and "was" of an English one are left alone. Without this
-"Was ist die Hauptstadt von Frankreich?" finds every memory that says "die" or "von".
+The index has them: it does not know languages, and leaves out only English ones. The words of a question show
+its language, so "die" and "was" stay in an English one. Otherwise "Was ist die Hauptstadt von Frankreich?"
+would find every memory with "die" or "von".
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from shepherd._native.text import terms
 
 __all__ = ["without_stop_words"]
 
-# Question words, articles, pronouns, prepositions, auxiliary verbs, and what asking is done with ("say",
-# "know", "is called"). What people ask about stays out, and so do English stop words, which no keyword is.
+# Question words, articles, pronouns, prepositions, auxiliary verbs, and verbs of asking ("say", "know", "is
+# called"). Subjects of questions are not listed, nor are English stop words, which no keyword is.
 _LISTS = {
     "de": """
         wer wen wem wessen wann wo woher wohin wie wieso warum weshalb womit wofür wozu worum worüber
@@ -75,7 +75,7 @@ _LISTS = {
         ter há haver houve posso podes pode podem devo deve faz fazer vai vou vais e ou mas não mais
         muito também já favor diga diga-me diz dizer sabe sabes explica explique chama chamas chama-se""",
 }
-# Those that English texts have as well, as words, names or abbreviations, say nothing of the language.
+# Words that are English too, or names or abbreviations, do not show the language.
 _ENGLISH_TOO = """
     ai al als art au aus ben bent bin bis ca ces ci col com come comment con cos dai dal dan das
     dat de del dell dem den der di die dies diga dir dire dis do doe door dos dove dune dus e ed el ella
@@ -90,9 +90,9 @@ _SIGNS = frozenset().union(*_WORDS.values()) - frozenset(terms(_ENGLISH_TOO))
 
 
 def without_stop_words(keywords: list[str]) -> list[str]:
-    """The keywords without the stop words of the language that at least half of them, and two, belong to.
+    """Return the keywords without the stop words of a language with at least half of them, and two.
 
-    As they are where nothing would be left, and where only such words speak for it that English has as well.
+    Unchanged if nothing would be left, and if all of those words are English too.
     """
     if _SIGNS.isdisjoint(keywords):
         return keywords

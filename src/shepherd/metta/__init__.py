@@ -1,7 +1,7 @@
-"""The 28 predicates of context injection, callable from MeTTa, whose runtime works in a process of its own.
+"""The 28 predicates of context injection, callable from MeTTa, whose runtime has a process of its own.
 
-An option (`pip install 'shepherd-llm[metta]'`): it knows atoms and functions over plain values, and nothing
-of models. Exports of traces need none of it.
+An option (`pip install 'shepherd-llm[metta]'`). This package knows atoms and functions over plain values; it
+does not know models. Exports of traces do not need it.
 """
 
 from shepherd.metta.functions import Host, functions

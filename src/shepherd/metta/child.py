@@ -1,8 +1,8 @@
-"""The process with MeTTa's runtime: runs what it is sent, and asks back for the predicates.
+"""Child process with MeTTa's runtime, which calls back for the predicates.
 
-A line of JSON each way: {"names": […]} first, then {"run": text}. Back come {"call": name, "arguments": […]},
-to be answered with {"value": …} or {"error": text}, and at last {"results": […]} or {"error": text}. What
-MeTTa prints goes to standard error. Run by shepherd.metta.process, never imported.
+Each message is a line of JSON. It receives {"names": […]}, then {"run": text}. It sends {"call": name,
+"arguments": […]}, which is answered with {"value": …} or {"error": text}, and finally {"results": […]} or
+{"error": text}. What MeTTa prints goes to standard error. Run by shepherd.metta.process, never imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 def main() -> int:
     """Serve until the other end closes."""
-    # Whatever prints to standard output would garble the lines.
+    # Other output on standard output would garble the lines.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     lines = iter(sys.stdin.buffer.readline, b"")
@@ -39,7 +39,7 @@ class _Runtime:
             self._metta.register_atom(name, hyperon.OperationAtom(name, self._operation(name), unwrap=False))
 
     def run(self, text: str) -> dict[str, Any]:
-        """The results of each expression with `!` in a text."""
+        """Return the results of each expression with `!` in a text."""
         try:
             return {"results": [[self._wire(atom) for atom in atoms] for atoms in self._metta.run(text)]}
         except RuntimeError as error:  # a text that cannot be parsed

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 
 from shepherd.escaping import escape_lines
 from shepherd.metta.values import Record, Value
-from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.plan import RECENT, Category, Part, separated
 from shepherd.prompt.summary import Summary
-from shepherd.prompt.tail import RECENT, separated
 
 __all__ = [
     "chunk_record",
@@ -38,17 +37,17 @@ _SUMMARY = "summary"
 
 
 def listed(value: Value) -> list[Value]:
-    """A list that MeTTa gave; one without elements may come as anything that is empty."""
+    """Return a list that MeTTa gave; an empty one may come as any empty value."""
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
 def measured(part: Part, count: Count) -> int:
-    """Tokens of a part with its separator."""
+    """Return the tokens of a part with its separator."""
     return count(separated(part))
 
 
 def parts_of(content: Record) -> list[Part]:
-    """All of a ContextContent, in the order of the prompt."""
+    """Return the parts of a ContextContent, in the order of the prompt."""
     parts = [Part("system", "system", content.text("system"))] if content.get("system") else []
     history = content.get("history")
     if isinstance(history, Record):
@@ -61,7 +60,7 @@ def parts_of(content: Record) -> list[Part]:
 
 
 def content_of(parts: Sequence[Part], count: Count) -> Record:
-    """The parts as a ContextContent."""
+    """Return the parts as a ContextContent."""
     by_category: dict[Category, list[Part]] = {}
     for part in parts:
         by_category.setdefault(part.category, []).append(part)
@@ -79,18 +78,18 @@ def content_of(parts: Sequence[Part], count: Count) -> Record:
 
 
 def formatted_turn(turn: Record, place: int) -> Record:
-    """A Turn as it is told: `Speaker: text`."""
+    """Return a Turn as text, `Speaker: text`."""
     text = f"{turn.text('speaker') or 'User'}: {escape_lines(turn.text('content'), _LONGEST_TURN)}"
     return Record("FormattedTurn", {"turn_id": turn.get("turn_id", place), "text": text})
 
 
 def summary_part(text: str) -> Part:
-    """What stands for the turns before, with its label, which is put on once."""
+    """Return the part of a summary, whose label is added once."""
     return Part("history", _SUMMARY, text if text.startswith("[") else Summary((text,)).text)
 
 
 def history_parts(history: Record) -> list[Part]:
-    """The summary and the turns of a FormattedHistory."""
+    """Return the summary and the turns of a FormattedHistory as parts."""
     summary = history.get("summary")
     parts = [summary_part(str(summary))] if summary else []
     for place, turn in enumerate(listed(history.get("recent_turns"))):
@@ -102,7 +101,7 @@ def history_parts(history: Record) -> list[Part]:
 
 
 def history_of(parts: Sequence[Part], count: Count) -> Record:
-    """The parts of a history as a FormattedHistory."""
+    """Return the parts of a history as a FormattedHistory."""
     turns = [
         Record("FormattedTurn", {"turn_id": part.about.get("turn_id", place), "text": part.text})
         for place, part in enumerate(part for part in parts if part.id != _SUMMARY)
@@ -115,13 +114,13 @@ def history_of(parts: Sequence[Part], count: Count) -> Record:
 
 
 def history_text(summary: str | None, turns: Sequence[str]) -> str:
-    """The summary, a blank line, and the turns under their headline; each only where there is something."""
+    """Return the summary, a blank line, and the turns under their headline; empty ones are omitted."""
     recent = "\n".join([RECENT, *turns]) if turns else ""
     return "\n\n".join(filter(None, [summary, recent]))
 
 
 def entity_record(part: Part, count: Count) -> Record:
-    """An entity as it is shown."""
+    """Return the part of an entity as an EntityContext."""
     return Record(
         "EntityContext",
         {
@@ -135,7 +134,7 @@ def entity_record(part: Part, count: Count) -> Record:
 
 
 def chunk_record(part: Part, count: Count) -> Record:
-    """A passage as it is shown."""
+    """Return the part of a passage as a KnowledgeChunk."""
     return Record(
         "KnowledgeChunk",
         {

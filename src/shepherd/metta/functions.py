@@ -1,4 +1,4 @@
-"""What the 28 predicates do: the rooms' own functions over the values of MeTTa.
+"""The 28 predicates, implemented by the functions that plan a turn, over the values of MeTTa.
 
     (DialogueState (turns (Turn …)) (entities (Entity …)) (summary "…"))
     (Entity (entity_id 7) (name "Ann") (type person) (attributes ((Pair "email" "a@b"))) (relations
@@ -8,7 +8,7 @@
     (UserPreferences (style "formal") (verbosity "concise") (level "expert") (lines ("…")))
     an AgentPersonality is text or a symbol: helpful, conversational, "expert in law", or a description
 
-Every field but the first of each may be left out. Knowledge is the host's; a KnowledgeBase has no fields.
+Every field but the first is optional. The host has the knowledge; a KnowledgeBase has no fields.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _estimated(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the predicates work with. Without a tokenizer four bytes are a token.
+    """Environment of the predicates. Without a tokenizer four bytes count as a token.
 
-    `embed` makes a vector of a text, `search_vectors` finds the chunks next to one, `rerank` orders chunks
-    for a query, `summarize` says a text in so many tokens.
+    `embed` returns the vector of a text, `search_vectors` the chunks nearest to a vector, `rerank` orders
+    chunks for a query, `summarize` summarises a text in so many tokens.
     """
 
     count_tokens: Callable[[str], int] = _estimated
@@ -64,7 +64,7 @@ class Host:
 
 
 def functions(host: Host) -> Mapping[str, Callable[..., Value]]:
-    """The predicates by their names, for `Metta`."""
+    """Return the predicates by name, for `Metta`."""
     own = _Predicates(host)
     return {
         "inject-context": own.inject_context,
@@ -99,7 +99,7 @@ def functions(host: Host) -> Mapping[str, Callable[..., Value]]:
 
 
 class _Predicates:
-    """Those that need the host."""
+    """Predicates that need the host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -108,7 +108,7 @@ class _Predicates:
     # ---- the whole
 
     def inject_context(self, query: str, state: Record, knowledge: Value, max_tokens: int) -> Record:
-        """A prompt made once, with what it is made of."""
+        """Build a one-shot prompt and return it with its content."""
         resolved = [Record("ResolvedEntity", {"entity_id": entity.id}) for entity in _registry(state)]
         candidates = self._history_candidates(state)
         candidates += [_named(one, "entities") for one in self.format_entity_context(state, resolved, _NEVER)]
@@ -146,7 +146,7 @@ class _Predicates:
         return sum(self._measure(part) for part in shapes.parts_of(content))
 
     def handle_overflow(self, content: Record, budget: Record) -> Record:
-        """Each category within its own budget; the system part and the query stay whole."""
+        """Compress each category to its own budget; the system part and the query stay whole."""
         parts = shapes.parts_of(content)
         kept: list[Part] = []
         for category, name in (("history", "history"), ("entities", "entities"), ("knowledge", "rag")):
@@ -232,7 +232,7 @@ class _Predicates:
         return [_result(one) for one in _with_boosts(chunks, names)]
 
     def rerank_chunks(self, query: str, results: Value) -> list[Value]:
-        """By the host's reranker; without one in the order of their scores."""
+        """Sort by the host's reranker, or without one by score."""
         chunks = sorted((_chunk(one) for one in shapes.listed(results)), key=lambda chunk: -chunk.score)
         if self._host.rerank is not None:
             chunks = list(self._host.rerank(query, chunks))
@@ -248,7 +248,7 @@ class _Predicates:
         return f"{base}\n\n{block}" if block else base
 
     def truncate_system_prompt(self, sections: Value, max_tokens: int) -> str:
-        """The sections from the first on, as many as fit; the first always."""
+        """Join as many sections as fit, from the first on; the first always stays."""
         kept = [str(section) for section in shapes.listed(sections)]
         while len(kept) > 1 and self._count("\n\n".join(kept)) > int(max_tokens):
             kept.pop()

@@ -1,7 +1,7 @@
-"""MeTTa's runtime behind a pipe: if it aborts, an error says so and this process goes on.
+"""MeTTa's runtime in a child process: if it aborts, an error says so and this process continues.
 
 hyperon 0.2.10 aborts in a query once a space has more than about 1,000 different symbols and values
-(measured: 1,013 of any kind), however many expressions they stand in. So they are counted before they go.
+(measured: 1,013 of any kind), in however many expressions. So they are counted before they are sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shepherd.trace.transfer import atom_of
 
 __all__ = ["MOST_ATOMS", "Metta", "MettaError", "is_installed"]
 
-# Different symbols and values of all that was sent; a tenth is left for those that evaluation makes.
+# Limit of different symbols and values; a tenth is left for those that evaluation creates.
 MOST_ATOMS = 900
 _LEAF = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s()"]+', re.DOTALL)
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|;[^\n]*', re.DOTALL)
@@ -34,23 +34,23 @@ _START_S = 60.0
 
 
 class MettaError(ShepherdError):
-    """MeTTa's runtime refused an expression, took too long, or ended."""
+    """The runtime of MeTTa refused an expression, took too long, or ended."""
 
 
 def is_installed() -> bool:
-    """Whether there is a runtime to start."""
+    """Return whether the runtime is installed."""
     return find_spec("hyperon") is not None
 
 
 class Metta:
-    """MeTTa with functions of ours in it, in a process of its own; a context manager that ends it.
+    """A MeTTa runtime with our functions, in a process of its own; a context manager that ends it.
 
     >>> with Metta({"compression-level": level}) as metta:
     ...     metta.run("!(compression-level 0.3)")
     [[Symbol('medium')]]
 
-    One thread at a time. A function is called in this process, with values as in shepherd.metta.values. What
-    it raises becomes an atom (Error …), with the message of a ShepherdError; Ctrl-C ends the runtime.
+    One thread at a time. Functions are called in this process, with values as in shepherd.metta.values. An
+    exception becomes an atom (Error …), with the message of a ShepherdError; Ctrl-C ends the runtime.
     """
 
     def __init__(self, functions: Mapping[str, Callable[..., Value]], *, limit_s: float = 30.0) -> None:
@@ -95,16 +95,16 @@ class Metta:
                     pipe.close()
 
     def run(self, text: str) -> list[list[Value]]:
-        """The results of each expression with `!` before it; the others are put into the space.
+        """Return the results of each expression after `!`, and add the other expressions to the space.
 
-        It is a program: what it imports runs. Raises MettaError, and UsageError beyond MOST_ATOMS.
+        The text is a program: what it imports runs. Raises MettaError, and UsageError beyond MOST_ATOMS.
         """
         self._count(text)
         try:
             return self._results(text)
         except ShepherdError:
             raise
-        except BaseException:  # it waits for an answer, and would give this one's results to the next
+        except BaseException:  # the child waits for an answer, and would mix up the results
             self.close()
             raise
 
@@ -121,7 +121,9 @@ class Metta:
                 return [[from_wire(atom) for atom in atoms] for atoms in message["results"]]
 
     def load(self, entries: Iterable[tuple[str, str | int | float | bool]]) -> int:
-        """Put paths of traces with their values into the space, as their exports have them; how many."""
+        """Add paths of traces with their values to the space, in the form of exports; returns their
+        number.
+        """
         atoms = [atom_of(path, value) for path, value in entries]
         self.run("".join(atoms))
         return len(atoms)
@@ -142,9 +144,9 @@ class Metta:
         except ShepherdError as error:
             return {"error": str(error)}
         except (TypeError, ValueError, AttributeError):
-            # Not of the types that the signature has. The message may repeat a value.
+            # The arguments have other types than the signature. The message may repeat a value.
             return {"error": f"{name}: arguments of other types than it takes"}
-        except Exception as error:  # a host's own function may raise anything, and an answer is waited for
+        except Exception as error:  # a host's function may raise anything, and the child waits for an answer
             return {"error": f"{name}: failed ({type(error).__name__})"}
 
     def _send(self, message: dict[str, Any]) -> None:

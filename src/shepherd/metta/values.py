@@ -26,7 +26,7 @@ _NOTHING, _JUST, _PAIR = "Nothing", "Just", "Pair"
 
 
 class Symbol(str):
-    """A name in MeTTa, as text is not."""
+    """A name in MeTTa, as opposed to a string."""
 
     __slots__ = ()
 
@@ -36,23 +36,23 @@ class Symbol(str):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A value with named parts, such as a turn."""
+    """A value with named fields, such as a turn."""
 
     type: str
     fields: Mapping[str, Value] = field(default_factory=dict)
 
     def get(self, name: str, default: Value = None) -> Value:
-        """The part of that name."""
+        """Return the field of that name."""
         return self.fields.get(name, default)
 
     def text(self, name: str) -> str:
-        """The part of that name as text; "" without it."""
+        """Return the field of that name as text; "" without it."""
         value = self.fields.get(name)
         return "" if value is None else str(value)
 
 
 def to_wire(value: Value) -> Any:
-    """`value` as JSON can hold it."""
+    """Return `value` in its JSON form."""
     if value is None:
         return {"s": _NOTHING}
     if isinstance(value, Symbol):
@@ -69,7 +69,7 @@ def to_wire(value: Value) -> Any:
 
 
 def from_wire(thing: Any) -> Value:
-    """What `to_wire` was given."""
+    """Return the value of a JSON form, as `to_wire` took it."""
     if isinstance(thing, dict):
         return None if thing["s"] == _NOTHING else Symbol(thing["s"])
     if not isinstance(thing, list):
@@ -86,7 +86,7 @@ def from_wire(thing: Any) -> Value:
 
 
 def as_metta(value: Value) -> str:
-    """`value` as it is written in MeTTa."""
+    """Return `value` as it is written in MeTTa."""
     return _written(to_wire(value))
 
 

@@ -1,6 +1,6 @@
-"""What the model sees, and in which order: the plan of each turn, the prompt's parts, the tail, the history.
+"""The prompt: the plan of each turn, its parts, the tail and the history, in their order.
 
-It knows messages, parts and token counts; it knows neither SQL nor token ids.
+This package knows messages, parts and token counts; it knows neither SQL nor token ids.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.ledger import Ledger
 from shepherd.prompt.one_shot import OneShot
 from shepherd.prompt.plan import Plan
-from shepherd.prompt.summarizer import Summarizer
-from shepherd.prompt.summary import Summary
+from shepherd.prompt.summary import Summarizer, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
 from shepherd.prompt.turn_planner import Planner
 from shepherd.prompt.window_budget import WindowBudget

@@ -1,4 +1,4 @@
-"""Allocation of the window: how its room is shared, and which parts are chosen for it."""
+"""Allocation of the window: each category's share of the available tokens, and the parts chosen for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import cast
 
 from shepherd.config.schema import listed, percentages
 from shepherd.errors import UsageError
-from shepherd.prompt.plan import CATEGORIES, Category, LeftOut, Part, Plan, Reason, Share, Strategy
-from shepherd.prompt.tail import opening, separated, separator
+from shepherd.prompt.plan import (
+    CATEGORIES,
+    Category,
+    LeftOut,
+    Part,
+    Plan,
+    Reason,
+    Share,
+    Strategy,
+    opening,
+    separated,
+    separator,
+)
 from shepherd.prompt.window_budget import most_tokens
 
 __all__ = [
@@ -21,7 +32,7 @@ __all__ = [
     "allocate",
     "dynamic_weights",
     "make_plan",
-    "make_roomy_plan",
+    "make_uncounted_plan",
     "measured",
     "parse_order",
     "parse_percentages",
@@ -29,12 +40,12 @@ __all__ = [
 ]
 
 
-# Those that share the room, in the order in which rounding favours them.
+# Categories that share the available tokens, in the order in which rounding favours them.
 SHARED: tuple[Category, ...] = ("memory", "focus", "history", "knowledge", "entities")
-# Whom the strategy `prioritized` serves first, unless another order is set.
+# Default order of the strategy `prioritized`.
 ORDER: tuple[Category, ...] = ("memory", "history", "focus", "knowledge", "entities")
-# For a prompt that is made once: of 4,096 tokens 1,000, 500 and 1,500, beside 500 for the system part and 596
-# for the question. Facts, memories and focus have small weights of their own.
+# Of a one-shot prompt of 4,096 tokens: 1,000 history, 500 entities and 1,500 knowledge, beside 500 for the
+# system part and 596 for the question. Memory and focus have small weights of their own.
 ONE_SHOT_WEIGHTS: dict[Category, int] = {
     "memory": 400,
     "focus": 100,
@@ -45,12 +56,12 @@ ONE_SHOT_WEIGHTS: dict[Category, int] = {
 
 _MEMORY_WEIGHT, _FOCUS_WEIGHT = 10, 5
 _MANY_ENTITIES = 10
-# In tenths: more than ten active entities get 1.3 times their weight.
+# In tenths: with more than ten active entities, their weight is 1.3 times as large.
 _TENTHS, _MANY_TENTHS = 10, 13
 
 
 def dynamic_weights(*, turns: int, entities: int) -> dict[Category, int]:
-    """Weights by the turns so far and the entities that are active."""
+    """Return weights for a number of past turns and of active entities."""
     if turns <= 3:
         history, known, knowledge = 15, 15, 60
     elif turns <= 10:
@@ -68,61 +79,65 @@ def dynamic_weights(*, turns: int, entities: int) -> dict[Category, int]:
 
 def allocate(
     wanted: Mapping[Category, int],
-    room: int,
+    available: int,
     *,
     strategy: Strategy = "dynamic",
     weights: Mapping[Category, int],
     order: Sequence[Category] = ORDER,
     first: Sequence[Category] = (),
 ) -> dict[Category, int]:
-    """Tokens for each category of SHARED, together at most `room`, each at most what it wanted.
+    """Return the tokens of each SHARED category: together at most `available`, each at most what it wanted.
 
-    `weights` are percentages for `fixed`, of any sum for `dynamic`, and not read for `prioritized`, which
-    follows `order`. Under `dynamic`, those of `first` are served before the rest shares.
+    `weights` are percentages for `fixed`, of any sum for `dynamic`, and ignored by `prioritized`, which
+    follows `order`. Under `dynamic`, the categories in `first` are served before the rest share.
     """
-    room = max(room, 0)
+    available = max(available, 0)
     wants = {category: max(wanted.get(category, 0), 0) for category in SHARED}
     if strategy == "prioritized":
-        return _order_of(wants, room, order)
+        return _order_of(wants, available, order)
     if strategy == "fixed":
-        return {c: min(wants[c], room * weights.get(c, 0) // 100) for c in SHARED}
-    served = _order_of(wants, room, first)
+        return {c: min(wants[c], available * weights.get(c, 0) // 100) for c in SHARED}
+    served = _order_of(wants, available, first)
     rest = {c: wants[c] - served[c] for c in SHARED}
-    shared = _shared(rest, room - sum(served.values()), weights)
+    shared = _shared(rest, available - sum(served.values()), weights)
     return {c: served[c] + shared[c] for c in SHARED}
 
 
-def _order_of(wants: Mapping[Category, int], room: int, order: Sequence[Category]) -> dict[Category, int]:
+def _order_of(
+    wants: Mapping[Category, int], available: int, order: Sequence[Category]
+) -> dict[Category, int]:
     given: dict[Category, int] = dict.fromkeys(SHARED, 0)
     for category in order:
-        given[category] = min(wants[category], room)
-        room -= given[category]
+        given[category] = min(wants[category], available)
+        available -= given[category]
     return given
 
 
-def _shared(wants: Mapping[Category, int], room: int, weights: Mapping[Category, int]) -> dict[Category, int]:
+def _shared(
+    wants: Mapping[Category, int], available: int, weights: Mapping[Category, int]
+) -> dict[Category, int]:
     given: dict[Category, int] = dict.fromkeys(SHARED, 0)
     open_ones = [c for c in SHARED if wants[c] and weights.get(c, 0) > 0]
-    while open_ones and room > 0:
+    while open_ones and available > 0:
         total = sum(weights[c] for c in open_ones)
-        # Those whose share covers what they still want are served in full, and what they leave is shared
-        # anew. When nobody is, all shares are final but for what rounding leaves, a token each.
-        served = [c for c in open_ones if wants[c] - given[c] <= room * weights[c] // total]
+        # Categories whose share covers what they still want are served in full, and the rest is shared again.
+        # When there are none, all shares are final except for rounding, a token each.
+        served = [c for c in open_ones if wants[c] - given[c] <= available * weights[c] // total]
         if not served:
-            shares = {c: room * weights[c] // total for c in open_ones}
-            left = room - sum(shares.values())
+            shares = {c: available * weights[c] // total for c in open_ones}
+            left = available - sum(shares.values())
             for i, c in enumerate(open_ones):
                 given[c] += shares[c] + (i < left)
             break
         for c in served:
-            room -= wants[c] - given[c]
+            available -= wants[c] - given[c]
             given[c] = wants[c]
         open_ones = [c for c in open_ones if c not in served]
     return given
 
 
 def parse_percentages(text: str) -> dict[Category, int]:
-    """`history=40, entities=20, knowledge=30, memory=10` as percentages of the room; they make 100.
+    """Parse `history=40, entities=20, knowledge=30, memory=10`, percentages that add up to 100.
 
     Raises UsageError for anything else.
     """
@@ -136,7 +151,7 @@ def parse_percentages(text: str) -> dict[Category, int]:
 
 
 def parse_order(text: str) -> tuple[Category, ...]:
-    """`memory, history, knowledge` as an order; those that it does not name come after, as in ORDER."""
+    """Parse `memory, history, knowledge`; categories that are not named follow, as in ORDER."""
     try:
         named = cast(tuple[Category, ...], listed(text, SHARED))
     except ValueError as error:
@@ -151,9 +166,10 @@ _PLACES = {category: place for place, category in enumerate(CATEGORIES)}
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How the room is shared. `weights`: percentages for `fixed`; for `dynamic` none takes those by turns.
+    """Settings for sharing the available tokens.
 
-    `first`: whom `dynamic` serves before the rest shares.
+    `weights` are percentages for `fixed`; for `dynamic`, None takes weights by the number of turns and
+    `first` names the categories to serve before the rest share.
     """
 
     strategy: Strategy = "dynamic"
@@ -164,11 +180,11 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a plan is made of. `fixed` is shown whatever it costs: the system part, the user's text.
+    """Input of a plan. `fixed` parts are always shown: the system part and the user's text.
 
-    `history_tokens`: turns that the prompt holds anyway, as a chat's does; they want room and are not chosen
-    here. `shown`: ids of parts that the model still has in front of it. `turns` and `entities`, those that
-    are active, decide about the weights.
+    `history_tokens` belong to turns that the prompt holds anyway, as in a chat; they need tokens and are not
+    chosen here. `shown` are the ids of parts that earlier messages still show. The numbers of `turns` and
+    active `entities` determine the weights.
     """
 
     window_tokens: int
@@ -182,21 +198,21 @@ class Request:
     entities: int = 0
 
     @property
-    def room(self) -> int:
-        """What is left beside what is fixed; below zero when that alone is too much."""
+    def available(self) -> int:
+        """Tokens left beside the fixed parts; negative when these alone are too much."""
         return self.window_tokens - self.reserve_tokens - sum(part.tokens for part in self.fixed)
 
 
 def measured(part: Part, count: Count) -> Part:
-    """The part with its tokens, separator included."""
+    """Return the part with its token count, separator included."""
     return part if part.tokens else replace(part, tokens=count(separated(part)))
 
 
 def make_plan(request: Request, count: Count) -> Plan:
-    """What is shown of the candidates, within the room; `count` gives the tokens of a text.
+    """Choose candidates within the available tokens; `count` gives the tokens of a text.
 
-    What does not fit is left out, and what comes after it is still tried. Together the parts never have more
-    tokens than the room, as `count` measures them one by one.
+    A part that does not fit is left out, and later ones are still tried. Counted one by one, the chosen parts
+    never exceed the available tokens.
     """
     candidates, left_out = _distinct(request.candidates, request.shown)
     by_category: dict[Category, list[Part]] = {category: [] for category in SHARED}
@@ -221,9 +237,9 @@ def make_plan(request: Request, count: Count) -> Plan:
         left_out += [LeftOut(part, "no room") for part in missed]
         used[category] += sum(part.tokens for part in taken) + (openings[category] if taken else 0)
     if request.history_tokens:
-        # What the tail does not use is the history's.
+        # The history gets what the tail leaves.
         others = sum(used[c] for c in SHARED if c != "history")
-        granted["history"] = max(request.room - others, 0)
+        granted["history"] = max(request.available - others, 0)
     wanted |= {c: used[c] for c in CATEGORIES if c not in SHARED}
     shares = [Share(c, wanted[c], granted.get(c, used[c]), used[c]) for c in CATEGORIES]
     return Plan(
@@ -236,19 +252,19 @@ def make_plan(request: Request, count: Count) -> Plan:
     )
 
 
-def make_roomy_plan(request: Request) -> Plan | None:
-    """What `make_plan` chooses, without figures, where all fits by its bytes; None where it must be measured.
+def make_uncounted_plan(request: Request) -> Plan | None:
+    """Return what `make_plan` would choose, without token counts, where byte lengths prove that all fits.
 
-    The tokens of what is fixed, and of the history, may be more than they are.
+    None where tokens must be counted. The request's tokens may be upper bounds.
     """
     if request.sharing.strategy == "fixed":  # a share is a limit there, whatever the others leave
         return None
     candidates, left_out = _distinct(request.candidates, request.shown)
-    if any(part.category == "history" for part in candidates):  # turns to choose from, as a one-shot has them
+    if any(part.category == "history" for part in candidates):  # only a one-shot prompt chooses turns
         return None
     openings = sum(most_tokens(opening(category)) for category in {part.category for part in candidates})
     wanted = sum(most_tokens(separated(part)) for part in candidates) + openings + request.history_tokens
-    if wanted > request.room:
+    if wanted > request.available:
         return None
     return Plan(
         request.sharing.strategy,
@@ -260,14 +276,14 @@ def make_roomy_plan(request: Request) -> Plan | None:
 
 
 def without_one(plan: Plan) -> Plan | None:
-    """The plan without the part that is missed least; None when only what is fixed is left.
+    """Return the plan without its least important part; None when only the fixed parts are left.
 
-    For a text whose tokens turned out to be more together than one by one.
+    For a text that has more tokens as a whole than its parts one by one.
     """
     for category in reversed(SHARED):
         parts = [part for part in plan.chosen if part.category == category]
         if parts:
-            # Of turns the oldest, of everything else what was ranked last.
+            # Remove the oldest turn, or the part that ranks last.
             turns = [part for part in parts if part.id != "summary"]
             gone = (turns or parts)[0] if category == "history" else parts[-1]
             shares = [
@@ -294,7 +310,7 @@ def _granted(request: Request, wanted: Mapping[Category, int]) -> dict[Category,
         weights = dynamic_weights(turns=request.turns, entities=request.entities)
     return allocate(
         wanted,
-        request.room,
+        request.available,
         strategy=sharing.strategy,
         weights=weights,
         order=sharing.order,
@@ -303,13 +319,13 @@ def _granted(request: Request, wanted: Mapping[Category, int]) -> dict[Category,
 
 
 def _distinct(candidates: Sequence[Part], shown: Collection[str]) -> tuple[list[Part], list[LeftOut]]:
-    """Each part once, by its id and by what it says; without those that are in front of the model."""
+    """Drop parts with the same id or text as an earlier one, and those that earlier messages still show."""
     kept: list[Part] = []
     left_out: list[LeftOut] = []
     ids: set[str] = set()
     texts: set[tuple[Category, str]] = set()
     for part in candidates:
-        # Turns may well say the same twice; that is not a repetition of ours.
+        # Two turns with the same text are not duplicates.
         said = (part.category, part.id if part.category == "history" else " ".join(part.text.split()))
         reason: Reason | None = None
         if part.id in ids or said in texts:
@@ -326,7 +342,9 @@ def _distinct(candidates: Sequence[Part], shown: Collection[str]) -> tuple[list[
 
 
 def _fitting(parts: Sequence[Part], budget: int, count: Count) -> tuple[list[Part], list[Part]]:
-    """The best parts that fit, in order of score; one too big is tried with less detail before it is left."""
+    """Choose the best parts that fit, in order of score; one that is too long is tried in its shorter
+    forms.
+    """
     taken: list[Part] = []
     missed: list[Part] = []
     for part in sorted(parts, key=lambda part: -part.score):
@@ -340,7 +358,7 @@ def _fitting(parts: Sequence[Part], budget: int, count: Count) -> tuple[list[Par
 
 
 def _form(part: Part, budget: int, count: Count) -> Part | None:
-    """The longest form of a part that fits."""
+    """Return the longest form of a part that fits."""
     if part.tokens <= budget:
         return part
     for text in part.shorter:
@@ -351,7 +369,9 @@ def _form(part: Part, budget: int, count: Count) -> Part | None:
 
 
 def _newest(parts: Sequence[Part], budget: int) -> tuple[list[Part], list[Part]]:
-    """The newest turn, the summary, then older turns without a gap; given oldest first."""
+    """Choose the newest turn, the summary, then older turns without a gap; the parts are given oldest
+    first.
+    """
     turns = [part for part in parts if part.id != "summary"]
     n, taken = 0, []
     if turns and turns[-1].tokens <= budget:

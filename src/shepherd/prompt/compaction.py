@@ -1,8 +1,8 @@
-"""When a chat's oldest turns leave for a summary, and how many of them at once.
+"""Compaction: when a chat's oldest turns are replaced by a summary, and how many of them at once.
 
-Each fold moves the prompt's prefix, and what stays is read again once. So it happens late, takes much, and
-then not again for long: above HIGH_WATER of the history's share it folds down to LOW_WATER, or deeper where
-the turns are so long that the next fold would come within CALM_TURNS.
+A compaction moves the prompt's prefix, so that the rest is read again. It therefore happens late and takes
+many turns at once: above HIGH_WATER of the history's share it goes down to LOW_WATER, or deeper where turns
+are so long that the next compaction would follow within CALM_TURNS.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from shepherd.prompt.draft import Draft
 from shepherd.prompt.exchanges import Exchange, messages_of
-from shepherd.prompt.summarizer import Summarizer, SummaryJob
-from shepherd.prompt.summary import NO_SUMMARY, Summary, told_for_summary
+from shepherd.prompt.summary import NO_SUMMARY, Summarizer, Summary, SummaryJob, summary_input
 from shepherd.prompt.system_prompt import Snapshot
 from shepherd.prompt.window_budget import WindowBudget
 
@@ -31,18 +30,18 @@ __all__ = [
 
 HIGH_WATER = 0.85
 LOW_WATER = 0.60
-# From here on a summary is made in the background, so that it is there when it is needed.
+# A summary is prepared in the background from here on.
 PREPARED = 0.70
-# Turns of 150 tokens fill the quarter between the two marks of an 8k window in 12 turns.
+# For turns of 150 tokens, 12 turns fill an 8k window from LOW_WATER to HIGH_WATER.
 CALM_TURNS = 20
-# What a fold leaves at least, however long the turns are.
+# Least share of the history that a compaction leaves, however long the turns are.
 _LEAST_LEFT = 0.35
 
 
 def due_to_leave(turn_tokens: Sequence[int], share: int, *, verbatim: int) -> int:
-    """How many of the oldest turns leave now; 0 while they fill less than HIGH_WATER of the share.
+    """Return how many of the oldest turns are due; 0 while the history fills at most HIGH_WATER of its share.
 
-    The last `verbatim` turns stay, as far as they fit below LOW_WATER; the last one always does.
+    The last `verbatim` turns stay as far as they fit below LOW_WATER; the last one always stays.
     """
     total = sum(turn_tokens)
     if total <= HIGH_WATER * share:
@@ -51,7 +50,7 @@ def due_to_leave(turn_tokens: Sequence[int], share: int, *, verbatim: int) -> in
 
 
 def leaving_next(turn_tokens: Sequence[int], share: int, *, verbatim: int) -> int:
-    """How many of the oldest turns the next fold will take; 0 while it is far away."""
+    """Return how many of the oldest turns the next compaction will take; 0 while it is not near."""
     if sum(turn_tokens) <= PREPARED * share:
         return 0
     return _oldest(turn_tokens, HIGH_WATER * share - _low(turn_tokens, share), share, verbatim)
@@ -63,7 +62,7 @@ def _low(turn_tokens: Sequence[int], share: int) -> float:
 
 
 def _oldest(turn_tokens: Sequence[int], tokens: float, share: int, verbatim: int) -> int:
-    """The least number of oldest turns with so many tokens together, but for those that stay."""
+    """Return the least number of oldest turns with this many tokens; turns that must stay are not counted."""
     left, n, taken = sum(turn_tokens), 0, 0
     while taken < tokens and n < len(turn_tokens) - 1:
         if n >= len(turn_tokens) - verbatim and left - taken <= LOW_WATER * share:
@@ -73,15 +72,15 @@ def _oldest(turn_tokens: Sequence[int], tokens: float, share: int, verbatim: int
     return n
 
 
-# Of the window, for all pieces of a summary together.
+# Divisor of the window that gives the limit of a whole summary.
 _SUMMARY_SHARE = 8
-# Share of the window. A plan that was made from byte lengths says how long the history is at most; a history
-# of fewer bytes than that has no turn that is due, so its tokens need not be counted.
+# Share of the window. Where the byte lengths of the history stay below it, no turn is due and nothing needs
+# to be counted.
 _UNCOUNTED_SHARE = 0.35
 
 
 class _Compacted(NamedTuple):
-    """The summary from now on, and the number of oldest exchanges that leave."""
+    """The new summary, and the number of oldest exchanges that it replaces."""
 
     summary: Summary
     turns: int
@@ -89,7 +88,7 @@ class _Compacted(NamedTuple):
 
 @dataclass(slots=True)
 class PendingSummary:
-    """A summary being made, and the oldest exchanges of the history, which it will replace."""
+    """A summary in preparation, and the oldest exchanges of the history, which it will replace."""
 
     job: SummaryJob
     exchanges: list[Exchange]
@@ -97,7 +96,7 @@ class PendingSummary:
 
 
 class Compaction:
-    """Compaction of one conversation. Without a summarizer turns leave without a summary."""
+    """Compaction of one conversation. Without a summarizer, turns leave without a summary."""
 
     def __init__(
         self,
@@ -129,22 +128,23 @@ class Compaction:
         compacted = None if share is None else self._due(draft, exchanges, budget, share)
         if compacted is None or not compacted.turns:
             return
-        draft.is_folded = compacted.summary != self.summary
+        draft.is_summarized = compacted.summary != self.summary
         draft.evict(messages_of(exchanges[: compacted.turns]))
         budget.strip_all(draft)
         draft.snapshot = take_snapshot(compacted.summary)
 
-    def kept(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
+    def commit(self, summary: Summary, exchanges: Sequence[Exchange]) -> None:
         """Note that the turn ended well: its summary is the conversation's, whose turns are `exchanges`."""
         self.summary = summary
         if self.pending is not None and _leading(self.pending.exchanges, exchanges) == 0:
             self.cancel()
 
     def prepare(self, draft: Draft, exchanges: Sequence[Exchange], budget: WindowBudget) -> None:
-        """After the turn of `draft`, begin the summary of the turns that leave next, unless it is begun.
+        """Begin the summary of the turns that are due next, unless one is pending; call it after the turn of
+        `draft`.
 
-        Private turns are no part of it, since a summary is written down. Where all of them are private, as
-        with a model whose memory is off, there is a summary for the model alone.
+        Private turns are excluded, since a summary is stored. If all of them are private, as with a model
+        whose memory is off, the summary is for the model alone.
         """
         share = history_share(draft, budget)
         if self._summarizer is None or self.pending is not None or share is None:
@@ -153,7 +153,7 @@ class Compaction:
         if n:
             leaving = list(exchanges[:n])
             public = [exchange for exchange in leaving if not exchange.is_private]
-            job = self._summarizer.begin(told_for_summary(public or leaving))
+            job = self._summarizer.begin(summary_input(public or leaving))
             self.pending = PendingSummary(job, leaving, is_private=not public)
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -184,7 +184,7 @@ class Compaction:
         if pending is None or not pending.job.is_done:
             return None
         if not pending.job.pieces:
-            self.pending = None  # the next ones are summed up again: a server may be back by then
+            self.pending = None  # a server may be back when the next turns are due
             draft.notes.append((f"summing up failed: {pending.job.error}", "old turns leave without"))
             return _Compacted(self.summary, n)
         summary = self.summary.with_pieces(
@@ -200,7 +200,7 @@ class Compaction:
 
 
 def history_share(draft: Draft, budget: WindowBudget) -> int | None:
-    """Tokens that the plan grants the history; None where it is certain that no turn is due to leave."""
+    """Return the tokens that the plan grants the history; None where no turn can be due."""
     plan = draft.plan
     if draft.measured is not None:
         if sum(map(budget.most_tokens_of, draft.history)) <= _UNCOUNTED_SHARE * budget.window_tokens:
@@ -210,7 +210,7 @@ def history_share(draft: Draft, budget: WindowBudget) -> int | None:
 
 
 def _leading(pending: Sequence[Exchange], exchanges: Sequence[Exchange]) -> int:
-    """Number of the history's first exchanges that are among those that were summed up."""
+    """Count the first exchanges of the history that are among those summarised."""
     known = {exchange.identity for exchange in pending}
     n = 0
     while n < len(exchanges) and exchanges[n].identity in known:

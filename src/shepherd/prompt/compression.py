@@ -1,4 +1,4 @@
-"""Compression: parts say less, level by level, where the tail wants more than its room."""
+"""Compression: parts say less, level by level, where they exceed their budget."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Literal
 from shepherd.errors import ContextOverflowError
 from shepherd.escaping import shorten
 from shepherd.prompt.allocation import Request, make_plan, measured
-from shepherd.prompt.plan import Category, LeftOut, Part, Plan
-from shepherd.prompt.tail import opening
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan, opening
+from shepherd.sentences import split_sentences
 
 __all__ = [
     "HEAVY_SUMMARY_TOKENS",
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 Level = Literal["", "light", "medium", "heavy", "extreme", "bare"]
 LEVELS: tuple[Level, ...] = ("light", "medium", "heavy", "extreme", "bare")
-# From a text and the most tokens of its summary to the summary. May raise: it costs the summary.
+# Takes a text and a limit in tokens, and returns a summary; if it raises, there is none.
 Summarize = Callable[[str, int], str]
-# The tokens of one part, with the separator before it.
+# Returns the tokens of one part with the separator before it.
 Measure = Callable[[Part], int]
 
 _LIGHT, _MEDIUM, _HEAVY = 0.2, 0.4, 0.6
@@ -49,9 +49,9 @@ _TOP_ENTITIES = {"heavy": 3, "extreme": 1}
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """The parts as they are shown now, measured; `level` is "" where nothing had to go.
+    """Compressed parts with their token counts; `level` is "" where no compression was needed.
 
-    `left_out` are the parts that are not there any more, as they were given, with the reason `compressed`.
+    `left_out` are the parts that were dropped, in their original form.
     """
 
     parts: tuple[Part, ...]
@@ -68,10 +68,10 @@ def compress(
     summarize: Summarize | None = None,
     whole: Callable[[Sequence[Part]], int] | None = None,
 ) -> Compressed:
-    """`parts`, in at most `budget` tokens and no shorter than that takes.
+    """Compress `parts` to at most `budget` tokens, no further than necessary.
 
-    Where parts together have other tokens than one by one, `whole` counts what is shown. Raises
-    ContextOverflowError, with the numbers, if the system part and the user's text alone are too large.
+    `whole` counts the tokens of parts together where that differs from their sum. Raises
+    ContextOverflowError, with the numbers, if the system part and the user's text alone are too long.
     """
     original = tuple(replace(part, tokens=measure(part)) for part in parts)
     count = whole or _sum
@@ -96,7 +96,7 @@ def compress(
 
 
 def level_for(reduction: float) -> Level:
-    """The level to begin with, for the share of the tokens that has to go."""
+    """Return the first level to try for the share of the tokens that has to go."""
     if reduction < _LIGHT:
         return "light"
     if reduction < _MEDIUM:
@@ -105,9 +105,9 @@ def level_for(reduction: float) -> Level:
 
 
 def simplified(text: str) -> str:
-    """`text` without blanks at the ends of lines, runs of blanks, empty lines in a row, rules and emphasis.
+    """Remove trailing and repeated blanks, repeated empty lines, rules and bold marks from `text`.
 
-    What is between ``` fences stays as it is. Doing it twice changes nothing.
+    Code between ``` fences stays as it is. Applying it twice changes nothing.
     """
     lines: list[str] = []
     is_code = False
@@ -127,7 +127,7 @@ def simplified(text: str) -> str:
 def at_level(
     parts: Sequence[Part], level: Level, measure: Measure, summarize: Summarize | None = None
 ) -> tuple[Part, ...]:
-    """What a level makes of the parts, in their order, whatever room there is; no part grows."""
+    """Compress parts to a level, in their order, whatever the budget; no part grows."""
     parts = [part if part.tokens else replace(part, tokens=measure(part)) for part in parts]
     kept: dict[str, Part] = {}
     for part in parts:
@@ -179,7 +179,7 @@ def _chunks(parts: Sequence[Part], level: Level) -> list[Part]:
 
 
 def _others(parts: Sequence[Part], level: Level, measure: Measure) -> Iterator[Part]:
-    """The line of facts and memories stays at every level, open nodes until extreme."""
+    """Yield the memory part, which stays at every level, and focused nodes, which stay below `extreme`."""
     for part in parts:
         if part.category == "memory" or (part.category == "focus" and level != "extreme"):
             yield part if level == "light" else _less_detail(part, measure, most=level != "medium")
@@ -189,7 +189,7 @@ def _others(parts: Sequence[Part], level: Level, measure: Measure) -> Iterator[P
 
 
 def _last_turns(history: Sequence[Part], n: int) -> list[Part]:
-    """The parts of the last `n` turns; a turn's parts have its number after `turn:`."""
+    """Return the parts of the last `n` turns; their ids have the turn's number after `turn:`."""
     taken: list[Part] = []
     turns: list[str] = []
     for part in reversed(history):
@@ -205,14 +205,14 @@ def _last_turns(history: Sequence[Part], n: int) -> list[Part]:
 def _summed_up(
     older: Sequence[Part], longest: int, measure: Measure, summarize: Summarize | None
 ) -> list[Part]:
-    """One part in place of older turns and of the summary before them; they stay where that is no shorter."""
+    """Return one summary in place of older turns and their summary; or the turns, if it is not shorter."""
     if _sum(older) <= longest and len(older) <= 1:
         return list(older)
     said = ""
     if summarize is not None:
         try:
             said = " ".join(summarize("\n".join(part.text for part in older), longest).split())
-        except Exception as error:  # whatever a model can fail with: it costs its summary
+        except Exception as error:  # a failure of the model only costs the summary
             _log.info("summarising failed: %s", type(error).__name__)
     said = said or f"{len(_turn_ids(older))} earlier turns are left out"
     summary = _longest_summary(said, longest, measure)
@@ -222,7 +222,7 @@ def _summed_up(
 
 
 def _longest_summary(said: str, longest: int, measure: Measure) -> Part | None:
-    """With as many of the words as `longest` tokens allow; None when not even one fits."""
+    """Return the summary with as many words as `longest` tokens allow; None if not even one fits."""
 
     def with_text(text: str) -> Part:
         part = Part("history", _SUMMARY, f"[Conversation summary: {text}]")
@@ -248,14 +248,14 @@ def _turn_ids(parts: Sequence[Part]) -> set[str]:
 
 
 def _less_detail(part: Part, measure: Measure, *, most: bool = False) -> Part:
-    """The next shorter form of a part, or with `most` the shortest."""
+    """Return the next shorter form of a part, or with `most` the shortest."""
     if not part.shorter:
         return part
     return _smaller(part, part.shorter[-1] if most else part.shorter[0], measure)
 
 
 def _smaller(part: Part, text: str, measure: Measure) -> Part:
-    """The part with another text, if that has fewer tokens."""
+    """Return the part with another text, if that has fewer tokens."""
     if text == part.text:
         return part
     other = replace(part, text=text)
@@ -278,13 +278,11 @@ def _sum(parts: Sequence[Part]) -> int:
 _BLANKS = re.compile(r"(?<=\S)[ \t]{2,}")
 _RULE = re.compile(r"\s*([-*_=])(?:\s*\1){2,}\s*")
 _EMPHASIS = re.compile(r"(?<!\*)\*\*(?=[^\s*])([^*]*[^\s*])\*\*(?!\*)")
-# Also the full width ones of Chinese and Japanese.
-_SENTENCE = re.compile("[.!?\u2026](?=\\s|$)|[\u3002\uff01\uff1f]")
 
 
 def _simple_line(line: str, before: Sequence[str]) -> list[str]:
     line = _BLANKS.sub(" ", line.rstrip())
-    if "```" not in line:  # which would be a fence without its emphasis
+    if "```" not in line:  # a line such as **```** would become a fence
         line = _EMPHASIS.sub(r"\1", line)
     if _RULE.fullmatch(line) or (not line and before and not before[-1]):
         return []
@@ -292,14 +290,13 @@ def _simple_line(line: str, before: Sequence[str]) -> list[str]:
 
 
 def _essence(text: str) -> str:
-    """The first sentence, or the beginning of one that is long."""
-    line = " ".join(simplified(text).split())
-    end = _SENTENCE.search(line)
-    return shorten(line[: end.end()] if end else line, _ESSENTIAL_CHARS)
+    """Return the first sentence, shortened if it is long."""
+    sentences = split_sentences(" ".join(simplified(text).split()))
+    return shorten(sentences[0] if sentences else "", _ESSENTIAL_CHARS)
 
 
 def _said(text: str) -> str:
-    """What a chunk says, without the line that names its source, in any case and spacing."""
+    """Return the text of a chunk without the line of its source, in normalised case and spacing."""
     first, _, rest = text.partition("\n")
     return " ".join((rest if first.startswith("Source:") and rest else text).casefold().split())
 
@@ -309,7 +306,9 @@ _ORDER: tuple[Level, ...] = ("", *LEVELS)
 
 
 def make_fitted_plan(request: Request, count: Callable[[str], int]) -> Plan:
-    """As `make_plan`; what has no room there is tried with less detail of everything in its category."""
+    """Make a plan as `make_plan` does; where parts of a category do not fit, try all of it with less
+    detail.
+    """
     plan = make_plan(request, count)
     missed = {left.part.category for left in plan.left_out if left.reason == "no room"}
     crowded = [category for category in _COMPRESSED if category in missed]
@@ -325,7 +324,7 @@ def make_fitted_plan(request: Request, count: Callable[[str], int]) -> Plan:
         parts = _distinct(part for part in candidates if part.category == category and part.id in wanted)
         less = _compressed(parts, granted - count(opening(category)), count)
         if not less.parts or len(less.parts) < len(plan.of(category)):
-            continue  # the best ones whole, and one of them shorter, say more
+            continue  # the best parts in full and one shorter say more
         ids = {part.id for part in parts}
         doubles = [part for part in candidates if part.id in ids and not any(part is one for one in parts)]
         gone += [*less.left_out, *(LeftOut(part, "duplicate") for part in doubles)]
@@ -343,7 +342,7 @@ def _compressed(parts: Sequence[Part], room: int, count: Callable[[str], int]) -
 
 
 def _distinct(parts: Iterable[Part]) -> list[Part]:
-    """Each once, by its id."""
+    """Return each part once, by its id."""
     first: dict[str, Part] = {}
     for part in parts:
         first.setdefault(part.id, part)

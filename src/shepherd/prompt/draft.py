@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shepherd.prompt.eviction import strip_tails
-from shepherd.prompt.exchanges import Exchange, messages_of
+from shepherd.prompt.exchanges import Exchange, messages_of, strip_tails
 from shepherd.prompt.plan import Part, Plan
 from shepherd.prompt.system_prompt import Snapshot, assemble
 from shepherd.types import Injection, Message
@@ -14,19 +13,19 @@ from shepherd.types import Injection, Message
 __all__ = ["Draft", "Note"]
 
 
-# Something failed, or happened, that the answer does not depend on: what, and what to do about it.
+# Message and hint about something that the answer does not depend on.
 Note = tuple[str, str]
 
 
 @dataclass(slots=True)
 class Draft:
-    """A turn that is not yet part of its conversation; the conversation stays as it was until the turn ends.
+    """A turn that is not yet part of its conversation, which stays unchanged until the turn ends well.
 
     `history` holds the messages before `message` that the model sees, `steps` the calls of tools and their
-    results after it. `leaving` holds the messages that left the window in this
-    turn, oldest first; with `is_folded` a summary replaces them. `is_heard` is true once the entity registry
-    has taken `message` in, and `entities` are the parts it gave. `measured` computes the plan's token counts,
-    where the plan was made from byte lengths alone.
+    results after it. `leaving` holds the messages evicted in this turn, oldest first; with `is_summarized` a
+    summary replaces them. `is_registered` is true once the dialogue has taken `message` in, which gave the
+    parts `entities`. `measured` computes the plan with token counts, where the plan was made from byte
+    lengths.
     """
 
     message: Message
@@ -34,54 +33,56 @@ class Draft:
     history: list[Message] = field(default_factory=list)
     steps: list[Message] = field(default_factory=list)
     leaving: list[Message] = field(default_factory=list)
-    is_folded: bool = False
-    is_heard: bool = False
+    is_summarized: bool = False
+    is_registered: bool = False
     entities: Sequence[Part] = ()
     injection: Injection = field(default_factory=Injection)
     plan: Plan = field(default_factory=Plan)
     measured: Callable[[], Plan] | None = None
     notes: list[Note] = field(default_factory=list)
     private: bool = False
-    # Messages that lost their tails for this turn: as they were sent, and the tokens that they had.
+    # Messages whose tails were stripped in this turn, with their former text and tokens.
     _stripped: list[tuple[Message, str, int]] = field(default_factory=list)
-    # How much had left or lost its tail when the plan was made.
+    # Value of `n_removed` when the plan was made.
     _planned_with: tuple[int, int] = (0, 0)
 
     @property
     def prompt(self) -> list[Message]:
-        """What the model sees. InternalError when P0 to P2 are not what they were."""
+        """Messages that the model sees. Raises InternalError when the frozen system part changed."""
         return [*assemble(self.snapshot.system, self.history, self.message), *self.steps]
 
-    def kept_prompt(self, exchanges: Iterable[Exchange]) -> str:
-        """The prompt as it may be written down: of these exchanges, those that are private are left out."""
+    def public_prompt(self, exchanges: Iterable[Exchange]) -> str:
+        """Return the text of the prompt that may be stored: without these exchanges' private ones."""
         hidden = {id(m) for m in messages_of(exchange for exchange in exchanges if exchange.is_private)}
         system, *others = self.prompt
         summary = self.snapshot.summary
-        said = system.sent.replace(summary.text, summary.kept.text) if summary.private else system.sent
+        said = system.sent.replace(summary.text, summary.public.text) if summary.private else system.sent
         return "\n".join([said, *(message.sent for message in others if id(message) not in hidden)])
 
     @property
     def is_outdated(self) -> bool:
-        """Whether something left, or lost its tail, since the plan was made: it may be shown anew."""
+        """True if messages were evicted or stripped since the plan was made; it may show their parts
+        again.
+        """
         return self._planned_with != self.n_removed
 
     def planned(self) -> None:
-        """The plan is made for the history as it is now."""
+        """Note that the plan is made for the present history."""
         self._planned_with = self.n_removed
 
     @property
     def n_removed(self) -> tuple[int, int]:
-        """Numbers of the messages that left the window, and that lost their tails, in this turn."""
+        """Numbers of messages evicted and stripped in this turn."""
         return len(self.leaving), len(self._stripped)
 
     @property
     def evicted_turns(self) -> int:
-        """Number of user messages that left the window in this turn."""
+        """Number of user messages evicted in this turn."""
         return sum(message.role == "user" for message in self.leaving)
 
     @property
     def stripped(self) -> list[Message]:
-        """Messages that lost their tails in this turn."""
+        """Messages whose tails were stripped in this turn."""
         return [message for message, _, _ in self._stripped]
 
     def evict(self, messages: Iterable[Message]) -> None:
@@ -96,26 +97,26 @@ class Draft:
         return [exchange for exchange in exchanges if id(exchange.user) in gone]
 
     def strip(self, messages: Iterable[Message]) -> None:
-        """Take these messages' tails off: for good where the turn ends well, see `put_back`."""
+        """Strip the tails of these messages; `restore_tails` undoes it."""
         carriers = list(messages)
         self._stripped += [(message, message.sent, message.tokens) for message in carriers]
         strip_tails(carriers)
 
-    def keep_stripped(self) -> None:
-        """The turn has ended well."""
+    def commit_stripped(self) -> None:
+        """Make the stripping permanent, after a turn that ended well."""
         self._stripped.clear()
 
-    def put_back(self) -> None:
-        """Give the messages of the conversation their tails back, after a turn that came to nothing."""
+    def restore_tails(self) -> None:
+        """Restore the stripped tails, after a turn that failed or was abandoned."""
         for message, sent, tokens in self._stripped:
             message.sent, message.tokens = sent, tokens
         self._stripped.clear()
 
     def drop_tail(self) -> None:
-        """Do without what is added to the message."""
+        """Remove the tail of the message."""
         self.message.sent, self.message.injected, self.injection = self.message.raw, None, Injection()
 
     def take_notes(self) -> Iterator[Note]:
-        """The notes so far, each once."""
+        """Yield the notes so far, each once."""
         while self.notes:
             yield self.notes.pop(0)

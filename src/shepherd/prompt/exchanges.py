@@ -1,4 +1,6 @@
-"""Exchanges: each a message, the steps of the model, and its answer; and how memory is taken out of them."""
+"""Exchanges: a message of the user, the steps of the model and its answer; tails, and hiding memory in
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,34 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shepherd.prompt.eviction import strip_tails
+from shepherd._native.tokens import stripped_tokens
 from shepherd.types import Message, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.providers import Reply
 
-__all__ = ["Exchange", "added_stats", "hide_memory", "message_of", "messages_of", "paired", "with_recall"]
+__all__ = [
+    "Exchange",
+    "added_stats",
+    "has_tail",
+    "hide_memory",
+    "message_of",
+    "messages_of",
+    "paired",
+    "strip_tails",
+    "tail_tokens",
+    "turns",
+    "with_recall",
+]
 
 
 @dataclass(slots=True)
 class Exchange:
-    """A message of the user and its answer, and where they were written.
+    """A message of the user and its answer, and where they are stored.
 
-    `steps` lie between: answers that called tools, and the tools' results. `is_heard`: the registry of
-    entities knows it. `trace`: its number among the traces of the session. `is_private`: it was said while
-    memory was off, and nothing of it may be written down. `key` identifies it where each request makes new
-    objects of the same messages.
+    `steps` are the calls of tools and their results in between. With `is_registered` the dialogue contains
+    it. `trace` is its number among the traces of the session. `is_private` exchanges must not be stored.
+    `key` identifies the exchange where each request makes new objects of the same messages.
     """
 
     user: Message
@@ -30,24 +43,26 @@ class Exchange:
     in_session: bool = False
     memory_id: int | None = None
     steps: list[Message] = field(default_factory=list)
-    is_heard: bool = False
+    is_registered: bool = False
     trace: int | None = None
     is_private: bool = False
     key: str = ""
 
     @property
     def identity(self) -> str | int:
-        """A value that is the same for the same exchange, and for no other that exists."""
+        """Value that identifies the exchange among all that exist."""
         return self.key or id(self)
 
 
 def messages_of(exchanges: Iterable[Exchange]) -> list[Message]:
-    """All messages, in order."""
+    """Return all messages, in order."""
     return [m for exchange in exchanges for m in (exchange.user, *exchange.steps, exchange.answer)]
 
 
 def paired(messages: Sequence[Message]) -> list[Exchange]:
-    """Whole exchanges only: a process that died between two writes leaves a question without its answer."""
+    """Return the complete exchanges; a process that died between two writes leaves a question without an
+    answer.
+    """
     turns: list[list[Message]] = []
     for message in messages:
         if message.role == "user":
@@ -62,16 +77,16 @@ def paired(messages: Sequence[Message]) -> list[Exchange]:
 
 
 def _is_answered(steps: Sequence[Message]) -> bool:
-    """Whether each call has its result, and each result its call."""
+    """Return whether each call has its result, and each result its call."""
     called = [call.id for step in steps for call in step.tool_calls]
     results = [step.tool_call_id for step in steps if step.role == "tool"]
     return called == results and all(step.tool_calls or step.role == "tool" for step in steps)
 
 
 def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
-    """What two answers of one turn cost together; the prompt is that of the second.
+    """Return the cost of two replies of one turn together, with the prompt of the second.
 
-    What the first one wrote is in the second one's prompt, and was not read.
+    The second prompt contains the first reply, which was not read again.
     """
     decoded = first.decoded_tokens + then.decoded_tokens
     return replace(
@@ -89,14 +104,14 @@ def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
 
 
 def with_recall(stats: TurnStats, recall_ms: float) -> TurnStats:
-    """The engine's times begin after recall; the user's began before."""
+    """Return the stats with the time of recall, which the engine's times do not contain."""
     return replace(
         stats, recall_ms=recall_ms, ttft_ms=stats.ttft_ms + recall_ms, total_ms=stats.total_ms + recall_ms
     )
 
 
 def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Message:
-    """An answer as a message; with calls only if they get results."""
+    """Return a reply as a message; `calls` are those that get results."""
     ids = tuple(generation.token_ids)
     return Message(
         "assistant",
@@ -108,13 +123,56 @@ def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Messag
     )
 
 
+def turns(messages: Sequence[Message]) -> list[list[int]]:
+    """Group messages into turns, as indices into `messages`, oldest first, without system messages.
+
+    A turn begins with a user message that does not follow another one. Assistant messages before the first
+    user message form a turn of their own.
+    """
+    found: list[list[int]] = []
+    previous = ""
+    for i, message in enumerate(messages):
+        if message.role == "system":
+            continue
+        if not found or (message.role == "user" and previous != "user"):
+            found.append([])
+        found[-1].append(i)
+        previous = message.role
+    return found
+
+
+def strip_tails(messages: Iterable[Message]) -> int:
+    """Reset messages to their raw text and correct their tokens; returns how many tokens that freed.
+
+    `injected` stays as the record of what the model saw at the time.
+    """
+    freed = 0
+    for message in messages:
+        freed += tail_tokens(message)
+        message.tokens -= tail_tokens(message)
+        message.sent = message.raw
+    return freed
+
+
+def tail_tokens(message: Message) -> int:
+    """Estimate the tokens of the tail from the message's own ratio; 0 without a tail or token count."""
+    if not has_tail(message) or message.tokens <= 0:
+        return 0
+    return message.tokens - stripped_tokens(len(message.sent), message.tokens, len(message.raw))
+
+
+def has_tail(message: Message) -> bool:
+    """Return whether something is appended to a user's message."""
+    return message.role == "user" and message.sent != message.raw
+
+
 _HIDDEN = '{"hidden": "read from a memory that is off now"}'
 
 
 def hide_memory(exchanges: Iterable[Exchange], other_tools: Collection[str]) -> None:
-    """Take tails off, and what Shepherd's own tools were asked and found; calls of `other_tools` stay.
+    """Strip tails, and the calls and results of Shepherd's own tools; those of `other_tools` stay.
 
-    A tool that nobody knows any more counts as Shepherd's own. `raw` of each message stays as it is.
+    An unknown tool counts as Shepherd's own. `raw` of each message stays as it is.
     """
     for exchange in exchanges:
         strip_tails([exchange.user])

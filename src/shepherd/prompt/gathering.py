@@ -1,4 +1,6 @@
-"""Candidates for one message: facts and memories, chunks, focus, entities. What fails costs its own block."""
+"""Candidates for one message: facts and memories, chunks, focus, entities. A failure costs its own block
+only.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ __all__ = ["Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
-# Words beyond these do not change what is looked for.
+# Later words do not change what is searched for.
 _QUERY_CHARS = 20_000
-# Chunks are looked for so many times as many as are wanted: boosts reorder, and some were shown before.
+# Factor of chunks to retrieve: boosts reorder them, and some are shown already.
 _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
 _CHANGED = "Background context has changed: "
@@ -42,7 +44,7 @@ _CHANGED = "Background context has changed: "
 
 @dataclass(slots=True)
 class Gathered:
-    """What was found for a message. `notes` say what failed; `names` are those of the entities."""
+    """Candidates found for a message. `notes` are failures, `entities` the number of entities."""
 
     parts: list[Part] = field(default_factory=list)
     injection: Injection = field(default_factory=Injection)
@@ -52,7 +54,7 @@ class Gathered:
     entities: int = 0
 
     def attempt(self, what: str, action: Callable[[], _T]) -> _T | None:
-        """The result of a helper that the answer does not depend on; a failure becomes a note."""
+        """Run a helper that the answer does not depend on; a failure becomes a note."""
         began = time.perf_counter()
         try:
             return action()
@@ -67,7 +69,7 @@ class Gathered:
 
 
 class Gatherer:
-    """Looks for parts in one user's knowledge and in what the `dialogue` is about. For one conversation."""
+    """Finds candidates in one user's knowledge and in the `dialogue`. For one conversation."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class Gatherer:
         self.config = config
         self._knowledge = knowledge
         self._dialogue = dialogue
-        self._told: dict[int, Hub] = {}
+        self._shown_hubs: dict[int, Hub] = {}
 
     def gather(
         self,
@@ -87,27 +89,28 @@ class Gatherer:
         snapshot: Snapshot,
         *,
         shown: Collection[str] = (),
-        hears: bool = True,
-        heard: Sequence[Part] | None = None,
+        registers: bool = True,
+        entities: Sequence[Part] | None = None,
     ) -> Gathered:
-        """Candidates for a message beside the `injection` that memory has for it.
+        """Return the candidates for a message beside the `injection` that memory has for it.
 
-        Passages of the ids `shown` do not count for the limit: the model has them in front of it. With
-        `hears` the message becomes part of the dialogue; `heard` is what it was about where it is that.
+        Passages of the ids `shown` do not count towards the limit: earlier messages show them. With
+        `registers` the message becomes part of the dialogue. `entities` are its entity parts where that
+        happened already.
         """
         gathered = Gathered(injection=injection or Injection())
         if injection:
             gathered.parts.append(memory_part(injection))
         query = text[:_QUERY_CHARS]
         knowledge = self._knowledge
-        # Most users have no nodes: that is one look instead of three.
+        # Most users have no nodes: one query instead of three.
         changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
-        found = heard or ()
-        if self._dialogue is not None and heard is None:
+        found = entities or ()
+        if self._dialogue is not None and entities is None:
             dialogue, facts = self._dialogue, gathered.injection.facts
             found = (
                 gathered.attempt(
-                    "entities", lambda: dialogue.parts(query, facts, changed=changed, hears=hears)
+                    "entities", lambda: dialogue.parts(query, facts, changed=changed, registers=registers)
                 )
                 or ()
             )
@@ -123,18 +126,18 @@ class Gatherer:
             self._gather_changes(gathered, knowledge, snapshot)
         return gathered
 
-    def told(self, parts: Sequence[Part]) -> None:
-        """These parts were shown: what changed in the background need not be told again."""
+    def mark_shown(self, parts: Sequence[Part]) -> None:
+        """Note which background changes these parts have shown."""
         for part in parts:
-            self.know_told(hubs_of(part))
+            self.add_shown_hubs(hubs_of(part))
 
-    def know_told(self, hubs: Iterable[Hub]) -> None:
-        """These nodes of the background were told of since the snapshot."""
-        self._told.update({hub.id: hub for hub in hubs})
+    def add_shown_hubs(self, hubs: Iterable[Hub]) -> None:
+        """Note background nodes that were shown since the snapshot."""
+        self._shown_hubs.update({hub.id: hub for hub in hubs})
 
-    def forget_told(self) -> None:
-        """A new snapshot was taken, which says it all."""
-        self._told.clear()
+    def reset_shown_hubs(self) -> None:
+        """Forget the shown nodes, after a new snapshot."""
+        self._shown_hubs.clear()
 
     def _gather_chunks(
         self,
@@ -171,26 +174,26 @@ class Gatherer:
             gathered.parts.append(part)
 
     def _gather_changes(self, gathered: Gathered, knowledge: Knowledge, snapshot: Snapshot) -> None:
-        """Hubs that came or changed since the snapshot, in one line."""
+        """Add a line of the hubs that are new or changed since the snapshot."""
         if not snapshot.background:
             return
         hubs = gathered.attempt("background", lambda: knowledge.hubs(self.config.auto_context_limit)) or []
-        if new := changed_since(snapshot, hubs, tuple(self._told.values())):
+        if new := changed_since(snapshot, hubs, tuple(self._shown_hubs.values())):
             markers = background_block(new).rpartition("\n\n")[2].replace("\n", "; ")
             about = {"title": "background", "hubs": tuple(new)}
             gathered.parts.append(Part("focus", "changed", _CHANGED + markers, score=1.0, about=about))
 
 
 def hubs_of(part: Part) -> tuple[Hub, ...]:
-    """The nodes of the background that a part tells of as changed."""
+    """Return the background nodes that a part shows as changed."""
     hubs = part.about.get("hubs") if part.id == "changed" else None
     return hubs if isinstance(hubs, tuple) else ()
 
 
 def memory_part(injection: Injection) -> Part:
-    """The lines of facts and memories; with fewer memories where there is no room for all.
+    """Return the part of facts and memories; its shorter forms have fewer memories.
 
-    The shorter forms are cut out of the whole: ` | ` stands between results and nowhere else.
+    The shorter forms are cut out of the whole text: ` | ` separates results and occurs nowhere else.
     """
     whole = _lines_of(injection)
     pieces = whole.split(_BETWEEN_RESULTS)
@@ -201,7 +204,7 @@ def memory_part(injection: Injection) -> Part:
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:
-    """The injection as far as it is shown: all of it, fewer memories, or nothing."""
+    """Return the injection as far as the part shows it: all of it, fewer memories, or nothing."""
     if part is None:
         return replace(injection, tail="", facts=(), results=())
     if part.text == _lines_of(injection):
@@ -216,7 +219,7 @@ def _lines_of(injection: Injection) -> str:
 
 
 def chunk_part(chunk: ChunkResult) -> Part:
-    """A passage of a document."""
+    """Return the part of a passage."""
     about = {
         "chunk_id": chunk.id,
         "node_id": chunk.node_id,
@@ -229,7 +232,7 @@ def chunk_part(chunk: ChunkResult) -> Part:
 
 
 def focus_part(focused: Sequence[Focused]) -> Part:
-    """The nodes that are open; the primary one alone where there is no room for all."""
+    """Return the part of the focused nodes, whose shorter form has the primary node alone."""
     about = {"title": focused[0].node.title, "nodes": ", ".join(str(f.node.id) for f in focused)}
     shorter = (focus_block(focused[:1]),) if len(focused) > 1 else ()
     return Part("focus", "focus", focus_block(focused), shorter=shorter, about=about)

@@ -1,14 +1,12 @@
-"""What was done to the messages of clients that keep no state: the same is done again, byte for byte.
+"""Ledger of what was appended to the messages of stateless clients, so that it is restored byte for byte.
 
-Such a client sends its conversation bare, again with every request. The model, though, saw a tail at the end
-of each user message, and its KV cache holds those bytes. The ledger notes the exact tail under a hash of the
-conversation up to that message, and gives it back; and it notes where the oldest turns have left the window,
-so that they leave at the same place again instead of one turn later with every request. Which stored
-conversation a message went to, and when, is noted too; under a conversation's first message, what else of its
-system part is to stay as it was.
+Such a client sends its whole conversation with every request, without tails; the model saw them, and its KV
+cache holds those bytes. The ledger stores each tail under a hash of the conversation up to its message. It
+also stores where the oldest turns left the window, so that they leave at the same place again, the stored
+session and time of each message, and with the first message the nodes of its system part.
 
-A conversation that was edited, cut or branched has other hashes from there on: what is the same gets its
-tails back, the rest is new. The notes are bounded and may be lost without harm.
+A conversation that was edited, cut or branched has other hashes from there on: the common part gets its tails
+back. The notes are bounded and can be lost without harm.
 """
 
 from __future__ import annotations
@@ -28,24 +26,24 @@ from shepherd.types import Injection, Message
 if TYPE_CHECKING:
     from shepherd.memory import Memory
 
-__all__ = ["Ledger", "Restored", "Said", "conversation_hashes"]
+__all__ = ["Ledger", "Restored", "ShownKnowledge", "conversation_hashes"]
 
 
 _log = logging.getLogger(__name__)
 
-# User messages that are looked up, from the end: more do not fit any window.
+# Number of user messages to look up, from the end; more do not fit any window.
 _LOOKED_UP = 2048
 _DIGEST_BYTES = 16
-# Notes that are kept as they were read, some 1 KB each: a conversation has its own with every request.
+# Number of parsed notes to cache, about 1 KB each: each request of a conversation needs its own again.
 _READ = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What of the knowledge was told with a message: id, title and edges of nodes in the background.
+class ShownKnowledge:
+    """Background nodes shown with a message: id, title and number of edges of each.
 
-    With the first message of a conversation that was in the system part, and `blocks` says whether the system
-    part explains what else a tail may hold.
+    With the first message of a conversation, those of the system part; `blocks` says whether that explains
+    blocks.
     """
 
     hubs: tuple[tuple[int, str, int], ...] = ()
@@ -54,43 +52,42 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A bare conversation as the model saw it: all messages, with the tails they had.
+    """A client's conversation as the model saw it: all messages, with their tails.
 
-    Those before index `n_left` had left the window, but for system messages. `known`: hashes of earlier
-    messages that have notes.
-    `summary` replaces the messages that had left.
-    `session`: where its earlier messages are stored, "" for a conversation that is new. `said` has one for
-    each earlier message of the user that has a note, in order.
+    Messages before index `n_left`, except system messages, had left the window and are replaced by `summary`.
+    `known` are the hashes of earlier messages that have notes. `session` is where the earlier messages are
+    stored, "" for a new conversation. `shown` has the nodes for each earlier user message that has a note, in
+    order.
     """
 
     messages: list[Message]
     n_left: int
     known: frozenset[str]
     session: str = ""
-    said: dict[int, Said] = field(default_factory=dict)
+    shown: dict[int, ShownKnowledge] = field(default_factory=dict)
     summary: Summary = NO_SUMMARY
 
 
 class Ledger:
-    """The notes of one user. Thread-safe; a memory that fails costs the notes, not the request."""
+    """Notes of one user. Thread-safe; a memory that fails costs the notes, not the request."""
 
     def __init__(self, memory: Memory, user_id: str) -> None:
         self._notes = memory.ledger
         self._user_id = user_id
 
     def restore(self, messages: Sequence[Message], hashes: Sequence[str] = ()) -> Restored:
-        """`messages` with the tails that were appended to them; the newest one as it is.
+        """Return `messages` with their tails, except the newest one, which is unchanged.
 
-        The messages given are not changed. `hashes` are theirs, where the caller has them. Cost: one hash
-        over all texts, and one look into the database.
+        The given messages are not changed. `hashes` are theirs, if the caller has them. Costs one hash over
+        all texts and one query.
         """
         hashes = hashes or conversation_hashes(messages)
-        # What the newest one has was made in vain: it is answered anew.
+        # The newest message is answered anew; its own note is of no use.
         earlier = zip(hashes[:-1], messages[:-1], strict=True)
         asked = [key for key, message in earlier if message.role == "user"]
         notes = self._find(asked[-_LOOKED_UP:])
         restored, n_left, session, summary = list(messages), 0, "", NO_SUMMARY
-        said: dict[int, Said] = {}
+        shown: dict[int, ShownKnowledge] = {}
         for i, message in enumerate(messages[:-1]):
             if text := notes.get(hashes[i]):
                 note = _note(text)
@@ -98,8 +95,8 @@ class Ledger:
                 if note.is_first:
                     n_left, summary = i, note.summary
                 session = note.session or session
-                said[i] = note.said
-        return Restored(restored, n_left, frozenset(notes), session, said, summary)
+                shown[i] = note.shown
+        return Restored(restored, n_left, frozenset(notes), session, shown, summary)
 
     def record(
         self,
@@ -109,14 +106,14 @@ class Ledger:
         n_left: int = 0,
         stripped: Collection[int] = (),
         session: str = "",
-        said: Said | None = None,
+        shown: ShownKnowledge | None = None,
         summary: Summary = NO_SUMMARY,
     ) -> None:
-        """Note what the model is about to see of this conversation, which `restored` gave.
+        """Store what the model is about to see of this conversation, which `restored` describes.
 
-        The newest message's tail, time and `session`, and what was `said` with it; that what is before index
-        `n_left`, the user message of a turn, has left the window since, 0 when nothing has; that `summary`
-        replaces all that has left; that the messages at the indices `stripped` lost their tails.
+        That is the newest message's tail, time, `session` and `shown` nodes; the index `n_left` of the first
+        message still in the window, 0 if none was evicted since; the `summary` that replaces the evicted
+        ones; and the indices of messages whose tails were `stripped`.
         """
         hashes = conversation_hashes(messages)
         firsts = {n_left} if n_left else set()
@@ -127,10 +124,10 @@ class Ledger:
                 continue
             tail = "" if i in stripped else _tail(message)
             is_first = i in firsts or i == restored.n_left > 0
-            told = (said if i == len(messages) - 1 else restored.said.get(i)) or Said()
+            noted = (shown if i == len(messages) - 1 else restored.shown.get(i)) or ShownKnowledge()
             parts = message.injected.parts if tail and message.injected is not None else ()
-            left = summary.kept if is_first else NO_SUMMARY
-            if note := _Note(tail, is_first, session, message.created_at, parts, told, left).written():
+            left = summary.public if is_first else NO_SUMMARY
+            if note := _Note(tail, is_first, session, message.created_at, parts, noted, left).written():
                 written[hashes[i]] = note
             elif i == len(messages) - 1 or hashes[i] in restored.known:
                 removed.append(hashes[i])
@@ -154,14 +151,14 @@ class Ledger:
 
 
 def conversation_hashes(messages: Sequence[Message]) -> list[str]:
-    """For each message, a hash of the conversation up to and with it: roles, texts, calls, never tails."""
+    """Return for each message a hash of the conversation up to it: roles, texts and calls, without tails."""
     chain = hashlib.blake2b(digest_size=_DIGEST_BYTES, person=b"shepherd-ledger")
     hashes = []
     for message in messages:
         fields = [message.role, message.raw, message.tool_call_id]
         for call in message.tool_calls:
             fields += [call.id, call.name, call.arguments]
-        # Lengths before the texts: no two conversations give the same bytes.
+        # The lengths make the encoding unambiguous.
         pieces: list[bytes] = []
         for text in (str(len(fields)), *fields):
             data = text.encode("utf-8", "surrogatepass")
@@ -173,25 +170,25 @@ def conversation_hashes(messages: Sequence[Message]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """What is stored of one message; `at` is in unix seconds, 0 while unknown."""
+    """Stored note of one message; `at` is in unix seconds, 0 if unknown."""
 
     tail: str
     is_first: bool
     session: str
     at: int
     parts: tuple[str, ...] = ()
-    said: Said = Said()
+    shown: ShownKnowledge = ShownKnowledge()
     summary: Summary = NO_SUMMARY
 
     def written(self) -> str:
-        """ASCII, so that any text comes back as it was. Empty when there is nothing to say."""
+        """Return the note as ASCII JSON, which preserves any text; empty when there is nothing to store."""
         parts: dict[str, object] = {
             "tail": self.tail,
             "first": self.is_first,
             "in": self.session,
             "parts": self.parts,
-            "hubs": self.said.hubs,
-            "blocks": self.said.blocks,
+            "hubs": self.shown.hubs,
+            "blocks": self.shown.blocks,
             "summary": self.summary.pieces,
             "summed": self.summary.n_turns,
         }
@@ -209,7 +206,7 @@ class _Note:
             str(parts.get("in", "")),
             int(parts.get("at", 0)),
             tuple(map(str, parts.get("parts", ()))),
-            Said(
+            ShownKnowledge(
                 tuple((int(id), str(title), int(n)) for id, title, n in parts.get("hubs", ())),
                 bool(parts.get("blocks", False)),
             ),

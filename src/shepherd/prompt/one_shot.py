@@ -1,7 +1,7 @@
-"""One prompt in four sections for a question: what another program, a pipe or a test hands to any model.
+"""One-shot prompt: one text in four sections for a question, for another program, a pipe or a test.
 
-The same candidates and the same plan as a chat's tail, but everything is made once: the system part, the
-history and the knowledge share the room, and the question is the end of the text.
+It has the same candidates as a chat's tail, but system part, history and knowledge share the tokens, and the
+question ends the text.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from shepherd.errors import ContextOverflowError
 from shepherd.prompt.allocation import ONE_SHOT_WEIGHTS, Request, Sharing, make_plan, measured, without_one
 from shepherd.prompt.compression import Compressed, compress
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.plan import LeftOut, Part, Plan
-from shepherd.prompt.summary import Summary, told
-from shepherd.prompt.tail import render_one_shot
+from shepherd.prompt.plan import LeftOut, Part, Plan, render_one_shot
+from shepherd.prompt.summary import Summary, speaker_line
 
 __all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]
 
 
 DEFAULT_TOKENS = 4096
-# What the labels of the sections cost, with the breaks around them.
+# Labels of the sections, whose tokens are reserved.
 _LABELS = "[SYSTEM]\n\n\n[CONTEXT]\n\n\n[KNOWLEDGE]\n\n\n[USER]\n"
 
 
 @dataclass(frozen=True, slots=True)
 class OneShot:
-    """A prompt made once. `text` is the whole, `tokens` its length, `plan` what is in it and why."""
+    """A one-shot prompt: its `text`, the length of that in `tokens`, and the `plan` it was made by."""
 
     text: str
     tokens: int
@@ -36,7 +35,7 @@ class OneShot:
     plan: Plan
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the text, the tokens of each category and part."""
+        """Return the prompt for JSON: the text, and the tokens of each category and part."""
         return {
             "text": self.text,
             "tokens": self.tokens,
@@ -65,11 +64,11 @@ def build_one_shot(
     warnings: Sequence[str] = (),
     summarize: Callable[[str, int], str] | None = None,
 ) -> OneShot:
-    """The prompt for `question`, at most `max_tokens` long by `count`.
+    """Build the prompt for `question` with at most `max_tokens` tokens by `count`.
 
-    `system` and the question are whole; raises ContextOverflowError where they alone are too long. Candidates
-    that are too much together are compressed, level by level, with summaries by `summarize`. Without a
-    `sharing` the rest is shared as 1,000 history to 500 entities to 1,500 knowledge.
+    `system` and the question stay whole; raises ContextOverflowError where they alone are too long. Too many
+    candidates are compressed, level by level, with summaries by `summarize`. Without a `sharing` the rest is
+    shared as 1,000 history to 500 entities to 1,500 knowledge.
     """
     sharing = sharing or Sharing(weights=ONE_SHOT_WEIGHTS)
     if sharing.strategy == "dynamic" and sharing.weights is None:
@@ -95,7 +94,7 @@ def build_one_shot(
     text = render_one_shot(plan.chosen)
     tokens = count(text)
     while tokens > max_tokens:
-        # Parts count a little less one by one than together. What is fixed fits, so this ends.
+        # Parts have a few more tokens together than one by one. The fixed parts fit, so this ends.
         less = without_one(plan)
         if less is None:
             raise _overflow(tokens, max_tokens)
@@ -112,7 +111,9 @@ def build_one_shot(
 
 
 def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: bool = False) -> list[Part]:
-    """The summary and the turns of a conversation, oldest first, `times` with the clock of each."""
+    """Return the parts of a summary and a conversation's turns, oldest first, with `times` the clock of
+    each.
+    """
     parts = []
     if summary.text:
         parts.append(Part("history", "summary", summary.text, about={"turns": summary.n_turns}))
@@ -120,7 +121,7 @@ def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: boo
     for place, exchange in enumerate(exchanges):
         for message in (exchange.user, exchange.answer):
             about = {"speaker": message.role, "turn_id": first + place}
-            text = told(message, times=times)
+            text = speaker_line(message, times=times)
             parts.append(Part("history", f"turn:{first + place}:{message.role}", text, about=about))
     return parts
 
@@ -132,7 +133,7 @@ def _compressed(
     count: Callable[[str], int],
     summarize: Callable[[str, int], str] | None,
 ) -> Compressed:
-    """The candidates as far as they have room beside what is fixed, which may leave none at all."""
+    """Compress the candidates to the tokens that the fixed parts leave, which may be none."""
 
     def measure(part: Part) -> int:
         return measured(replace(part, tokens=0), count).tokens
@@ -145,7 +146,7 @@ def _compressed(
 
 
 def _distinct(candidates: Sequence[Part]) -> list[Part]:
-    """Each part once, by its id."""
+    """Return each part once, by its id."""
     parts: dict[str, Part] = {}
     for part in candidates:
         parts.setdefault(part.id, part)

@@ -1,8 +1,8 @@
-"""Overflow: what is removed when the engine finds that a prompt does not fit the window.
+"""Overflow: removal of parts of a prompt that the engine finds too long for the window.
 
-Before a turn's first reply, old tails go first, then old turns, then the tail of the message itself. Once
-tools have acted, the turn must not be lost: their results are cut, the oldest first, and in the end the model
-gets no tools any more.
+Before a turn's first reply, old tails are stripped first, then old turns are evicted, then the message's own
+tail is dropped. Once tools have acted, the turn must not be lost: their results are cut, the oldest first,
+and finally the model gets no more tools.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["prepare_prompt", "start_answer"]
 _CUT: Note = ("the window has no room for all that the tools found: the oldest of it was cut", "")
 _NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn", NEW_CONVERSATION)
 _CUT_HINT = "the window had no room for the rest"
-# Of a result that was cut, at least: what it was about.
+# Least length of a result that was cut, so that it still says what it was about.
 _LEAST_CHARS = 40
-# Tokens are not spread evenly over a text, and the frame of a cut one takes some.
+# Margin: tokens are not spread evenly over a text, and the frame of a cut one takes some.
 _LESS = 0.8
 
 
@@ -43,29 +43,29 @@ def prepare_prompt(
 
     `plan` writes the tail of the message, `compact` may replace old turns by a summary.
     """
-    budget.strip_by_habit(draft)
+    budget.strip_by_policy(draft)
     plan()
     compact()
-    budget.make(draft)
+    budget.evict_turns(draft)
     if draft.is_outdated:
         plan()
-        budget.make(draft)
+        budget.evict_turns(draft)
 
 
 def start_answer(
     draft: Draft, budget: WindowBudget, *, begin: Callable[[bool], Reply], plan_again: Callable[[], None]
 ) -> Reply:
-    """Start the next answer of a turn, shrinking the prompt while it overflows the window.
+    """Start the next reply of a turn, shrinking the prompt while it overflows the window.
 
-    `begin` starts the engine and is told whether the model has its tools. `plan_again` repeats the plan when
-    the history became shorter. Raises ContextOverflowError when nothing is left to remove.
+    `begin` starts the engine, with the model's tools or without them. `plan_again` repeats the plan when the
+    history became shorter. Raises ContextOverflowError when nothing is left to remove.
     """
 
     def strip(_: int) -> None:
         budget.strip_all(draft)
 
     def evict(prompt_tokens: int) -> None:
-        budget.make(draft, prompt_tokens)
+        budget.evict_turns(draft, prompt_tokens)
 
     def cut(prompt_tokens: int) -> None:
         _cut(draft, budget, prompt_tokens)
@@ -94,9 +94,9 @@ def start_answer(
 
 
 def _begun(draft: Draft, begin: Callable[[], Reply], ways: Sequence[Callable[[int], None]]) -> Reply:
-    """Call `begin`, and each time the prompt overflows, the next of `ways` with its length in tokens.
+    """Call `begin`, and after each overflow the next of `ways` with the prompt's length in tokens.
 
-    A prompt that no way has changed is not tried again.
+    An unchanged prompt is not tried again.
     """
     left = list(ways)
     while True:
@@ -111,14 +111,14 @@ def _begun(draft: Draft, begin: Callable[[], Reply], ways: Sequence[Callable[[in
 
 
 def _size(draft: Draft) -> tuple[int, int, int]:
-    """Measure that changes with everything that is removed from the prompt."""
+    """Return a measure that changes with everything that is removed from the prompt."""
     return *draft.n_removed, sum(len(step.sent) for step in draft.steps)
 
 
 def _cut(draft: Draft, budget: WindowBudget, prompt_tokens: int) -> None:
-    """Shorten the results of tools, the oldest first, until this turn alone leaves room for an answer.
+    """Shorten the results of tools, the oldest first, until this turn alone leaves tokens for a reply.
 
-    `prompt_tokens`: what the engine found for the whole prompt, where our counts were less.
+    `prompt_tokens` is the engine's count of the whole prompt, where ours is lower.
     """
     excess = budget.excess_tokens(draft, prompt_tokens)
     was_cut = any(_is_cut(step.sent) for step in draft.steps)
@@ -139,7 +139,7 @@ def _cut(draft: Draft, budget: WindowBudget, prompt_tokens: int) -> None:
 
 
 def _shortened(text: str, n_chars: int) -> str:
-    """The beginning of a result, as JSON that says so."""
+    """Return the beginning of a result, as JSON that says it was cut."""
     whole = json.loads(text)["cut"] if _is_cut(text) else text
     return json.dumps({"cut": whole[:n_chars], "hint": _CUT_HINT}, ensure_ascii=False)
 

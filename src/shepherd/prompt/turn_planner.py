@@ -1,4 +1,4 @@
-"""Planner of each message: gathers what may matter, makes the plan, and writes the tail."""
+"""Planner of each message: gathers candidates, makes the plan, and writes the tail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shepherd.memory import Memory
 from shepherd.prompt.allocation import (
     Request,
     Sharing,
-    make_roomy_plan,
+    make_uncounted_plan,
     parse_order,
     parse_percentages,
     without_one,
@@ -25,10 +25,9 @@ from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
 from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
-from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy, render_tail
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
-from shepherd.prompt.tail import render_tail
 from shepherd.prompt.window_budget import WindowBudget
 from shepherd.types import ANONYMOUS_USERS, Injection, Message
 
@@ -44,10 +43,10 @@ _NOTHING = Injection()
 def recalled(
     text: str, memory: Memory | None, user_id: str, *, session_id: str = "", session_since: int = 0
 ) -> Injection:
-    """What memory has for a text; nothing without a memory, or for nobody in particular.
+    """Return what memory recalls for a text; nothing without a memory or for an anonymous user.
 
-    What the running session, `session_id`, told since `session_since` (unix seconds) is not recalled: its
-    history holds it already. Raises StoreError when the memory fails.
+    Turns of the running session, `session_id`, since `session_since` (unix seconds) are not recalled: its
+    history shows them. Raises StoreError when the memory fails.
     """
     if memory is None or user_id in ANONYMOUS_USERS:
         return _NOTHING
@@ -55,17 +54,14 @@ def recalled(
 
 
 NO_ROOM_FOR_MEMORY: Note = ("the window has no room for memory in this turn", NEW_CONVERSATION)
-# Tokens of parts one by one and of all together differ by a few; the whole is counted where that matters.
+# Parts one by one and together differ by a few tokens; the whole is counted where that matters.
 _SLACK = 0.05
 _TAIL: tuple[Category, ...] = ("memory", "entities", "knowledge", "focus")
 _LEAST_SLACK = 16
 
 
 class Planner:
-    """Plans for one conversation of one user.
-
-    `dialogue` hears each message and knows whom it speaks of.
-    """
+    """Makes the plans of one conversation of one user, with the entities of its `dialogue`."""
 
     def __init__(
         self,
@@ -81,19 +77,18 @@ class Planner:
         self._knowledge = knowledge
         self._has_dialogue = dialogue is not None
         self._gatherer = Gatherer(config, knowledge, dialogue)
-        # A chat's history gives way to memory, whose lines have limits of their own.
+        # In a chat, memory is served before the history; its lines have limits of their own.
         self._sharing = replace(sharing_of(config), first=("memory",))
 
     def plan(
         self, draft: Draft, budget: WindowBudget, *, session: str, has_evicted: bool, measures: bool = True
     ) -> None:
-        """Decide what the model is shown with the draft's message, and write the tail behind it.
+        """Choose what the model sees with the draft's message, and write the tail behind it.
 
-        Memories of the running `session` are not recalled while the history holds their turns; `has_evicted`
-        says whether earlier turns left the window. Failures become notes. A turn that is private, or one
-        without memory, gets a plan without a tail. Without `measures`, where all fits by its bytes, the plan
-        has no figures until `settle`: a tokenizer takes as long as recall does. A draft that has a plan gets
-        another one.
+        Memories of the running `session` are not recalled while the history shows their turns; `has_evicted`
+        says that earlier turns left the window. Failures become notes. A private turn, or one without memory,
+        gets no tail. Without `measures`, where byte lengths prove that all fits, the plan has no token counts
+        until `settle`, since counting takes as long as recall. A draft that has a plan gets a new one.
         """
         began = time.perf_counter()
         if draft.injection:
@@ -102,7 +97,7 @@ class Planner:
         shown = _shown_ids(draft.history)
         since = 0
         if has_evicted or draft.leaving:
-            # Turns that left the window are no longer in front of the model, and may be recalled.
+            # Evicted turns may be recalled.
             oldest = next((message for message in draft.history if message.role == "user"), None)
             since = oldest.created_at if oldest is not None else int(time.time()) + 1
         gathered = self._gather(draft, shown, session, since)
@@ -113,7 +108,7 @@ class Planner:
             request = request_of(False)
             return _trimmed(make_fitted_plan(request, budget.count), request, budget)
 
-        plan = None if measures else make_roomy_plan(request_of(True))
+        plan = None if measures else make_uncounted_plan(request_of(True))
         draft.measured = None if plan is None else measured
         plan = plan or measured()
         done = time.perf_counter()
@@ -139,10 +134,7 @@ class Planner:
         times: bool = False,
         private: bool = False,
     ) -> OneShot:
-        """One prompt of at most `max_tokens` for a question, with all that is known; see build_one_shot.
-
-        The last turns are in it as they were said, what was summed up as that. Changes nothing.
-        """
+        """Return a prompt of at most `max_tokens` for a question, see build_one_shot; changes nothing."""
         allowed = not private and self._config.injection_enabled
         snapshot = take_snapshot(
             self._config,
@@ -152,8 +144,8 @@ class Planner:
             count=count,
             one_shot=True,
         )
-        # What the history says is in the prompt, and memory may say it too: the summary is short.
-        gathered = self._gathered(question, snapshot, (), "", 0, hears=False) if allowed else Gathered()
+        # Memory may repeat what the history says, which costs little.
+        gathered = self._gathered(question, snapshot, (), "", 0, registers=False) if allowed else Gathered()
         sharing = sharing_of(self._config)
         return build_one_shot(
             question,
@@ -166,14 +158,14 @@ class Planner:
             warnings=[text for text, _ in gathered.notes],
         )
 
-    def shown(self, draft: Draft) -> None:
-        """The draft became part of the conversation."""
-        self._gatherer.told(draft.plan.chosen)
+    def commit(self, draft: Draft) -> None:
+        """Note that the draft became part of the conversation."""
+        self._gatherer.mark_shown(draft.plan.chosen)
 
     def settle(self, draft: Draft, budget: WindowBudget) -> None:
-        """Make the plan say what is shown after all: turns may have left, the tail may have been dropped.
+        """Adjust the plan to what was finally shown: turns may have left, the tail may have been dropped.
 
-        What was not measured is now.
+        A plan without token counts gets them.
         """
         if draft.measured is not None:
             draft.plan, draft.measured = _with_figures(draft.plan, draft.measured()), None
@@ -188,23 +180,23 @@ class Planner:
         draft.plan = replace(plan, shares=shares)
 
     def use(self, config: Config) -> None:
-        """Other settings from the next message on."""
+        """Use other settings from the next message on."""
         sharing = replace(sharing_of(config), first=self._sharing.first)
         self._config, self._sharing = config, sharing
         self._gatherer.config = config
 
-    def know_told(self, hubs: Iterable[Hub]) -> None:
-        """These nodes were told of since the snapshot."""
-        self._gatherer.know_told(hubs)
+    def add_shown_hubs(self, hubs: Iterable[Hub]) -> None:
+        """Note background nodes that were shown since the snapshot."""
+        self._gatherer.add_shown_hubs(hubs)
 
-    def forget_told(self) -> None:
-        """A new snapshot says what was told meanwhile."""
-        self._gatherer.forget_told()
+    def reset_shown_hubs(self) -> None:
+        """Forget the shown nodes, after a new snapshot."""
+        self._gatherer.reset_shown_hubs()
 
     def _requests(
         self, draft: Draft, budget: WindowBudget, gathered: Gathered, shown: Collection[str]
     ) -> Callable[[bool], Request]:
-        """What makes the request of a plan: told True, of tokens that are at most those."""
+        """Return a function that makes the plan's request, with upper bounds of tokens if passed True."""
         history = draft.history
 
         def request(at_most: bool) -> Request:
@@ -227,9 +219,9 @@ class Planner:
     def _gather(self, draft: Draft, shown: Collection[str], session: str, since: int) -> Gathered:
         if draft.private or not self._config.injection_enabled:
             return Gathered()
-        heard = draft.entities if draft.is_heard else None
-        draft.is_heard = self._has_dialogue
-        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, heard=heard)
+        entities = draft.entities if draft.is_registered else None
+        draft.is_registered = self._has_dialogue
+        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, entities=entities)
         draft.entities = [part for part in gathered.parts if part.category == "entities"]
         return gathered
 
@@ -241,22 +233,24 @@ class Planner:
         session: str,
         since: int,
         *,
-        hears: bool = True,
-        heard: Sequence[Part] | None = None,
+        registers: bool = True,
+        entities: Sequence[Part] | None = None,
     ) -> Gathered:
         first = Gathered()
         injection = first.attempt(
             "recall",
             lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
         )
-        gathered = self._gatherer.gather(text, injection, snapshot, shown=shown, hears=hears, heard=heard)
+        gathered = self._gatherer.gather(
+            text, injection, snapshot, shown=shown, registers=registers, entities=entities
+        )
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us
         return gathered
 
 
 def sharing_of(config: Config) -> Sharing:
-    """How the settings want the window to be shared. UsageError for shares and orders that are none."""
+    """Return how the settings share the window. Raises UsageError for invalid shares and orders."""
     return _sharing(config.context_strategy, config.context_shares, config.context_order)
 
 
@@ -267,7 +261,7 @@ def _sharing(strategy: Strategy, shares: str, order: str) -> Sharing:
 
 
 def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
-    """Ids of the passages that stand in tails which the model still sees; what else is there may change."""
+    """Return the ids of passages in tails that the model still sees; other parts may change."""
     return frozenset(
         part
         for message in history
@@ -278,22 +272,22 @@ def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
 
 
 def _trimmed(plan: Plan, request: Request, budget: WindowBudget) -> Plan:
-    """The plan, without what is too much when the tail is counted as a whole."""
+    """Return the plan without parts that are too much when the tail is counted as a whole."""
     while any(part.category in _TAIL for part in plan.chosen):
         used = sum(share.used for share in plan.shares if share.category in _TAIL)
-        if used * (1 + _SLACK) + _LEAST_SLACK <= request.room:
+        if used * (1 + _SLACK) + _LEAST_SLACK <= request.available:
             break
-        if budget.count(render_tail(plan.chosen)) <= request.room:
+        if budget.count(render_tail(plan.chosen)) <= request.available:
             break
         plan = without_one(plan) or plan
     return plan
 
 
 def _with_figures(plan: Plan, measured: Plan) -> Plan:
-    """The plan that was made by bytes, with the tokens that it turned out to have."""
+    """Return the plan made from byte lengths with the token counts of the `measured` one."""
     chosen = measured.chosen
     if [part.id for part in chosen] != [part.id for part in plan.chosen]:
-        chosen = plan.chosen  # what was shown was shown, whatever was counted since
+        chosen = plan.chosen  # it was shown already, whatever was counted since
     return replace(
         measured, chosen=chosen, warnings=plan.warnings, timings_us=plan.timings_us, about=plan.about
     )

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shepherd.providers.protocol import ChatModel, Reply
-from shepherd.providers.settings import KINDS, LOCAL, Kind, ProviderSettings
-from shepherd.providers.table import ProviderTable
+from shepherd.providers.settings import KINDS, LOCAL, Kind, ProviderSettings, ProviderTable
 
 if TYPE_CHECKING:
-    from shepherd.providers.opening import open_remote
-    from shepherd.providers.remote import RemoteModel
+    from shepherd.providers.remote import RemoteModel, open_remote
 
 __all__ = [
     "KINDS",
@@ -29,13 +27,11 @@ __all__ = [
     "open_remote",
 ]
 
-_LATER = {"RemoteModel": "shepherd.providers.remote", "open_remote": "shepherd.providers.opening"}
-
 
 def __getattr__(name: str) -> Any:
-    """What few conversations need, on first use."""
-    if name not in _LATER:
+    """Import the remote models on first use."""
+    if name not in ("RemoteModel", "open_remote"):
         raise AttributeError(f"module 'shepherd.providers' has no attribute {name!r}")
-    from importlib import import_module
+    from shepherd.providers import remote
 
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(remote, name)

@@ -22,13 +22,13 @@ _MOST_MODELS = 200
 
 
 class RatioStore:
-    """Loads and saves averages by model. A damaged or unwritable file costs accuracy, nothing else."""
+    """Load and saves averages by model. A damaged or unwritable file costs accuracy, nothing else."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or state_dir() / "chars-per-token.json"
 
     def load(self, model: str) -> CharsPerToken:
-        """The average of a model as it was saved last, else the start value."""
+        """Return the average of a model as it was saved last, else the start value."""
         value = self._read().get(model, _START)
         return CharsPerToken(float(value) if isinstance(value, (int, float)) else _START)
 
@@ -54,7 +54,7 @@ class RatioStore:
 
 # What chat templates write around a message: role, markers, line feeds.
 FRAME_TOKENS = 4
-# Twice what any language has. A server that tells fewer tokens counted only what it had not cached.
+# Twice as many as in any language. A server that reports fewer tokens counted only the uncached ones.
 _MOST_CHARS_PER_TOKEN = 10
 
 
@@ -91,7 +91,7 @@ class Account:
 
 
 def update(before: Account, prompt: Iterable[Entry], ratio: CharsPerToken) -> Account:
-    """The account of the next prompt: counts where a message was counted before, estimates for the rest.
+    """Return the account of the next prompt: known counts, and estimates for new messages.
 
     Messages are found again by their key, each old one once, in order; what left the prompt is forgotten. Of
     one that became shorter, since its tail was stripped, the count shrinks in proportion; a longer one is
@@ -114,7 +114,7 @@ def _found(entry: Entry, known: deque[Entry], ratio: CharsPerToken) -> Entry:
 
 
 def settle(account: Account, prompt_tokens: int) -> Account:
-    """The account after the server has counted its prompt: all entries counted, their sum that number.
+    """Return the account after the server has counted its prompt: all entries counted, their sum that number.
 
     Where the new entries cannot have cost what is left (fewer than one token each), the server counts
     otherwise than it did, and all entries share its number anew.
@@ -138,7 +138,7 @@ def settle(account: Account, prompt_tokens: int) -> Account:
 
 
 def answered(account: Account, key: str, chars: int, tokens: int, *, is_counted: bool) -> Account:
-    """The account with the answer to its prompt, which will be a message of the next one."""
+    """Return the account with the answer to its prompt, which will be a message of the next one."""
     return Account((*account.entries, Entry(key, chars, tokens, is_counted)))
 
 

@@ -7,13 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from shepherd.errors import ShepherdError
-from shepherd.providers.clients import Client
-from shepherd.providers.exchange import End, Event, Link, Usage
-from shepherd.providers.failures import failure_of
-from shepherd.providers.keys import ApiKey
-from shepherd.providers.remote import Request
+from shepherd.providers.exchange import End, Event, Usage
 from shepherd.providers.settings import ProviderSettings
+from shepherd.providers.transport import Request, Transport
 from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
 
 __all__ = ["AnthropicMessages", "request_body"]
@@ -40,40 +36,23 @@ _MARK = {"type": "ephemeral"}
 _NOTHING_SAID = "(no answer)"
 
 
-class AnthropicMessages:
-    """One server that speaks the protocol. What its model was found not to take is not sent again."""
+class AnthropicMessages(Transport):
+    """Connection to one server that speaks Anthropic's protocol."""
 
-    def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
-        self._provider, self._key = provider, key
-        self._client = Client(provider, key, "Anthropic")
-        self._refused: set[str] = set()
+    _client_class = "Anthropic"
 
-    def send(self, request: Request, link: Link) -> Iterator[Event]:
-        """One attempt; what the model does not take is said otherwise or left out, and all sent again."""
-        client = self._client.open(link)
-        while True:
-            body = request_body(self._provider, request, self._refused)
-            try:
-                stream = client.messages.create(**body)
-                break
-            except Exception as error:
-                if not self._gives_way(error, body):
-                    raise
-        with stream:
-            yield from _events(stream)
+    def _body(self, request: Request) -> dict[str, Any]:
+        return request_body(self._provider, request, self._refused)
 
-    def translate(self, error: Exception) -> ShepherdError:
-        """The error that a client's exception means for the user."""
-        return failure_of(error, self._provider, self._key)
+    def _create(self, client: Any, body: dict[str, Any]) -> Any:
+        return client.messages.create(**body)
 
-    def close(self) -> None:
-        """Let go of connections."""
-        self._client.close()
+    def _events(self, stream: Any) -> Iterator[Event]:
+        return _events(stream)
 
-    def _gives_way(self, error: Exception, body: dict[str, Any]) -> bool:
-        """Whether the model does not take what there is another way without; it is remembered."""
+    def _drop_refused(self, error: Exception, body: dict[str, Any]) -> bool:
         told = str(getattr(error, "message", ""))
-        if getattr(error, "status_code", 0) not in (400, 422) or not _NOT_TAKEN.search(told):
+        if not _NOT_TAKEN.search(told):
             return False
         named = [name for name in _SAMPLING if name in body.get("extra_body", ()) and _names(told, name)]
         if len(named) > 1 and _names(told, "both"):
@@ -87,7 +66,7 @@ class AnthropicMessages:
 def request_body(
     provider: ProviderSettings, request: Request, refused: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The fields of a request, without the sampling settings and the ways of thinking that were refused.
+    """Return the fields of a request, without those that the server refused.
 
     Cache marks stand at the end of the tools, of the system prompt, and of the last message before the newest
     one of the user: what is before each is the same in the next turn. The newest message is not marked, since
@@ -182,7 +161,7 @@ def _tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def _events(stream: Any) -> Iterator[Event]:
-    """The events of a stream. The prompt is counted at its beginning, the answer at its end."""
+    """Yield the events of a stream. The prompt is counted at its beginning, the answer at its end."""
     calls: dict[int, list[str]] = {}
     prompt = cached = answer = 0
     reason: FinishReason = "stop"
@@ -217,7 +196,7 @@ def _pieces(event: Any, calls: dict[int, list[str]]) -> Iterator[Event]:
 
 
 def _prompt_tokens(usage: Any) -> tuple[int, int]:
-    """All tokens of the prompt, and how many of them came from the cache."""
+    """Return all tokens of the prompt, and how many of them came from the cache."""
     new, written, read = (
         getattr(usage, name, None) or 0
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Iterator
@@ -9,18 +10,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from shepherd.errors import ShepherdError
-from shepherd.providers.clients import Client
-from shepherd.providers.exchange import End, Event, Link, Usage
-from shepherd.providers.extras import extra_content, sealed_extra
-from shepherd.providers.failures import failure_of
+from shepherd.providers.exchange import End, Event, Usage
 from shepherd.providers.keys import ApiKey
-from shepherd.providers.remote import Request
 from shepherd.providers.settings import ProviderSettings
+from shepherd.providers.transport import Request, Transport
 from shepherd.replies import ReplyParser
 from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
 
-__all__ = ["ChatCompletions"]
+__all__ = ["ChatCompletions", "extra_content", "sealed_extra"]
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -46,37 +43,22 @@ _UNKNOWN = re.compile(
 )
 
 
-class ChatCompletions:
-    """One server. What it was found not to know is not sent again."""
+class ChatCompletions(Transport):
+    """Connection to one server that speaks OpenAI's protocol."""
+
+    _client_class = "OpenAI"
 
     def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
-        self._provider, self._key = provider, key
-        self._client = Client(provider, key, "OpenAI")
+        super().__init__(provider, key)
         is_openai = provider.kind == "openai" and provider.is_at_home
         self._refused = {"max_tokens"} if is_openai else set()
         self._sends_other = provider.kind in ("openai", "shepherd") and not is_openai
 
-    def send(self, request: Request, link: Link) -> Iterator[Event]:
-        """One attempt; a field that the server does not know is left out, and the request sent again."""
-        client = self._client.open(link)
-        while True:
-            body = self._body(request)
-            try:
-                stream = client.chat.completions.create(**body)
-                break
-            except Exception as error:
-                if not self._gives_way(error, body):
-                    raise
-        with stream:
-            yield from _events(stream, self._provider.address)
+    def _create(self, client: Any, body: dict[str, Any]) -> Any:
+        return client.chat.completions.create(**body)
 
-    def translate(self, error: Exception) -> ShepherdError:
-        """The error that a client's exception means for the user."""
-        return failure_of(error, self._provider, self._key)
-
-    def close(self) -> None:
-        """Let go of connections."""
-        self._client.close()
+    def _events(self, stream: Any) -> Iterator[Event]:
+        return _events(stream, self._provider.address)
 
     def _body(self, request: Request) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -104,10 +86,7 @@ class ChatCompletions:
     def _name(self, field: str) -> str:
         return next(name for name in _NAMES.get(field, (field,)) if name not in self._refused)
 
-    def _gives_way(self, error: Exception, body: dict[str, Any]) -> bool:
-        """Whether the server does not know a field that there is another way without; it is remembered."""
-        if getattr(error, "status_code", 0) not in (400, 422):
-            return False
+    def _drop_refused(self, error: Exception, body: dict[str, Any]) -> bool:
         told = f"{getattr(error, 'message', '')} {getattr(error, 'code', '')}"
         if not _UNKNOWN.search(told):
             return False
@@ -139,7 +118,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def _demands(request: Request) -> dict[str, Any]:
-    """What the answer has to be, as far as that is asked."""
+    """Return the fields that constrain the answer."""
     demands: dict[str, Any] = {}
     if request.stop:
         demands["stop"] = list(request.stop)
@@ -159,7 +138,7 @@ def _demands(request: Request) -> dict[str, Any]:
 
 
 def _events(chunks: Any, address: str) -> Iterator[Event]:
-    """The events of a stream; fields that should be there may be missing or null, as servers do."""
+    """Yield the events of a stream; fields that should be there may be missing or null, as servers do."""
     parser = ReplyParser("")  # servers may leave thoughts in the answer
     calls: list[_Call] = []
     for chunk in chunks:
@@ -197,7 +176,7 @@ class _Call:
     extra: object = None
 
     def goes_on(self, index: object, call_id: str, name: str) -> bool:
-        """Whether a part with these is one of this call: a name begins one, unless the call has that id.
+        """Return whether a part with these belongs to this call: a name begins a new one.
 
         With an index, a name without an id goes on: some servers repeat it. So do those that give each part a
         new id, but no name.
@@ -207,7 +186,7 @@ class _Call:
         return call_id == self.id if call_id else not name
 
     def whole(self, address: str) -> ToolCall:
-        # Results name the call they belong to: one without an id gets one of ours.
+        # Results refer to their call by its id, so a call without an id gets one here.
         call_id = self.id or f"call_{secrets.token_hex(12)}"
         return ToolCall(call_id, self.name, self.arguments, sealed_extra(self.extra, address))
 
@@ -240,3 +219,23 @@ def _usage(usage: Any) -> Usage | None:
         cached if isinstance(cached, int) else 0,
         thinking if isinstance(thinking, int) else 0,
     )
+
+
+def sealed_extra(content: object, address: str = "") -> str:
+    """Return `ToolCall.extra` for the `extra_content` that the server at `address` sent; "" for None.
+
+    Gemini signs the thought before a call, and refuses the conversation without that. No other server gets
+    it, since it may refuse what it does not know. Without an address it comes from a client, who has it from
+    the provider in use, and may be sent there.
+    """
+    if content is None:
+        return ""
+    return json.dumps({"address": address, "content": content}, separators=(",", ":"))
+
+
+def extra_content(call: ToolCall, address: str = "") -> Any:
+    """Return the `extra_content` for the server at `address`, or for a client; None without one."""
+    if not call.extra:
+        return None
+    sealed = json.loads(call.extra)
+    return sealed["content"] if not address or sealed["address"] in ("", address) else None

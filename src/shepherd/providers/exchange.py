@@ -28,7 +28,7 @@ _USAGE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the server counted. Of the answer's tokens, `thinking` never come back in a prompt."""
+    """Tokens as the server counted them. The answer's `thinking` tokens never come back in a prompt."""
 
     prompt: int
     answer: int
@@ -38,7 +38,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The server said that the answer is at its end, and why."""
+    """End of the answer, with the reason that the server gave."""
 
     reason: FinishReason
 
@@ -48,8 +48,7 @@ Event: TypeAlias = Piece | Usage | End
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and how long to wait before: doubling, spread by a random half, as the server asks if
-    longer.
+    """Retries and the pauses before them: doubling, randomised by half, longer if the server asks for it.
 
     A server that asks for more than `longest_s` is not waited for.
     """
@@ -65,7 +64,7 @@ class RetryPolicy:
         return max(own * random.uniform(0.5, 1.0), asked_s)
 
     def may_retry(self, attempt: int, error: ShepherdError) -> bool:
-        """Whether attempt number `attempt` may follow this failure."""
+        """Return whether attempt number `attempt` may follow this failure."""
         return (
             attempt <= self.retries
             and isinstance(error, ProviderUnavailableError)
@@ -74,7 +73,7 @@ class RetryPolicy:
 
 
 class Link:
-    """What can be closed from outside while the exchange blocks on it."""
+    """Connection that can be closed from outside while the exchange blocks on it."""
 
     def __init__(self) -> None:
         self.cut = threading.Event()
@@ -82,7 +81,7 @@ class Link:
         self._stream: Any = None
 
     def attach(self, stream: Any) -> None:
-        """The network stream that is used from here on; closed at once if it comes too late."""
+        """Set the network stream in use. It is closed at once when the link was cut before."""
         with self._lock:
             self._stream = stream
         if self.cut.is_set():
@@ -129,7 +128,7 @@ class Exchange:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was ended from outside."""
+        """Return whether it was ended from outside."""
         return self._link.cut.is_set()
 
     def cancel(self) -> None:
@@ -157,7 +156,7 @@ class Exchange:
         deadline = time.monotonic() + (_USAGE_S if self._has_ended else self._patience_s)
         while True:
             try:
-                # In short waits: on the main thread a signal is looked at between two of them.
+                # In short waits, since the main thread handles signals between them.
                 return self._queue.get(timeout=0.05)
             except queue.Empty:
                 if time.monotonic() > deadline:
@@ -172,7 +171,7 @@ class Exchange:
     def _run(self) -> None:
         try:
             self._try_until_answered()
-        except Exception as error:  # a bug of ours; without a word the reader would wait for minutes
+        except Exception as error:  # a bug here; unreported, it would leave the reader waiting for minutes
             self._queue.put(InternalError(f"reading a remote answer failed: {type(error).__name__}"))
 
     def _try_until_answered(self) -> None:
@@ -189,7 +188,7 @@ class Exchange:
         self._queue.put(None)
 
     def _attempt(self) -> tuple[ShepherdError | None, bool]:
-        """What one attempt failed with, and whether anything had come before that."""
+        """Make one attempt; return its failure, and whether a piece had arrived before."""
         has_begun = has_ended = False
         events = self._send(self._link)
         try:

@@ -1,4 +1,4 @@
-"""What a server's refusal of a prompt as too long says about its window and about the prompt.
+"""Errors of servers: their meaning for the user, and the token counts in "prompt too long" messages.
 
 Each number is taken for what the words beside it say that it is: these messages also hold the room asked for
 the answer, and sums of both. A number without such words teaches nothing.
@@ -20,6 +20,7 @@ from shepherd.errors import (
     ProviderUnavailableError,
     ShepherdError,
 )
+from shepherd.http_endpoint import retry_after_s
 from shepherd.providers.keys import ApiKey, without_key
 from shepherd.providers.settings import ProviderSettings
 
@@ -80,14 +81,14 @@ _PROMPTS = [
         r"prompt \(length N\)",
     )
 ]
-# Both together, and the answer's part: what is left is the prompt, whatever that is made of.
+# Tokens of prompt and answer together, and of the answer: the difference is the prompt.
 _WITH_ANSWER = _pattern(
     r"requested (?:about |a total of )?N tokens.*?N (?:tokens )?(?:in|for) the (?:completion|output)"
 )
 
 
 def overflow_of(status: int, codes: Collection[str], details: Mapping[str, Any]) -> Overflow | None:
-    """What an error says when it means that the prompt, or the prompt and its answer, do not fit; else None.
+    """Return the counts in an error that says the prompt does not fit; None for another error.
 
     `details` is the error object of the body; llama-server has the numbers in fields of it.
     """
@@ -136,7 +137,7 @@ _SPENT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_activ
 
 
 def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> ShepherdError:
-    """The error that says what `error`, raised by a client library, means for the user.
+    """Return the error that says what `error`, raised by a client library, means for the user.
 
     ProviderUnavailableError for what may pass by itself, ContextOverflowError where the prompt was too long.
     """
@@ -164,7 +165,7 @@ def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> She
 
 
 def cut_off(provider: ProviderSettings, has_begun: bool) -> ProviderError:
-    """The answer stopped before its end, or before its beginning."""
+    """Return the answer stopped before its end, or before its beginning."""
     if not has_begun:
         return ProviderUnavailableError(
             f"{_place(provider)} sent no answer",
@@ -253,7 +254,7 @@ def _number(codes: list[str]) -> int:
 
 
 def _details(body: object) -> Mapping[str, Any]:
-    """The innermost error object; Google wraps it into a list."""
+    """Return the innermost error object; Google wraps it into a list."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
@@ -280,13 +281,7 @@ def _overflow(provider: ProviderSettings, said: Overflow) -> ContextOverflowErro
 
 
 def _retry_after(error: Exception) -> float:
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            return max(float(headers.get(name, "")) / scale, 0.0)
-        except (TypeError, ValueError):  # missing, or a date; our own pauses do as well
-            continue
-    return 0.0
+    return retry_after_s(getattr(getattr(error, "response", None), "headers", None) or {})
 
 
 def _place(provider: ProviderSettings) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from shepherd.errors import ProviderKeyError, UsageError
+from shepherd.http_endpoint import is_header_value
 from shepherd.providers.settings import ProviderSettings
 
 __all__ = ["ApiKey", "find_key", "forget_in_keyring", "require_key", "store_in_keyring", "without_key"]
@@ -33,7 +34,7 @@ class ApiKey:
 
 
 def find_key(provider: ProviderSettings, environ: Mapping[str, str] | None = None) -> ApiKey:
-    """The provider's key, if there is one. A keyring that cannot be opened has none."""
+    """Return the provider's key, if there is one. A keyring that cannot be opened has none."""
     environ = os.environ if environ is None else environ
     variables = [provider.key_env] if provider.key_env else []
     if provider.is_at_home and not provider.key_env:
@@ -47,7 +48,7 @@ def find_key(provider: ProviderSettings, environ: Mapping[str, str] | None = Non
 
 
 def require_key(provider: ProviderSettings) -> ApiKey:
-    """The key; ProviderKeyError when this provider cannot do without and there is none.
+    """Return the key; ProviderKeyError when this provider cannot do without and there is none.
 
     A key that no HTTP header can carry is refused here: clients say so with the key in their message.
     """
@@ -58,7 +59,7 @@ def require_key(provider: ProviderSettings) -> ApiKey:
             f"provider {provider.name} has no API key",
             hint=f"export {variable}=…, or shepherd provider set {provider.name} api_key",
         )
-    if not (key.value.isascii() and key.value.isprintable() and " " not in key.value):
+    if not is_header_value(key.value):
         raise ProviderKeyError(
             f"the API key of provider {provider.name} holds characters that no key has",
             hint=f"copy it again; it comes from {key.source}",
@@ -96,7 +97,7 @@ def forget_in_keyring(name: str) -> None:
 
 
 def without_key(text: str, key: str) -> str:
-    """The text with the key replaced, should somebody have repeated it."""
+    """Return the text with the key replaced, should somebody have repeated it."""
     return text.replace(key, "***") if len(key) >= _LEAST_SECRET_CHARS else text
 
 

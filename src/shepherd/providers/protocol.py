@@ -1,4 +1,4 @@
-"""What a turn needs of a model, wherever that runs. The local engine has this shape; so has RemoteModel."""
+"""Interface of a model for a turn, wherever it runs: the local engine has it, and RemoteModel."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["ChatModel", "Description", "Reply"]
 
 
 class Description(Protocol):
-    """What a model is; `sampling` are the values that it recommends."""
+    """Description of a model."""
 
     @property
     def name(self) -> str:
-        """Its name, for people."""
+        """Name to show."""
 
     @property
     def sampling(self) -> Sampling:
-        """What its maker recommends, else the defaults."""
+        """Settings that its maker recommends, else the defaults."""
 
 
 class Reply(Protocol):
@@ -47,19 +47,19 @@ class Reply(Protocol):
 
     @property
     def text(self) -> str:
-        """The whole answer, without thoughts and calls."""
+        """Return the whole answer, without thoughts and calls."""
 
     @property
     def thought(self) -> str:
-        """What it thought before; empty where that is not needed again."""
+        """Thoughts before the answer; empty where the next request does not need them."""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools that it wants to call."""
+        """Return the tools that it wants to call."""
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """The sampled ids; none where they are not known."""
+        """Return the sampled ids; none where they are not known."""
 
     @property
     def stats(self) -> TurnStats:
@@ -75,14 +75,14 @@ class ChatModel(Protocol):
 
     @property
     def info(self) -> Description:
-        """What it is."""
+        """Description of the model."""
 
     @property
     def window_tokens(self) -> int:
         """Tokens that prompt and answer can have together."""
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens `text` has, or about how many."""
+        """Return how many tokens `text` has, or about how many."""
 
     def generate(
         self,

@@ -6,16 +6,20 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, ProviderError, ShepherdError, UsageError
 from shepherd.providers.accounting import Account, Entry, RatioStore, answered, settle, update
-from shepherd.providers.exchange import End, Event, Exchange, Link, RetryPolicy, Usage
+from shepherd.providers.anthropic_messages import AnthropicMessages
+from shepherd.providers.chat_completions import ChatCompletions
+from shepherd.providers.exchange import End, Exchange, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
+from shepherd.providers.keys import require_key
 from shepherd.providers.settings import ProviderSettings
+from shepherd.providers.transport import Request, Transport, require_client
 from shepherd.types import (
     FinishReason,
     Message,
@@ -28,7 +32,7 @@ from shepherd.types import (
     TurnStats,
 )
 
-__all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "Request", "Transport"]
+__all__ = ["RemoteInfo", "RemoteModel", "RemoteReply", "open_remote"]
 
 # An answer that has more characters a token than any language does not end by itself.
 _MOST_CHARS_PER_TOKEN = 64
@@ -39,41 +43,13 @@ _LEAST_OBSERVED_CHARS = 100
 _LESS = 0.9
 # Of an answer, where neither the caller nor the provider says.
 _DEFAULT_TOKENS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What one answer is asked with; `sampling` holds only what the user has set.
-
-    `must_call`: whether a tool must be called, or the name of the one.
-    """
-
-    messages: tuple[Message, ...]
-    max_tokens: int
-    sampling: dict[str, float]
-    tools: tuple[Tool, ...] = ()
-    uses_memory: bool = True
-    stop: tuple[str, ...] = ()
-    schema: ReplySchema | None = None
-    must_call: bool | str = False
-
-
-class Transport(Protocol):
-    """One protocol, through its published client."""
-
-    def send(self, request: Request, link: Link) -> Iterator[Event]:
-        """One attempt; runs on the exchange's thread. Raises what the client raises."""
-
-    def translate(self, error: Exception) -> ShepherdError:
-        """The error that a client's exception means for the user."""
-
-    def close(self) -> None:
-        """Let go of connections. May be called twice."""
+# Kinds whose server serves one model, or chooses one itself.
+_CHOOSES = {"shepherd"}
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteInfo:
-    """What is known about a remote model."""
+    """Description of a remote model."""
 
     name: str
     sampling: Sampling = field(default_factory=Sampling)
@@ -110,17 +86,12 @@ class RemoteModel:
         self._account = Account()
         self._fitted = 0  # tokens of the longest prompt and answer that the server has counted
 
-    @property
-    def chars_per_token(self) -> float:
-        """The average so far."""
-        return self._ratio.value
-
     def close(self) -> None:
         """Let go of connections. May be called twice."""
         self._transport.close()
 
     def count_tokens(self, text: str) -> int:
-        """An estimate, rounded up."""
+        """Return an estimate, rounded up."""
         return self._ratio.estimate(len(text))
 
     def generate(
@@ -191,7 +162,7 @@ class RemoteModel:
             account = settle(account, error.prompt_tokens)
         window = min(self.window_tokens, error.window_tokens or self.window_tokens)
         refused = account.total + asked_tokens
-        if refused <= window:  # no number was told, or its tokens are others than ours
+        if refused <= window:  # no number was given, or its tokens are counted in another way
             window = int(_LESS * (account.total + asked_tokens // 2))
         self.window_tokens = min(self.window_tokens, max(window, self._fitted, 1))
         return account
@@ -286,27 +257,27 @@ class RemoteReply:
 
     @property
     def text(self) -> str:
-        """The whole answer, without thoughts."""
+        """Return the whole answer, without thoughts."""
         return "".join(self._pieces)
 
     @property
     def thought(self) -> str:
-        """None: servers do not want it back."""
+        """Always empty: servers do not want thoughts back."""
         return ""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """What the model wants to call."""
+        """Tools that the model wants to call."""
         return tuple(self._calls)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """None: they stay with the server."""
+        """Always empty: ids stay with the server."""
         return ()
 
     @property
     def prompt_tokens_per_message(self) -> tuple[int, ...]:
-        """As counted by the server where it did, else estimated; the system prompt and the tools first."""
+        """Tokens as the server counted them, else estimates; the system prompt and the tools first."""
         return self._account.tokens
 
     @property
@@ -363,8 +334,45 @@ class RemoteReply:
         )
 
 
+def open_remote(
+    provider: ProviderSettings,
+    *,
+    sends: Collection[str] = (),
+    asks_memory: Callable[[], bool] = lambda: True,
+    policy: RetryPolicy | None = None,
+    ratios: RatioStore | None = None,
+) -> RemoteModel:
+    """Return a model of this provider, to be closed. Nothing is sent and no client is loaded yet.
+
+    UsageError when its client is not installed or no model is named, ProviderKeyError when the key is
+    missing.
+    """
+    if provider.is_local:
+        raise UsageError(f"provider {provider.name} is in this process", hint="open its model with Engine")
+    if (
+        not provider.model
+        and provider.kind not in _CHOOSES
+        and (provider.kind != "openai" or provider.is_at_home)
+    ):
+        raise UsageError(
+            f"provider {provider.name} has no model",
+            hint=f"shepherd provider set {provider.name} model NAME, or -m NAME",
+        )
+    require_client(provider)
+    key = require_key(provider)
+    protocol = AnthropicMessages if provider.kind == "anthropic" else ChatCompletions
+    return RemoteModel(
+        provider,
+        protocol(provider, key),
+        sends=sends,
+        asks_memory=asks_memory,
+        policy=policy,
+        ratios=ratios,
+    )
+
+
 def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:
-    """The messages as entries of an account; tools are part of the first one, the system prompt."""
+    """Return the messages as entries of an account; tools are part of the first one, the system prompt."""
     entries = [_entry(message) for message in messages]
     if not tools:
         return entries

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
-from urllib.parse import urlsplit
 
 from shepherd.config import Setting
+from shepherd.config.file import ConfigFile
 from shepherd.errors import ConfigError, UsageError
+from shepherd.http_endpoint import split_address
 
-__all__ = ["FIELDS", "KINDS", "LOCAL", "Kind", "ProviderSettings", "checked_name", "checked_url"]
+__all__ = ["FIELDS", "KINDS", "LOCAL", "Kind", "ProviderSettings", "ProviderTable", "parsed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row of the table.
+    """Kind of provider.
 
     `key_variables`: where others put the key; read only for the kind's own address, so that the key of one
     company is not sent to the server of another. `window_tokens` is assumed until it is set or learned.
@@ -85,7 +87,7 @@ KINDS = {
             key_variables=("OLLAMA_API_KEY",),
             client="openai",
             extra="ollama",
-            # What Ollama itself takes unless told otherwise; it cuts longer prompts without a word.
+            # Ollama's own default; it truncates longer prompts silently.
             window_tokens=4_096,
             options=_ALL - {"must_call"},  # it takes the field, and does not follow it
         ),
@@ -164,7 +166,7 @@ class ProviderSettings:
 
     @classmethod
     def from_entry(cls, name: str, entry: object) -> ProviderSettings:
-        """What the configuration says, without unknown fields; ConfigError for a value that does not fit."""
+        """Read an entry, without unknown fields. Raises ConfigError for an invalid value."""
         if not isinstance(entry, Mapping):
             raise ConfigError(f"provider {name}: expected an object {{…}}", hint=_again(name))
         values: dict[str, Any] = {}
@@ -178,32 +180,32 @@ class ProviderSettings:
         if "kind" not in values:
             raise ConfigError(f"provider {name}: its kind is missing", hint=_again(name))
         if values.get("base_url"):
-            checked_url(values["base_url"])
+            _checked_url(values["base_url"])
         return cls(name, **values)
 
     @property
     def row(self) -> Kind:
-        """What is known about its kind."""
+        """Row of its kind in the table."""
         return KINDS[self.kind]
 
     @property
     def is_local(self) -> bool:
-        """Whether the model runs in this process."""
+        """Return whether the model runs in this process."""
         return self.row.is_local
 
     @property
     def address(self) -> str:
-        """Where its server is."""
+        """Return where its server is."""
         return self.base_url.rstrip("/") or self.row.base_url
 
     @property
     def is_at_home(self) -> bool:
-        """Whether that is the address of the kind itself, for which its usual key is meant."""
+        """Return whether that is the address of the kind itself, for which its usual key is meant."""
         return self.address == self.row.base_url
 
     @property
     def uses_memory(self) -> bool:
-        """Whether this process recalls and learns while the provider is in use.
+        """Return whether this process recalls and learns while the provider is in use.
 
         Another Shepherd never gets what this one knows: it has a memory of its own.
         """
@@ -213,11 +215,11 @@ class ProviderSettings:
 
     @property
     def window_tokens(self) -> int:
-        """The window to reckon with."""
+        """Return the window to reckon with."""
         return self.window or self.row.window_tokens
 
 
-def checked_name(name: str) -> str:
+def _checked_name(name: str) -> str:
     """`name` itself when a provider may be called so, else UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -227,14 +229,10 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked_url(url: str) -> str:
+def _checked_url(url: str) -> str:
     """`url` itself when it is the plain address of a server, else UsageError, which does not repeat it."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or url != url.strip():
+    parts = split_address(url)
+    if parts is None or url != url.strip():
         raise UsageError("base_url is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
@@ -252,3 +250,100 @@ def _problem(name: str, setting: Setting) -> ConfigError:
 
 def _again(name: str) -> str:
     return f"shepherd provider remove {name}, and add it again"
+
+
+_SECTION = "providers"
+
+
+class ProviderTable:
+    """Read and changes them. Each change is one atomic change of the file, under its lock."""
+
+    def __init__(self, file: ConfigFile | None = None) -> None:
+        self._file = file or ConfigFile()
+
+    def names(self) -> list[str]:
+        """List all names, the local one first, the others in the order in which they were added."""
+        return [LOCAL, *(name for name in self._entries() if name != LOCAL)]
+
+    def get(self, name: str) -> ProviderSettings:
+        """Return the provider of that name, "" being the local one; UsageError when there is none."""
+        name = name or LOCAL
+        entries = self._entries()
+        if name in entries:
+            return ProviderSettings.from_entry(name, entries[name])
+        if name == LOCAL:
+            return ProviderSettings(LOCAL, "llamacpp")
+        near = get_close_matches(name, [LOCAL, *entries], n=2)
+        raise UsageError(
+            f"there is no provider {ascii(name)[:42]}",
+            hint=f"did you mean {' or '.join(near)}?" if near else "shepherd provider list shows all of them",
+        )
+
+    def add(self, name: str, values: dict[str, Any]) -> ProviderSettings:
+        """Make a new one; UsageError when the name is taken, or a value does not fit."""
+        _checked_name(name)
+        if name == LOCAL or name in self._entries():
+            raise UsageError(
+                f"there is a provider {name} already",
+                hint=f"shepherd provider set {name} KEY VALUE changes it",
+            )
+        return self._store(name, values)
+
+    def set(self, name: str, key: str, text: str) -> ProviderSettings:
+        """Change one field to what a person wrote; "" goes back to the default. The kind stays."""
+        provider = self.get(name)
+        if key not in FIELDS or key == "kind":
+            known = [field for field in FIELDS if field != "kind"]
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(known)}"
+            raise UsageError(f"a provider has no field {ascii(key)[:42]} to set", hint=hint)
+        return self._store(provider.name, {key: parsed(key, text)})
+
+    def remove(self, name: str) -> None:
+        """Forget it, and its key in the file with it; of the local one, what was set."""
+        if self.get(name).name not in self._entries():
+            raise UsageError("the model in this process cannot be removed", hint="it needs no entry")
+        with self._file.changing() as document:
+            document.get(_SECTION, {}).pop(name, None)
+            if document.get("provider") == name:
+                del document["provider"]
+
+    def _store(self, name: str, values: dict[str, Any]) -> ProviderSettings:
+        with self._file.changing() as document:
+            section = document.setdefault(_SECTION, {})
+            if not isinstance(section, dict):
+                raise _no_table(self._file)
+            entry = {"kind": "llamacpp"} | dict(section.get(name, {})) | values
+            entry = {key: value for key, value in entry.items() if value is not None}
+            stored = ProviderSettings.from_entry(name, entry)
+            section[name] = entry
+        return stored
+
+    def _entries(self) -> dict[str, Any]:
+        section = self._file.read().get(_SECTION, {})
+        if not isinstance(section, dict):
+            raise _no_table(self._file)
+        return section
+
+
+def parsed(key: str, text: str) -> Any:
+    """Return the value of a field that a person wrote; None for "", the default. Raises UsageError."""
+    if not text.strip():
+        return None
+    setting = FIELDS[key]
+    try:
+        text.encode("utf-8")
+        value = setting.parse(text.strip())
+    except ValueError:
+        default = str(setting.default).lower() or "empty"
+        raise UsageError(
+            f"{key} does not fit; expected {setting.expected}", hint=f"'' is the default: {default}"
+        ) from None
+    return _checked_url(value) if key == "base_url" else value
+
+
+def _no_table(file: ConfigFile) -> ConfigError:
+    return ConfigError(
+        f"{file.path}: providers is no table of providers",
+        hint='correct it in an editor: "providers": {"name": {"kind": …}}',
+    )

@@ -1,4 +1,4 @@
-"""What models say, told apart while it comes: text, thoughts, tool calls, in the manner of every family.
+"""Parsing of model output as it streams: text, thoughts and tool calls, in the format of each family.
 
 It knows text alone: nothing of tokens, engines or servers.
 """

@@ -1,4 +1,4 @@
-"""What a model says, told apart while it comes: text, thoughts, tool calls.
+"""Streaming parser of model output: text, thoughts, tool calls.
 
 Each family of models marks them in its own way, known by what its chat template has in it. The markers come
 as text: the stream must hold those of `marks_of` also where they are control tokens. Nothing is lost: the
@@ -30,23 +30,9 @@ __all__ = [
 ]
 
 Family = Literal[
-    "hermes",
-    "llama3",
-    "mistral",
-    "harmony",
-    "deepseek",
-    "functiongemma",
-    "gemma",
-    "kimi",
-    "lfm2",
-    "command",
-    "functionary",
-    "seed",
-    "listed",
-    "gemma4",
-    "invoked",
-    "json",
-]
+    "hermes", "llama3", "mistral", "harmony", "deepseek", "functiongemma", "gemma", "kimi", "lfm2", "command",
+    "functionary", "seed", "listed", "gemma4", "invoked", "json",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +46,7 @@ class ReplyEvent:
     raw: str
 
 
-# What in a template tells the family; the first that fits.
+# Marker in a template that identifies the family; the first match counts.
 _FAMILIES: tuple[tuple[str, Family], ...] = (
     ("<|channel|>", "harmony"),
     ("<\uff5ctool\u2581call\u2581begin\uff5c>", "deepseek"),
@@ -134,7 +120,7 @@ _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 
 
 def family_of(template: str) -> Family:
-    """How a model with this chat template writes tool calls; plain JSON where nothing tells."""
+    """Return how a model with this chat template writes tool calls; plain JSON where nothing tells."""
     return next((family for marker, family in _FAMILIES if marker in template), "json")
 
 
@@ -144,7 +130,7 @@ def thinking_marks(template: str) -> tuple[str, str]:
 
 
 def marks_of(template: str, *, family: Family | None = None, has_tools: bool = True) -> tuple[str, ...]:
-    """The texts that a parser must see even where they are control tokens, which have no text."""
+    """Return the texts that a parser must see even where they are control tokens, which have no text."""
     family = family or family_of(template)
     messages = (*_MARKS, "<|constrain|>") if family == "harmony" else ()
     opens, closes = thinking_marks(template)
@@ -153,7 +139,7 @@ def marks_of(template: str, *, family: Family | None = None, has_tools: bool = T
 
 
 def ends_in_thought(template: str, prompt: str) -> bool:
-    """Whether a rendered prompt leaves the model to begin inside a thought."""
+    """Return whether a rendered prompt leaves the model to begin inside a thought."""
     if family_of(template) == "harmony":
         return _last_channel(prompt) == "analysis"
     return prompt.rstrip().endswith(thinking_marks(template)[0])
@@ -185,7 +171,7 @@ class _Form:
 
 
 class ReplyParser:
-    """Takes a stream of text and gives its events. One reply each; not thread-safe.
+    """Take a stream of text and gives its events. One reply each; not thread-safe.
 
     `family`: how calls are written, where that is not the template's own way (see ToolPrompt).
     `prompt`: the rendered prompt, which may end inside a thought. `tools`: names of the tools that the model
@@ -208,13 +194,13 @@ class ReplyParser:
         self._opens, self._closes = thinking_marks(template)
         self._forms = _FORMS.get(self.family, ()) if self._tools else ()
         if self._tools and self.family in _FENCING:
-            self._forms += (_Form("```json\n", _until("```"), self._read_known, "```"),)
+            self._forms += (_between("```json\n", "```", self._read_known),)
         self._openers = [form.opener for form in self._forms]
         self._buffer = ""
         self._form: _Form | None = None
         self._ends: _End = _never
         self._channel, self._recipient = _last_channel(prompt), ""
-        # Blanks after a marker stand there for its sake.
+        # Blanks after a marker belong to the marker.
         self._swallows = False
         self._is_after_call = False  # a bare one: another may follow, a separator between
         self._state: Callable[[bool], list[ReplyEvent] | None] = self._start
@@ -225,12 +211,12 @@ class ReplyParser:
             self._state, self._swallows = self._thought, True
 
     def feed(self, piece: str) -> list[ReplyEvent]:
-        """What can be said for certain after `piece`."""
+        """Add a piece; return the events that are certain by now."""
         self._buffer += piece
         return self._drain(last=False)
 
     def end(self) -> list[ReplyEvent]:
-        """What is left when the model has ended its turn, or was stopped."""
+        """Return the remaining events, after the model ended its turn or was stopped."""
         return self._drain(last=True)
 
     def _drain(self, *, last: bool) -> list[ReplyEvent]:
@@ -349,7 +335,7 @@ class ReplyParser:
     # ---- harmony: messages with heads
 
     def _opening(self, last: bool) -> list[ReplyEvent] | None:
-        """The rest of a head that the prompt began, when it says whom it is to."""
+        """Return the rest of a head that the prompt began, when it says whom it is to."""
         body = self._buffer.lstrip()
         if not last and "to=".startswith(body[:3]) and len(body) < 3:
             return None
@@ -357,7 +343,7 @@ class ReplyParser:
         return []
 
     def _message(self, last: bool) -> list[ReplyEvent] | None:
-        """The content of a message, up to the head of the next."""
+        """Return the content of a message, up to the head of the next."""
         found = [(at, mark) for mark in _MARKS if (at := self._buffer.find(mark)) >= 0]
         if not found:
             text = self._take(len(self._buffer) - (0 if last else _held(self._buffer, _MARKS)))
@@ -391,7 +377,7 @@ class ReplyParser:
         return [ReplyEvent("", head)]
 
     def _message_to_tool(self, last: bool) -> list[ReplyEvent] | None:
-        """The buffer begins with the head of a call."""
+        """Return the buffer begins with the head of a call."""
         begin = self._buffer.index("<|message|>") + len("<|message|>")
         found = [(at, m) for m in _CALL_ENDS if (at := self._buffer.find(m, begin, _LONGEST_CALL)) >= 0]
         if not found and not last and len(self._buffer) < _LONGEST_CALL:
@@ -404,7 +390,7 @@ class ReplyParser:
 
 
 def _last_channel(prompt: str) -> str:
-    """The channel of the message that a harmony prompt ends in."""
+    """Return the channel of the message that a harmony prompt ends in."""
     if not prompt.endswith("<|message|>"):
         return "final"
     channels = _CHANNEL.findall(prompt)
@@ -412,7 +398,7 @@ def _last_channel(prompt: str) -> str:
 
 
 def _held(buffer: str, markers: Sequence[str]) -> int:
-    """How many characters at the end may be the beginning of a marker."""
+    """Return how many characters at the end may be the beginning of a marker."""
     longest = max((len(marker) for marker in markers), default=1) - 1
     for n in range(min(longest, len(buffer)), 0, -1):
         tail = buffer[-n:]
@@ -432,6 +418,10 @@ def _until(closer: str) -> Callable[[], _End]:
     return lambda: ends
 
 
+def _between(opener: str, closer: str, read: _Read, *, is_typed: bool = False) -> _Form:
+    return _Form(opener, _until(closer), read, closer, is_typed=is_typed)
+
+
 def _at_once() -> _End:
     return lambda text: 0
 
@@ -441,7 +431,7 @@ def _never(text: str) -> int | None:
 
 
 def _json_call() -> _End:
-    """With the JSON value; a value whose first key is none of a call is an answer."""
+    """Find the end of a JSON call. A value whose first key is none of a call is an answer."""
     scan = JSONEnd()
 
     def ends(text: str) -> int | None:
@@ -508,50 +498,35 @@ _BEGINS_NAME = re.compile(
 _BARE = ("json", "llama3", "gemma")
 _FENCING = ("json", "gemma")
 _FORMS: dict[Family, tuple[_Form, ...]] = {
-    "hermes": (
-        _Form("<tool_call>", _until("</tool_call>"), tool_calls.from_marked, "</tool_call>", is_typed=True),
-    ),
-    # Up to the end of the turn: calls apart by semicolons, or one in Python.
+    "hermes": (_between("<tool_call>", "</tool_call>", tool_calls.from_marked, is_typed=True),),
+    # Up to the end of the turn: calls separated by semicolons, or one in Python.
     "llama3": (_Form("<|python_tag|>", lambda: _never, _tagged),),
     "mistral": (_Form("[TOOL_CALLS]", _bracketed, tool_calls.from_bracketed),),
     "deepseek": (
         _Form(_DS_CALLS_BEGIN, _at_once, _nothing),
-        _Form(_DS_BEGIN, _until(_DS_END), _deepseek, _DS_END),
+        _between(_DS_BEGIN, _DS_END, _deepseek),
         _Form(_DS_CALLS_END, _at_once, _nothing),
     ),
     "functiongemma": (
-        _Form(
-            "<start_function_call>",
-            _until("<end_function_call>"),
-            tool_calls.from_functiongemma,
-            "<end_function_call>",
-        ),
+        _between("<start_function_call>", "<end_function_call>", tool_calls.from_functiongemma),
     ),
-    "gemma4": (_Form("<|tool_call>", _until("<tool_call|>"), tool_calls.from_functiongemma, "<tool_call|>"),),
+    "gemma4": (_between("<|tool_call>", "<tool_call|>", tool_calls.from_functiongemma),),
     "invoked": tuple(
-        _Form(f"<{name}>", _until(f"</{name}>"), tool_calls.from_invokes, f"</{name}>", is_typed=True)
+        _between(f"<{name}>", f"</{name}>", tool_calls.from_invokes, is_typed=True)
         for name in ("minimax:tool_call", "\uff5cDSML\uff5ctool_calls", "\uff5cDSML\uff5cfunction_calls")
     ),
     "kimi": (
         _Form(_KIMI_CALLS_BEGIN, _at_once, _nothing),
-        _Form(_KIMI_BEGIN, _until(_KIMI_END), _kimi, _KIMI_END),
+        _between(_KIMI_BEGIN, _KIMI_END, _kimi),
         _Form(_KIMI_CALLS_END, _at_once, _nothing),
     ),
-    "lfm2": (_Form("<|tool_call_start|>", _until("<|tool_call_end|>"), _tagged, "<|tool_call_end|>"),),
-    "command": (_Form("<|START_ACTION|>", _until("<|END_ACTION|>"), tool_calls.from_json, "<|END_ACTION|>"),),
-    "functionary": (_Form("<function=", _until("</function>"), _named, "</function>"),),
-    "seed": (
-        _Form(
-            "<seed:tool_call>",
-            _until("</seed:tool_call>"),
-            tool_calls.from_marked,
-            "</seed:tool_call>",
-            is_typed=True,
-        ),
-    ),
+    "lfm2": (_between("<|tool_call_start|>", "<|tool_call_end|>", _tagged),),
+    "command": (_between("<|START_ACTION|>", "<|END_ACTION|>", tool_calls.from_json),),
+    "functionary": (_between("<function=", "</function>", _named),),
+    "seed": (_between("<seed:tool_call>", "</seed:tool_call>", tool_calls.from_marked, is_typed=True),),
     "listed": (
-        _Form("<tool_calls>", _until("</tool_calls>"), tool_calls.from_json, "</tool_calls>"),
-        _Form("<TOOLCALL>", _until("</TOOLCALL>"), tool_calls.from_json, "</TOOLCALL>"),
+        _between("<tool_calls>", "</tool_calls>", tool_calls.from_json),
+        _between("<TOOLCALL>", "</TOOLCALL>", tool_calls.from_json),
     ),
-    "gemma": (_Form("```tool_code\n", _until("```"), tool_calls.from_python, "```"),),
+    "gemma": (_between("```tool_code\n", "```", tool_calls.from_python),),
 }

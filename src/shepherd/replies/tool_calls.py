@@ -56,14 +56,14 @@ _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 
 
 class JSONEnd:
-    """Finds where the JSON object or array ends that begins a text which comes in pieces."""
+    """Find where the JSON object or array ends that begins a text which comes in pieces."""
 
     def __init__(self) -> None:
         self._at = self._depth = 0
         self._in_string = self._escaped = False
 
     def find(self, text: str) -> int | None:
-        """The end, if `text`, beginning with what was shown before, has it; reads each character once."""
+        """Return the end, if `text`, which extends the text of the last call, has it. Linear in all."""
         for i in range(self._at, len(text)):
             character = text[i]
             if self._escaped:
@@ -85,7 +85,7 @@ class JSONEnd:
 
 
 def parameter_types(parameters: object) -> Mapping[str, frozenset[str]]:
-    """The types of a tool's parameters, out of their JSON schema, as far as it tells them plainly."""
+    """Return the types of a tool's parameters, out of their JSON schema, as far as it tells them plainly."""
     properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
     if not isinstance(properties, Mapping):
         return {}
@@ -94,7 +94,7 @@ def parameter_types(parameters: object) -> Mapping[str, frozenset[str]]:
 
 
 def types_of_arguments(calls: Sequence[Call]) -> ToolTypes:
-    """The types that the arguments of these calls have: so they are read once more as they were read."""
+    """Return the types of these calls' arguments, so that parsing them again gives the same values."""
     found: dict[str, dict[str, frozenset[str]]] = {}
     for name, arguments in calls:
         types = found.setdefault(name, {})
@@ -132,7 +132,7 @@ def from_named_json(name: str, arguments: str) -> list[Call] | None:
 
 
 def from_marked(text: str, tools: ToolTypes) -> list[Call] | None:
-    """What stands between <tool_call> marks: JSON (Hermes, Qwen), or tags (Qwen3-Coder, GLM).
+    """Read the text between <tool_call> marks: JSON (Hermes, Qwen), or tags (Qwen3-Coder, GLM).
 
     A name alone is a call when it is that of a tool.
     """
@@ -171,7 +171,7 @@ def from_invokes(text: str, tools: ToolTypes) -> list[Call] | None:
 
 
 def from_bracketed(text: str) -> list[Call] | None:
-    """What follows Mistral's [TOOL_CALLS]: an array of calls, or name[CALL_ID]id[ARGS]{...}."""
+    """Read the text after Mistral's [TOOL_CALLS]: an array of calls, or name[CALL_ID]id[ARGS]{...}."""
     if text.lstrip().startswith(("[{", "[ {", "[\n", "{")):
         return from_json(text)
     name, marker, arguments = text.partition("[ARGS]")
@@ -194,7 +194,7 @@ def from_python(text: str) -> list[Call] | None:
 
 
 def from_functiongemma(text: str) -> list[Call] | None:
-    """What stands between Gemma's marks: call:name{key:<escape>text<escape>,key:1}, or with <|"|>."""
+    """Read the text between Gemma's marks: call:name{key:<escape>text<escape>,key:1}, or with <|"|>."""
     found = _GEMMA_CALL.match(text)
     if found is None:
         return None
@@ -207,7 +207,7 @@ def from_functiongemma(text: str) -> list[Call] | None:
 
 
 def _gemma_value(text: str, at: int, depth: int = 0) -> tuple[object, int]:
-    """The value that begins at `at`, and where it ends: {key:value}, [value], a text in marks, a bare one.
+    """Return the value that begins at `at`, and its end: {key:value}, [value], text in marks, or bare.
 
     ValueError where there is none.
     """
@@ -300,7 +300,7 @@ def _call(name: str, arguments: object) -> Call | None:
 
 
 def _json_values(text: str) -> list[object] | None:
-    """The JSON values in `text`, blanks, commas and semicolons between; None if there is anything else."""
+    """Return the JSON values in `text`, separated by blanks, commas and semicolons; None for other text."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     values: list[object] = []
     at = 0
@@ -325,7 +325,7 @@ def _typed(pairs: Sequence[tuple[str, str]], types: Mapping[str, frozenset[str]]
 
 
 def _value(text: str, types: frozenset[str] = frozenset()) -> object:
-    """A value that was written without quotes: JSON where it is, else the text itself.
+    """Return a value that was written without quotes: JSON where it is, else the text itself.
 
     Where it may be a string, and not what it would be as JSON, it is the text: a postal code, the content of
     a file, words in quotes.
@@ -340,7 +340,7 @@ def _value(text: str, types: frozenset[str] = frozenset()) -> object:
 
 
 def _types_of(schema: object) -> frozenset[str]:
-    """The JSON types that a schema allows; none where it does not say."""
+    """Return the JSON types that a schema allows; none where it does not say."""
     if not isinstance(schema, Mapping):
         return frozenset()
     named = schema.get("type")

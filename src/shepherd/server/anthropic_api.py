@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from shepherd.errors import ShepherdError
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatRequest
-from shepherd.server.errors import Denied, anthropic_error, problem_of
-from shepherd.server.http import EventStream, JsonRoute, LastEvents, event
-from shepherd.server.identity import caller_of
-from shepherd.server.openai_api import require_model
-from shepherd.server.scopes import MEMORY
+from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
+from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
+from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, event
 from shepherd.server.state import ServerState
-from shepherd.server.streaming import blocking, ended_with_its_client
+from shepherd.server.streaming import blocking, cancelled_on_disconnect
 from shepherd.types import FinishReason, Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
 
 __all__ = ["CountBody", "MessagesBody", "route", "router"]
@@ -28,18 +23,8 @@ __all__ = ["CountBody", "MessagesBody", "route", "router"]
 _MOST_STOPS = 16
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Lenient(BaseModel):
-    """What clients send back as they got it, with cache marks and the like in it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Block(_Lenient):
-    """Text, a thought, a call of a tool, or its result: which fields count depends on the type."""
+class _Block(LenientBody):
+    """A block of text, of thought, a call of a tool, or its result; its type says which fields count."""
 
     type: str
     text: str = ""
@@ -50,42 +35,42 @@ class _Block(_Lenient):
     content: str | list[_Block] | None = None
 
 
-class _Message(_Lenient):
+class _Message(LenientBody):
     role: Literal["user", "assistant"]
     content: str | list[_Block]
 
 
-class _Tool(_Lenient):
+class _Tool(LenientBody):
     name: str
     description: str | None = None
     input_schema: dict[str, Any] | None = None
     type: str | None = None
 
 
-class _Choice(_Lenient):
+class _Choice(LenientBody):
     type: Literal["auto", "any", "tool", "none"]
     name: str = ""
     disable_parallel_tool_use: bool = False
 
 
-class _Thinking(_Lenient):
+class _Thinking(LenientBody):
     type: str
 
 
-class _Format(_Lenient):
+class _Format(LenientBody):
     type: Literal["json_schema"]
     schema_: dict[str, Any] = Field(alias="schema")
 
 
-class _Output(_Lenient):
+class _Output(LenientBody):
     format: _Format | None = None
 
 
-class _Metadata(_Lenient):
+class _Metadata(LenientBody):
     user_id: str | None = None
 
 
-class CountBody(_Body):
+class CountBody(StrictBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
     model: str
@@ -95,16 +80,16 @@ class CountBody(_Body):
     tool_choice: _Choice | None = None
     thinking: _Thinking | None = None
     output_config: _Output | None = None
-    # For Anthropic's service alone.
+    # Ignored: they are about Anthropic's service.
     cache_control: dict[str, Any] | None = None
     speed: str | None = None
     user_profile_id: str | None = None
     workspace_id: str | None = None
 
     def conversation(self) -> tuple[Message, ...]:
-        """The messages as we have them; neighbours of one role are one, as Anthropic's service takes them.
+        """Return the messages; neighbours of one role are joined, as Anthropic's service joins them.
 
-        Denied for what is no text, or is not answered.
+        Denied for content that is not text, or a conversation that ends with an assistant's message.
         """
         system = _text_of(self.system, "system")
         messages = [Message("system", system)] if system else []
@@ -116,13 +101,11 @@ class CountBody(_Body):
                 else:
                     messages.append(message)
         if messages[-1].role not in ("user", "tool"):
-            raise Denied(
-                400, "invalid_request", "messages: the last one must be the user's", param="messages"
-            )
+            raise invalid("messages", "the last one must be the user's")
         return tuple(messages)
 
     def offered(self) -> tuple[Tool, ...]:
-        """The tools. Denied for those that run on Anthropic's side."""
+        """Return the tools. Denied for those that Anthropic runs."""
         for i, tool in enumerate(self.tools or ()):
             if tool.type not in (None, "custom"):
                 raise Denied(
@@ -134,27 +117,22 @@ class CountBody(_Body):
         )
 
 
-class MessagesBody(CountBody):
+class MessagesBody(ChatFields, CountBody):
     """POST /v1/messages."""
 
     max_tokens: int = Field(ge=1, le=MOST_TOKENS)
-    stream: bool | None = False
     stop_sequences: list[str] | None = Field(default=None, max_length=_MOST_STOPS)
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     metadata: _Metadata | None = None
-    # For Anthropic's service alone.
+    # Ignored: they are about Anthropic's service.
     service_tier: str | None = None
     inference_geo: str | None = None
     diagnostics: Any = None
-    # Ours.
-    memory: bool | None = None
-    memory_tools: bool | None = None
-    user: str | None = None
 
     def request(self, user_id: str) -> ChatRequest:
-        """What is asked. Denied for what cannot be had."""
+        """Return the request in no API's shape. Denied for what is not supported."""
         names = ("temperature", "top_p", "top_k")
         sampling = {name: value for name in names if (value := getattr(self, name)) is not None}
         return ChatRequest(
@@ -181,18 +159,16 @@ class MessagesBody(CountBody):
         if choice is None:
             return "auto"
         if choice.type == "any" and not (self.tools or self.memory_tools):
-            raise Denied(
-                400, "invalid_request", "tool_choice: there are no tools to call", param="tool_choice"
-            )
+            raise invalid("tool_choice", "there are no tools to call")
         if choice.type != "tool":
             return "required" if choice.type == "any" else choice.type
         if choice.name not in {tool.name for tool in self.tools or ()}:
-            raise Denied(400, "invalid_request", "tool_choice: name one of the tools", param="tool_choice")
+            raise invalid("tool_choice", "name one of the tools")
         return choice.name
 
 
 def _messages(message: _Message, place: str) -> list[Message]:
-    """What one message is in our terms: results of tools are messages of their own, before the text."""
+    """Return one message as several: results of tools are messages of their own, before the text."""
     if isinstance(message.content, str):
         return [Message(message.role, message.content)]
     texts, calls, results = [], [], []
@@ -226,8 +202,9 @@ def _text_of(content: str | list[_Block] | None, place: str) -> str:
 
 
 def _unsupported(block: _Block, place: str) -> Denied:
-    message = f"{place}: the model reads text, no block of type {block.type[:40]!a}"
-    return Denied(400, "unsupported_content", message, param=place)
+    return invalid(
+        place, f"the model reads text, no block of type {block.type[:40]!a}", "unsupported_content"
+    )
 
 
 router = APIRouter(prefix="/v1/messages")
@@ -236,30 +213,36 @@ _ROUTE = "/v1/messages"
 _REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
-    "cancelled": "max_tokens",  # it was cut, when the server ended
+    "cancelled": "max_tokens",  # when the server shut down
     "tool_calls": "tool_use",
     "filtered": "refusal",
 }
 
 
 async def messages(request: Request, body: MessagesBody) -> Response:
-    """The answer to a conversation."""
+    """Answer a conversation."""
+    chat = await Chat.of(request, _ROUTE, body)
     state: ServerState = request.app.state.shepherd
-    require_model(state, body.model)
-    caller = caller_of(request, body.user)
-    if body.memory_tools:
-        caller.require(MEMORY)
-    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id), request.receive)
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",
         "role": "assistant",
         "model": state.conversations.models.name,
     }
-    if body.stream:
-        return EventStream(_streamed(chat, head), chat.cancel)
     blocks = _Blocks()
-    async with ended_with_its_client(request.receive, chat.cancel), chat:
+    if body.stream:
+        usage = {"input_tokens": chat.prompt_tokens, "output_tokens": 0}
+        start: dict[str, Any] = {
+            **head,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        opening = event({"type": "message_start", "message": start}, "message_start")
+        stream = chat.stream(opening, blocks.events_of, lambda: _last_events(chat, blocks), _error)
+        return EventStream(stream, chat.cancel)
+    async with cancelled_on_disconnect(request.receive, chat.cancel), chat:
         async for piece in chat:
             blocks.add(piece)
     return JSONResponse(
@@ -272,7 +255,7 @@ route = JsonRoute(_ROUTE, MessagesBody, messages)
 
 @router.post("/count_tokens")
 async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
-    """Tokens of a conversation as it stands, without what memory would add."""
+    """Count the tokens of a conversation as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
     conversation, tools = body.conversation(), body.offered()
@@ -280,13 +263,13 @@ async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
 
 
 class _Blocks:
-    """The content as Anthropic has it: runs of text and of thought, and calls, each a block."""
+    """The content in Anthropic's shape: runs of text and of thought, and calls, each a block."""
 
     def __init__(self) -> None:
         self._blocks: list[tuple[str, list[str], ToolCall | None]] = []
 
     def add(self, piece: Piece) -> bool:
-        """Take in one piece; whether a new block began with it."""
+        """Add a piece; return True if it began a new block."""
         kind = _kind_of(piece)
         text = piece if isinstance(piece, str) else getattr(piece, "text", "")
         if kind != "tool_use" and self._blocks and self._blocks[-1][0] == kind:
@@ -295,21 +278,28 @@ class _Blocks:
         self._blocks.append((kind, [text], piece if isinstance(piece, ToolCall) else None))
         return True
 
-    @property
-    def last(self) -> int:
-        """The index of the newest block; -1 without any."""
-        return len(self._blocks) - 1
+    def events_of(self, piece: Piece) -> bytes:
+        """Add a piece, and return the events that send it."""
+        before, started = self.end(), b""
+        if self.add(piece):
+            block = _empty_block(_kind_of(piece), piece if isinstance(piece, ToolCall) else None)
+            started = before + self._event("content_block_start", content_block=block)
+        return started + self._event("content_block_delta", delta=_delta(piece))
+
+    def end(self) -> bytes:
+        """Return the event that ends the newest block, b"" without any."""
+        return self._event("content_block_stop") if self._blocks else b""
 
     @property
     def has_calls(self) -> bool:
-        """Whether a tool is to be called."""
+        """True if a tool is called."""
         return any(call is not None for _, _, call in self._blocks)
 
     def whole(self) -> list[dict[str, Any]]:
-        """All of them, complete."""
+        """Return all blocks."""
         blocks = []
         for kind, texts, call in self._blocks:
-            block = _opening(kind, call)
+            block = _empty_block(kind, call)
             if call is not None:
                 block["input"] = _arguments(call)
             else:
@@ -317,43 +307,17 @@ class _Blocks:
             blocks.append(block)
         return blocks
 
-
-async def _streamed(chat: Chat, head: dict[str, Any]) -> AsyncGenerator[bytes, None]:
-    start = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
-    usage = {"input_tokens": chat.prompt_tokens, "output_tokens": 0}
-    # What stands before the next piece and goes out with it.
-    ahead = event({"type": "message_start", "message": {**start, "usage": usage}}, "message_start")
-    blocks = _Blocks()
-    try:
-        async with chat:
-            await chat.wait()
-            if not chat.has_piece:
-                yield ahead
-                ahead = b""
-            async for piece in chat:
-                before = blocks.last
-                if blocks.add(piece):
-                    ahead += _stop(before) if before >= 0 else b""
-                    call = piece if isinstance(piece, ToolCall) else None
-                    opening = _opening(_kind_of(piece), call)
-                    ahead += _indexed("content_block_start", blocks.last, content_block=opening)
-                yield ahead + _indexed("content_block_delta", blocks.last, delta=_delta(piece))
-                ahead = b""
-    except ShepherdError as error:
-        yield ahead + event(anthropic_error(problem_of(error)), "error")
-        return
-    ahead += _stop(blocks.last) if blocks.last >= 0 else b""
-    ending = _ending(chat, blocks)
-    last = event({"type": "message_delta", "delta": ending, "usage": _usage(chat.stats)}, "message_delta")
-    yield LastEvents(ahead + last + event({"type": "message_stop"}, "message_stop"))
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        return event({"type": kind, "index": len(self._blocks) - 1, **fields}, kind)
 
 
-def _indexed(kind: str, index: int, **fields: Any) -> bytes:
-    return event({"type": kind, "index": index, **fields}, kind)
+def _error(problem: Problem) -> tuple[dict[str, Any], str]:
+    return anthropic_error(problem), "error"
 
 
-def _stop(index: int) -> bytes:
-    return _indexed("content_block_stop", index)
+def _last_events(chat: Chat, blocks: _Blocks) -> bytes:
+    delta = {"type": "message_delta", "delta": _ending(chat, blocks), "usage": _usage(chat.stats)}
+    return blocks.end() + event(delta, "message_delta") + event({"type": "message_stop"}, "message_stop")
 
 
 def _kind_of(piece: Piece) -> str:
@@ -362,8 +326,8 @@ def _kind_of(piece: Piece) -> str:
     return "tool_use" if isinstance(piece, ToolCall) else "text"
 
 
-def _opening(kind: str, call: ToolCall | None) -> dict[str, Any]:
-    """A block before it has its content."""
+def _empty_block(kind: str, call: ToolCall | None) -> dict[str, Any]:
+    """Return a block without its content."""
     if call is not None:
         return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
     return {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
@@ -378,7 +342,7 @@ def _delta(piece: Piece) -> dict[str, Any]:
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments as an object, which is all that Anthropic's clients take."""
+    """Return the arguments as an object: Anthropic's clients accept nothing else."""
     try:
         value = json.loads(call.arguments or "{}")
     except ValueError:
@@ -388,7 +352,7 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 def _ending(chat: Chat, blocks: _Blocks) -> dict[str, Any]:
     stats, stops = chat.stats, chat.stops
-    # Behind the client's own come those of the template.
+    # The template's stop strings follow the client's own.
     if 0 <= stats.stopped_by < len(stops):
         return {"stop_reason": "stop_sequence", "stop_sequence": stops[stats.stopped_by]}
     reason = _REASONS[stats.finish_reason]
@@ -398,7 +362,7 @@ def _ending(chat: Chat, blocks: _Blocks) -> dict[str, Any]:
 
 
 def _usage(stats: TurnStats) -> dict[str, int]:
-    """As Anthropic counts: what was read from the cache is not in `input_tokens`."""
+    """Return tokens as Anthropic counts them: `input_tokens` is without those of the cache."""
     return {
         "input_tokens": stats.prompt_tokens - stats.reused_tokens,
         "cache_creation_input_tokens": 0,

@@ -1,11 +1,12 @@
-"""The application: routes, errors in each API's shape, and what stands before them."""
+"""The applications: their routes, and errors in the shape of the API that was asked."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -18,51 +19,50 @@ from shepherd.server import (
     embedding_api,
     knowledge_resources,
     middleware,
-    models_api,
+    models,
     openai_api,
-    overview,
     page,
     resources,
 )
 from shepherd.server.errors import Denied, Problem, error_of, problem_of
 from shepherd.server.logs import route_of
-from shepherd.server.state import ServerState
+from shepherd.server.state import AppState, ServerState
 
-__all__ = ["answer_errors", "create_app", "show_memory"]
+__all__ = ["create_app", "memory_app"]
 
-_MODELS = (anthropic_api, embedding_api, models_api)
-# `overview` before `resources`, where what follows /v1/memory/ is a memory's number.
-_MEMORY = (overview, resources, knowledge_resources, page)
 _log = logging.getLogger(__name__)
 
 
 def create_app(state: ServerState) -> FastAPI:
-    """The ASGI application of a server with these parts."""
-    app = FastAPI(title="Shepherd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.shepherd = state
-    # The first that matches is taken.
+    """Return the ASGI application of a server with the APIs."""
+    app = memory_app(state, anthropic_api.router, embedding_api.router, models.router)
+    # The first route that matches is taken.
     app.router.routes[:0] = [anthropic_api.route, completion_api.route, openai_api.route]
-    for part in _MODELS:
-        app.include_router(part.router)
-    show_memory(app)
-    middleware.install(app, state)
-    answer_errors(app)
     return app
 
 
-def show_memory(app: FastAPI) -> None:
-    """Serve one's own memory from this app: its resources, and the page at `/` that shows them."""
-    for part in _MEMORY:
-        app.include_router(part.router)
-
-
-def answer_errors(app: FastAPI) -> None:
-    """Let every error of this app be answered in the shape of the API that was asked."""
-    app.add_exception_handler(Denied, _answer_error)
-    app.add_exception_handler(ShepherdError, _answer_error)
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
-    app.add_exception_handler(HTTPException, _answer_http)
-    app.add_exception_handler(Exception, _answer_error)
+def memory_app(state: AppState, *routers: APIRouter, lifespan: Callable[..., Any] | None = None) -> FastAPI:
+    """Return an application with these routes, the caller's own memory, and the page at `/` that shows it."""
+    app = FastAPI(
+        title="Shepherd",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+        exception_handlers={
+            Denied: _answer_error,
+            ShepherdError: _answer_error,
+            RequestValidationError: _answer_invalid,
+            HTTPException: _answer_http,
+            Exception: _answer_error,
+        },
+    )
+    app.state.shepherd = state
+    for router in (*routers, resources.router, knowledge_resources.router, page.router):
+        app.include_router(router)
+    middleware.install(app, state)
+    return app
 
 
 async def _answer_error(request: Request, error: Exception) -> JSONResponse:

@@ -1,53 +1,53 @@
-"""What a client asks, in no API's shape: a whole conversation and how it is to be answered."""
+"""A chat request in no API's shape, and its answer on the event loop."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from starlette.requests import Request
 from starlette.types import Receive
 
-from shepherd.errors import UsageError
+from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
-from shepherd.server.errors import Denied, problem_of
+from shepherd.server.errors import Denied, Problem, invalid, problem_of
+from shepherd.server.http import FinalEvents, StrictBody, event
+from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.state import Served, ServerState
-from shepherd.server.streaming import Reading, blocking, ended_with_its_client
+from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.types import (
     ANONYMOUS_USERS,
     Message,
     Piece,
     ReplySchema,
-    Thought,
     TokenLogprob,
     Tool,
-    ToolCall,
     TurnStats,
 )
 
 if TYPE_CHECKING:
     from shepherd.server.conversations import ServedTurn
 
-__all__ = ["MOST_TOKENS", "Chat", "ChatRequest", "Collected", "grammar_of"]
+__all__ = ["MOST_TOKENS", "Chat", "ChatFields", "ChatRequest", "grammar_of", "require_model"]
 
 
-# That a client may ask for, of an answer or of its sampling: far more than any window has.
+# Largest number of tokens that a request may name: far more than any window has.
 MOST_TOKENS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One conversation to be answered. `messages` are as the client sent them, the newest last.
+    """A conversation to answer. `messages` are as the client sent them, the newest last.
 
-    `user_id`: whose memory it is; nobody's stays unread and unwritten, as all do with `uses_memory` false.
-    `sampling` holds only what the client has set. `max_tokens` 0 takes the setting. `schema` is what the
-    answer must follow, `schema_field` where the client says so. `tool_choice` is "auto", "none", "required",
-    or the name of a tool; it holds for the first reply. With `memory_tools` the model has the tools for the
-    user's memory besides, which are called here. `logprobs`: with each token
-    its likelihood, and those of so many of the likeliest. Without `parallel_calls` an answer ends at the
-    first call of a tool of the client's.
+    No memory is used for an anonymous `user_id`, or with `uses_memory` false. `sampling` holds only what the
+    client has set. `max_tokens` 0 takes the setting. The answer follows `schema`, which the client sent in
+    `schema_field`. `tool_choice` is "auto", "none", "required" or the name of a tool; it holds for the first
+    reply. `memory_tools` adds tools for the user's memory, which the server runs. `logprobs` asks for the
+    log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
+    the first call of a client's tool.
     """
 
     messages: tuple[Message, ...]
@@ -66,46 +66,78 @@ class ChatRequest:
 
     @property
     def remembers(self) -> bool:
-        """Whether there is somebody whose memory may be used."""
+        """True if the request names a user whose memory may be used."""
         return self.uses_memory and self.user_id not in ANONYMOUS_USERS
 
 
 def grammar_of(request: ChatRequest) -> str:
-    """The grammar (GBNF) of the answers that fit the schema, "" without one; Denied where it has none."""
+    """Return the grammar (GBNF) of the schema, "" without one; Denied if it has none."""
     if request.schema is None:
         return ""
     field = request.schema_field
     try:
         return schema_to_grammar(request.schema.schema)
     except UsageError as error:
-        raise Denied(400, "invalid_schema", f"{field}: {error} ({error.hint})", param=field) from None
+        raise invalid(field, f"{error} ({error.hint})", "invalid_schema") from None
+
+
+class ChatFields(StrictBody):
+    """Fields that the chat requests of both APIs share. `memory` and `memory_tools` are Shepherd's own."""
+
+    model: str
+    stream: bool | None = False
+    memory: bool | None = None
+    memory_tools: bool | None = None
+    user: str | None = None
+
+    def request(self, user_id: str) -> ChatRequest:
+        """Return the request in no API's shape. Denied for what is not supported."""
+        raise NotImplementedError
+
+
+def require_model(state: ServerState, name: str) -> None:
+    """Raise Denied if the server has no model of that name."""
+    names = state.conversations.models.names
+    if name not in names:
+        message = f"there is no such model here; there is {names[0]} (which 'default' names, too)"
+        raise Denied(404, "model_not_found", message, param="model")
 
 
 class Chat:
-    """Iterate it for the pieces, within `async with`; `stats` are there behind the block."""
+    """An answer. Iterate it for its pieces within `async with`; `stats` are set after the block."""
 
     def __init__(self, state: ServerState, route: str, turn: ServedTurn) -> None:
         self._state, self._route, self._turn = state, route, turn
-        self._reading = Reading(
+        self._reader = ReplyReader(
             turn.reply,
             lambda failed: turn.end(failed=failed),
             is_quick=not state.conversations.keeps(turn.request),
         )
         self._stats: TurnStats | None = None
-        # Of replies that others have followed.
+        # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
-        state.under_way.add(self.cancel)
+        state.in_progress.add(self.cancel)
+
+    @classmethod
+    async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
+        """Start the answer to a request of an API; raises what `begin` raises."""
+        state: ServerState = request.app.state.shepherd
+        require_model(state, body.model)
+        caller = caller_of(request, body.user)
+        if body.memory_tools:
+            caller.require(MEMORY)
+        return await cls.begin(state, route, body.request(caller.user_id), request.receive)
 
     @classmethod
     async def begin(cls, state: ServerState, route: str, request: ChatRequest, receive: Receive) -> Chat:
         """Start the answer; raises what Conversations.begin raises.
 
-        A remote model's first piece is waited for: only then it is known that the request was good. A client
-        that goes away meanwhile, which `receive` tells, ends the answer.
+        Waits for a remote model's first piece, which shows that the request was valid, unless the client
+        disconnects.
         """
         try:
             begin = state.conversations.begin
-            # A thread costs more than the beginning, and more still while others compute.
+            # A thread costs more than a quick beginning, and more still while others compute.
             is_quick = state.conversations.begins_at_once(request)
             asked_at = time.perf_counter()
             turn = begin(request) if is_quick else await blocking(lambda: begin(request, asked_at=asked_at))
@@ -115,8 +147,8 @@ class Chat:
             raise
         if state.conversations.models.engine is None:
             try:
-                async with ended_with_its_client(receive, chat.cancel):
-                    await chat._reading.peek()
+                async with cancelled_on_disconnect(receive, chat.cancel):
+                    await chat._reader.peek()
             except BaseException as error:
                 await chat._end(error)
                 raise
@@ -124,13 +156,13 @@ class Chat:
 
     @property
     def stats(self) -> TurnStats:
-        """What it cost, once it has ended."""
+        """Cost of the answer, once it has ended."""
         assert self._stats is not None
         return self._stats
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings that the client asked for."""
+        """Stop strings that the client asked for."""
         return self._turn.request.stop
 
     @property
@@ -140,41 +172,57 @@ class Chat:
 
     @property
     def has_logprobs(self) -> bool:
-        """Whether the client asked for them."""
+        """True if the client asked for log-probabilities."""
         return self._turn.request.logprobs is not None
 
     def take_logprobs(self) -> list[TokenLogprob]:
-        """Of the tokens whose text has come since the last call; none where the client did not ask."""
+        """Return the log-probabilities of the tokens read since the last call, if asked for."""
         earlier, self._earlier_logprobs = self._earlier_logprobs, []
         reply = self._turn.reply
         return earlier + (reply.take_logprobs() if isinstance(reply, Answer) else [])
 
-    async def wait(self) -> None:
-        """Wait for the first piece, a moment at most; raises what iterating would."""
-        await self._reading.wait()
-
-    @property
-    def has_piece(self) -> bool:
-        """Whether there is one now, so that iterating gives it at once."""
-        return self._reading.has_piece
-
     def cancel(self) -> None:
-        """End it soon."""
+        """End the answer soon."""
         self._turn.cancel()
 
+    async def stream(
+        self,
+        opening: bytes,
+        events_of: Callable[[Piece], bytes],
+        ending: Callable[[], bytes],
+        error_of: Callable[[Problem], tuple[Any, str]],
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the answer as server-sent events; `error_of` gives the data and the name of an error's event.
+
+        `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
+        """
+        try:
+            async with self:
+                await self._reader.wait()
+                if not self._reader.has_piece:
+                    yield opening
+                    opening = b""
+                async for piece in self:
+                    yield opening + events_of(piece)
+                    opening = b""
+        except ShepherdError as error:
+            yield opening + event(*error_of(problem_of(error)))
+            return
+        yield FinalEvents(opening + ending())
+
     def __aiter__(self) -> AsyncIterator[Piece]:
-        return self if self._turn.looks_at_pieces else self._reading
+        return self if self._turn.filters_pieces else self._reader
 
     async def __anext__(self) -> Piece:
         while True:
             try:
-                piece = self._turn.shown(await self._reading.__anext__())
+                piece = self._turn.filtered(await self._reader.__anext__())
             except StopAsyncIteration:
                 self._earlier_logprobs = self.take_logprobs()
-                following = await self._reading.followed_by(self._turn.go_on)
+                following = await self._reader.followed_by(self._turn.next_reply)
                 if following is None:
                     raise
-                self._reading = following
+                self._reader = following
             else:
                 if piece is not None:
                     return piece
@@ -191,37 +239,9 @@ class Chat:
         if error is not None:
             self.cancel()
         try:
-            self._stats = await self._reading.end()
+            self._stats = await self._reader.end()
         finally:
-            self._state.under_way.discard(self.cancel)
+            self._state.in_progress.discard(self.cancel)
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
         self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))
-
-
-class Collected:
-    """The pieces of an answer put together, for clients that want the whole."""
-
-    def __init__(self) -> None:
-        self._said: list[str] = []
-        self._thought: list[str] = []
-        self.calls: list[ToolCall] = []
-
-    def add(self, piece: Piece) -> None:
-        """One more."""
-        if isinstance(piece, str):
-            self._said.append(piece)
-        elif isinstance(piece, Thought):
-            self._thought.append(piece.text)
-        else:
-            self.calls.append(piece)
-
-    @property
-    def text(self) -> str:
-        """The answer itself."""
-        return "".join(self._said)
-
-    @property
-    def thought(self) -> str:
-        """What came before it."""
-        return "".join(self._thought)

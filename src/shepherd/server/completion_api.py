@@ -1,10 +1,11 @@
-"""OpenAI's completions: text goes on. No chat, no template, no memory; local models alone."""
+"""OpenAI's completions: a local model continues a text, without chat template or memory."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -12,19 +13,13 @@ from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, Generation
-from shepherd.server.errors import Denied, openai_error, problem_of
-from shepherd.server.http import EventStream, JsonRoute, LastEvents, event
+from shepherd.server.chat import require_model
+from shepherd.server.errors import invalid, openai_error, problem_of
+from shepherd.server.http import EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.logprobs import CompletionLogprobs
-from shepherd.server.openai_api import (
-    REASONS,
-    CompletionBody,
-    given_sampling,
-    refuse_unless,
-    require_model,
-    usage_of,
-)
+from shepherd.server.openai_api import REASONS, CompletionBody, given_sampling, require_supported, usage_of
 from shepherd.server.state import Served, ServerState
-from shepherd.server.streaming import Reading, blocking, ended_with_its_client
+from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.turn import sampling_of
 from shepherd.types import TurnStats
 
@@ -36,34 +31,32 @@ _MOST_PROMPTS = 64
 
 
 async def completions(request: Request, body: CompletionBody) -> Response:
-    """What the model would write next; for several prompts one choice each, one after the other."""
+    """Continue one or several prompts, one after the other, with one choice each."""
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
-    body.refuse_what_is_not_there()
+    body.refuse_unsupported()
     engine = state.conversations.models.engine
-    refuse_unless(engine is not None, "model", "a remote model has chat completions only")
+    require_supported(engine is not None, "model", "a remote model has chat completions only")
     assert engine is not None
     prompts = _prompts(body)
-    writing = _Writing(state, engine, body, prompts)
-    first = await writing.begin(prompts[0])
+    completion = _CompletionRequest(state, engine, body, prompts)
+    first = await completion.begin(prompts[0])
     if body.stream:
-        return EventStream(_streamed(writing, first), writing.cancel)
-    async with ended_with_its_client(request.receive, writing.cancel):
-        choices = [choice async for choice in _choices(writing, first)]
-    return JSONResponse({**writing.head, "choices": choices, "usage": usage_of(writing.total)})
+        return EventStream(_streamed(completion, first), completion.cancel)
+    async with cancelled_on_disconnect(request.receive, completion.cancel):
+        choices = [choice async for choice in completion.choices(first)]
+    return JSONResponse({**completion.head, "choices": choices, "usage": usage_of(completion.total)})
 
 
 route = JsonRoute(_ROUTE, CompletionBody, completions)
 
 
-class _Writing:
-    """One request, which may have several prompts."""
+class _CompletionRequest:
+    """A request, which may have several prompts."""
 
     def __init__(
         self, state: ServerState, engine: Engine, body: CompletionBody, prompts: list[str | list[int]]
     ) -> None:
-        self.prompts = prompts
-        self.echo = bool(body.echo)
         self.include_usage = body.stream_options is not None and body.stream_options.include_usage
         self.total = TurnStats()
         self.head = {
@@ -72,14 +65,14 @@ class _Writing:
             "created": int(time.time()),
             "model": state.conversations.models.name,
         }
-        self._state, self._engine, self._body = state, engine, body
-        self._answer: Reading | None = None
+        self._state, self._engine, self._body, self._prompts = state, engine, body, prompts
+        self._answer: ReplyReader | None = None
         self._generating: Generation | None = None
         self._logprobs = CompletionLogprobs()
         self._is_cancelled = False
 
-    async def begin(self, prompt: str | list[int]) -> Reading:
-        """Start with one prompt."""
+    async def begin(self, prompt: str | list[int]) -> ReplyReader:
+        """Start the continuation of one prompt."""
         try:
             generation = await blocking(lambda: self._generation(prompt))
         except Exception as error:
@@ -90,19 +83,43 @@ class _Writing:
             generation.close()
             return generation.stats
 
-        self._answer = Reading(generation, finish)
+        self._answer = ReplyReader(generation, finish)
         self._generating, self._logprobs = generation, CompletionLogprobs()
-        self._state.under_way.add(self.cancel)
+        self._state.in_progress.add(self.cancel)
         if self._is_cancelled:
             self._answer.cancel()
         return self._answer
 
-    async def end(self, answer: Reading) -> TurnStats:
-        """What that one cost; adds it up."""
+    async def choices(
+        self, answer: ReplyReader, *, in_parts: bool = False
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield a choice for each prompt, or many parts of it; `answer` continues the first prompt."""
+        for index, prompt in enumerate(self._prompts):
+            answer = answer if index == 0 else await self.begin(prompt)
+            texts = [prompt if self._body.echo and isinstance(prompt, str) else ""]
+            try:
+                if in_parts and texts[0]:
+                    yield _choice(index, texts.pop())
+                async for piece in answer:
+                    texts.append(str(piece))
+                    if in_parts:
+                        yield _choice(index, texts.pop(), self._new_logprobs())
+            finally:
+                stats = await self._end(answer)
+            yield _choice(index, "".join(texts), self._new_logprobs(), REASONS[stats.finish_reason])
+
+    def cancel(self) -> None:
+        """Cancel the continuations."""
+        self._is_cancelled = True
+        if self._answer is not None:
+            self._answer.cancel()
+
+    async def _end(self, answer: ReplyReader) -> TurnStats:
+        """End a continuation; return its cost, and add it to the total."""
         try:
             stats = await answer.end()
         finally:
-            self._state.under_way.discard(self.cancel)
+            self._state.in_progress.discard(self.cancel)
         self._state.served(Served(_ROUTE, stats))
         self.total = TurnStats(
             prompt_tokens=self.total.prompt_tokens + stats.prompt_tokens,
@@ -111,20 +128,10 @@ class _Writing:
         )
         return stats
 
-    def new_logprobs(self) -> dict[str, Any] | None:
-        """Of the tokens whose text has come since the last call; None where there are none."""
+    def _new_logprobs(self) -> dict[str, Any] | None:
+        """Return the log-probabilities of the tokens read since the last call; None without any."""
         tokens = [] if self._generating is None else self._generating.take_logprobs()
         return self._logprobs.of(tokens) if tokens else None
-
-    def cancel(self) -> None:
-        """End it soon."""
-        self._is_cancelled = True
-        if self._answer is not None:
-            self._answer.cancel()
-
-    def echoed(self, prompt: str | list[int]) -> str:
-        """The prompt itself, where the client wants it before what follows."""
-        return prompt if self.echo and isinstance(prompt, str) else ""
 
     def _generation(self, prompt: str | list[int]) -> Generation:
         config = self._state.config
@@ -139,51 +146,31 @@ class _Writing:
 
 
 def _prompts(body: CompletionBody) -> list[str | list[int]]:
-    """Texts or token ids, one or several."""
+    """Return the prompts, texts or token ids."""
     prompt = body.prompt
     prompts: list[Any] = [prompt] if isinstance(prompt, str) else prompt
     if prompts and all(isinstance(entry, int) for entry in prompts):
         prompts = [prompts]
     if not 1 <= len(prompts) <= _MOST_PROMPTS:
-        raise Denied(400, "invalid_request", f"prompt: send 1 to {_MOST_PROMPTS} of them", param="prompt")
+        raise invalid("prompt", f"send 1 to {_MOST_PROMPTS} of them")
     return prompts
 
 
 def _choice(
-    index: int, text: str, reason: str | None, logprobs: dict[str, Any] | None = None
+    index: int, text: str, logprobs: dict[str, Any] | None = None, reason: str | None = None
 ) -> dict[str, Any]:
     return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
-async def _choices(writing: _Writing, answer: Reading) -> Any:
-    for index, prompt in enumerate(writing.prompts):
-        answer = answer if index == 0 else await writing.begin(prompt)
-        try:
-            text = "".join([str(piece) async for piece in answer])
-        finally:
-            stats = await writing.end(answer)
-        text = writing.echoed(prompt) + text
-        yield _choice(index, text, REASONS[stats.finish_reason], writing.new_logprobs())
-
-
-async def _streamed(writing: _Writing, answer: Reading) -> AsyncGenerator[bytes, None]:
-    usage: dict[str, Any] = {"usage": None} if writing.include_usage else {}
+async def _streamed(completion: _CompletionRequest, answer: ReplyReader) -> AsyncGenerator[bytes, None]:
+    usage: dict[str, Any] = {"usage": None} if completion.include_usage else {}
     try:
-        for index, prompt in enumerate(writing.prompts):
-            answer = answer if index == 0 else await writing.begin(prompt)
-            try:
-                if echoed := writing.echoed(prompt):
-                    yield event({**writing.head, "choices": [_choice(index, echoed, None)], **usage})
-                async for piece in answer:
-                    choice = _choice(index, str(piece), None, writing.new_logprobs())
-                    yield event({**writing.head, "choices": [choice], **usage})
-            finally:
-                stats = await writing.end(answer)
-            ended = _choice(index, "", REASONS[stats.finish_reason], writing.new_logprobs())
-            yield event({**writing.head, "choices": [ended], **usage})
+        async with aclosing(completion.choices(answer, in_parts=True)) as choices:
+            async for choice in choices:
+                yield event({**completion.head, "choices": [choice], **usage})
     except ShepherdError as error:
         yield event(openai_error(problem_of(error)))
         return
-    if writing.include_usage:
-        yield event({**writing.head, "choices": [], "usage": usage_of(writing.total)})
-    yield LastEvents(event("[DONE]"))
+    if completion.include_usage:
+        yield event({**completion.head, "choices": [], "usage": usage_of(completion.total)})
+    yield FinalEvents(event("[DONE]"))

@@ -1,6 +1,6 @@
-"""A turn as the client of a server sees it.
+"""Turns of a server, as its clients see them.
 
-The client sees no calls of the memory's tools, nor their results: it could not send them back as they were.
+Clients see neither calls of the memory's tools nor their results: they could not send them back unchanged.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import logging
 import threading
 import time
 from array import array
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shepherd.config import Config
@@ -22,10 +22,10 @@ from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
-from shepherd.server.errors import Denied
+from shepherd.server.errors import Denied, invalid
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
-from shepherd.server.stateless import ClientHistory, Plans, RequestPlanner, RequestStore
+from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
@@ -39,54 +39,44 @@ _log = logging.getLogger(__name__)
 _BREAK = "\n\n"
 
 
+@dataclass(slots=True, eq=False)
 class ServedTurn:
-    """Iterate `reply`, ask `go_on()` for the next one until there is none, then `end()`.
+    """Iterate `reply`, call `next_reply()` until it returns None, then `end()`.
 
-    `shown` turns a reply's pieces into the client's. `cancel` may be called from any thread, the rest from
-    one at a time.
+    `filtered` turns pieces of a reply into those of the client. `cancel` may be called from any thread, other
+    methods from one thread at a time.
     """
 
-    def __init__(
-        self,
-        owner: Conversations,
-        request: ChatRequest,
-        turn: Turn,
-        history: ClientHistory,
-        *,
-        planner: RequestPlanner | None = None,
-        injection_time: InjectionTime | None = None,
-        own_names: frozenset[str] = frozenset(),
-    ) -> None:
-        self.request = request
-        self.turn = turn
-        self.history = history
-        self.planner = planner
-        self.injection_time = injection_time
-        self._owner = owner
-        self._own_names = own_names
-        # Texts of the replies before this one.
-        self._said: list[str] = []
-        self._needs_break = False
-        # What the client has of this reply, up to the call that it is cut behind.
-        self._shown: list[str] = []
-        self._stats: TurnStats | None = None
-        self._has_failed = False
-        # A client may disconnect, which ends the turn, while the next reply is begun.
-        self._lock = threading.Lock()
+    owner: Conversations
+    request: ChatRequest
+    turn: Turn
+    history: ClientHistory
+    planner: RequestPlanner | None = None
+    injection_time: InjectionTime | None = None
+    own_names: frozenset[str] = frozenset()
+    # Texts of the replies before this one.
+    _said: list[str] = field(default_factory=list)
+    _needs_break: bool = False
+    # Text of this reply that the client has, up to the call that cuts it.
+    _shown: list[str] = field(default_factory=list)
+    _stats: TurnStats | None = None
+    _has_failed: bool = False
+    # A client may disconnect, which ends the turn, while the next reply begins.
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def reply(self) -> Reply:
-        """The present reply."""
+        """Current reply."""
         return self.turn.reply
 
     @property
     def draft(self) -> Draft:
-        """The prompt, and what was decided about it."""
+        """Prompt of the turn, with its plan."""
         return self.turn.draft
 
     @property
     def injection(self) -> Injection:
-        """What memory added to the newest message."""
+        """Injection into the newest message."""
         return self.draft.injection
 
     @property
@@ -96,13 +86,13 @@ class ServedTurn:
         return self._stats
 
     @property
-    def looks_at_pieces(self) -> bool:
-        """Whether `shown` and `go_on` have anything to do."""
-        return bool(self._own_names) or not self.request.parallel_calls
+    def filters_pieces(self) -> bool:
+        """True if `filtered` and `next_reply` have anything to do."""
+        return bool(self.own_names) or not self.request.parallel_calls
 
     @property
     def answer(self) -> Message:
-        """The answer as the client has it. Only an answer that was sampled like that keeps its ids."""
+        """The answer as the client has it; with token ids only if it was sampled exactly so."""
         reply = self.reply
         text, calls = _joined([*self._said, self.last_text]), self._clients_calls()
         is_as_sampled = text == reply.text and calls == reply.tool_calls
@@ -111,15 +101,15 @@ class ServedTurn:
 
     @property
     def last_text(self) -> str:
-        """Text of the last reply, as far as the client has it."""
+        """Text of the last reply that the client has."""
         return "".join(self._shown) if self.turn.is_cut else self.reply.text
 
-    def shown(self, piece: Piece) -> Piece | None:
-        """Return the client's form of a piece, if any. Ends a reply behind the only call that it wants."""
+    def filtered(self, piece: Piece) -> Piece | None:
+        """Return the piece for the client, None for none. Cuts a reply after the only call it may have."""
         if self.turn.is_cut:
             return None
         if isinstance(piece, ToolCall):
-            if piece.name in self._own_names:
+            if piece.name in self.own_names:
                 return None
             if not self.request.parallel_calls:
                 self.turn.is_cut = True
@@ -132,8 +122,8 @@ class ServedTurn:
             return _BREAK + piece
         return piece
 
-    def go_on(self) -> Reply | None:
-        """Run the tools of ours that the reply, which has been read, calls, and begin the next one; or None.
+    def next_reply(self) -> Reply | None:
+        """Run the server's tools that the reply calls, and return the next reply; None after the last one.
 
         Calls of the client's tools end the answer. Raises what beginning an answer raises.
         """
@@ -160,14 +150,14 @@ class ServedTurn:
         return reply
 
     def cancel(self) -> None:
-        """End it soon; what was said stays said."""
+        """Cancel the turn; its text so far is kept."""
         self.turn.cancel()
 
     def end(self, *, failed: bool = False) -> TurnStats:
-        """Cancel what still runs, store what was said, and give the model back; return the cost of the turn.
+        """Stop the reply, store the turn unless it `failed`, and give the model back; return the cost.
 
-        Nothing of a turn that `failed` is stored. May be called twice. Has to be called before the client
-        learns of the end: its next request may follow at once.
+        May be called twice. Must be called before the client learns of the end: its next request may follow
+        at once.
         """
         with self._lock:
             if self._stats is None:
@@ -182,11 +172,11 @@ class ServedTurn:
                     evicted_turns=self.history.evicted_turns(self.draft),
                 )
                 self.log_notes()
-                self._owner.ended(self, failed=failed or self._has_failed)
+                self.owner.ended(self, failed=failed or self._has_failed)
         return self._stats
 
     def log_notes(self) -> None:
-        """Log what failed and did not end the turn: a stateless client has no place for it."""
+        """Log failures that did not end the turn: no field of an answer has them."""
         for note, _ in self.draft.take_notes():
             _log.warning("%s", note)
 
@@ -196,7 +186,7 @@ class ServedTurn:
         reason = self.reply.stats.finish_reason
         if not self.turn.own_calls or self.turn.other_calls:
             return reason
-        # It wanted to go on.
+        # It would have continued.
         return "cancelled" if self.turn.is_cancelled else "length"
 
     def _clients_calls(self) -> tuple[ToolCall, ...]:
@@ -205,29 +195,28 @@ class ServedTurn:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """Join the texts of several replies as the client got them."""
+    """Join the texts of several replies as the client received them."""
     whole = ""
     for text in texts:
         whole += (_BREAK if text and whole.strip() else "") + text
     return whole
 
 
-# Answers whose sampled ids are kept for the request that brings their text back: four bytes a token.
+# Answers whose sampled ids are kept for the next request of their conversation: four bytes a token.
 _KEPT_ANSWERS, _KEPT_ANSWERS_BYTES = 4096, 16 << 20
 _KEPT_COUNTS = 65_536
-# Read into tokens by an event loop itself: two milliseconds where no message was seen before.
+# Characters that the event loop tokenises itself: two milliseconds for new messages.
 _AT_ONCE_CHARS = 16_384
-# Texts whose length in tokens is kept.
+# Texts whose number of tokens is kept.
 _COUNTED, _COUNTED_BYTES = 8192, 16 << 20
-# Of an entry, beside its text: hash, key, objects.
+# Bytes of an entry beside its text: hash, key, objects.
 _ENTRY_BYTES = 512
 
 
 class Conversations:
     """Answers conversations of many users with the models of a server.
 
-    Without `memory`, as with a provider whose memory is off, nothing is recalled or kept. With a `worker`
-    what users say is queued for it.
+    Without `memory` nothing is recalled or stored. A `worker` extracts facts from what users say.
     """
 
     def __init__(
@@ -247,20 +236,25 @@ class Conversations:
         self._store = None if memory is None else RequestStore(memory, config, worker)
         self._plans = Plans(memory, config, tells_private=models.provider.is_local, summarizer=summarizer)
         # The same messages come with every request of a conversation.
-        self._counted = CachedFunction(
-            self._count, max_entries=_COUNTED, max_bytes=_COUNTED_BYTES, size_of=_bytes_of_count
+        self._counted = models.engine and CachedFunction(
+            models.engine.count_tokens,
+            max_entries=_COUNTED,
+            max_bytes=_COUNTED_BYTES,
+            size_of=lambda key, _: _ENTRY_BYTES + 4 * len(str(key[0])),
         )
         # Tokens of messages, by user and hash of the conversation up to them.
         self._tokens: LRUCache[tuple[str, str], int] = LRUCache(_KEPT_COUNTS)
         self._answers: LRUCache[tuple[str, str], tuple[array[int], str]] = LRUCache(
-            _KEPT_ANSWERS, max_bytes=_KEPT_ANSWERS_BYTES, size_of=_bytes_of_answer
+            _KEPT_ANSWERS,
+            max_bytes=_KEPT_ANSWERS_BYTES,
+            size_of=lambda _, kept: _ENTRY_BYTES + kept[0].itemsize * len(kept[0]) + 4 * len(kept[1]),
         )
 
     def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
-        """Start an answer. `asked_at`: when it was asked for (perf_counter), if a thread had to come first.
+        """Start an answer. `asked_at` (perf_counter) is when it was queued for this thread, if it was.
 
-        Raises ContextOverflowError, before anything is decoded, when the newest turn alone does not fit;
-        UsageError for what the model cannot do, Denied for what this user or this server cannot have.
+        Raises ContextOverflowError, before anything is decoded, if the newest turn alone does not fit;
+        UsageError for what the model cannot do; Denied for what this user or this server cannot have.
         """
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
@@ -272,7 +266,7 @@ class Conversations:
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
             restored = self._restored(request, hashes)
-            count = self._counted if isinstance(model, Engine) else model.count_tokens
+            count = self._counted or model.count_tokens
             history = ClientHistory.begin(restored)
 
             def take_snapshot(summary: Summary) -> Snapshot:
@@ -303,7 +297,7 @@ class Conversations:
             turn.prepare(compact=planner.compact if planner is not None else lambda: None)
             if planner is not None:
                 injection_time = watch.read()
-                self._plans.took(request.user_id, draft, injection_time.cpu_s)
+                self._plans.record_cost(request.user_id, draft, injection_time.cpu_s)
             turn.start()
         except BaseException:
             self.models.give_back(model)
@@ -321,7 +315,7 @@ class Conversations:
         return served
 
     def begins_at_once(self, request: ChatRequest) -> bool:
-        """Whether `begin` takes a millisecond or so and waits for nobody, so that an event loop may do it."""
+        """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine
         if (
             engine is None
@@ -338,11 +332,11 @@ class Conversations:
         return self._memory.recalls_at_once and self._plans.is_quick(request.user_id)
 
     def keeps(self, request: ChatRequest) -> bool:
-        """Whether something will be written of it."""
+        """Return True if the turn of this request will be stored."""
         return self._store is not None and self._writes and request.remembers
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
-        """Tokens of a prompt as it stands, without what memory would add; about as many, if it is remote."""
+        """Count the tokens of a prompt without what memory would add; for a remote model about."""
         engine = self.models.engine
         if engine is not None:
             return engine.count_prompt_tokens(messages, tools)
@@ -353,7 +347,7 @@ class Conversations:
             self.models.give_back(model)
 
     def ended(self, turn: ServedTurn, *, failed: bool) -> None:
-        """Store a turn that has ended; for ServedTurn.end alone."""
+        """Store a turn that has ended. Called by ServedTurn.end."""
         self.models.give_back(turn.turn.model)
         request, answer = turn.request, turn.answer
         reason = turn.stats.finish_reason
@@ -368,18 +362,20 @@ class Conversations:
             self._plans.ended(turn.planner, request.user_id, answer, key)
         if self._store is not None and self.keeps(request):
             self._store.write(
-                request.user_id,
-                turn.draft,
-                turn.history,
-                answer,
-                planner=turn.planner,
-                last_text=turn.last_text,
-                is_whole=reason != "cancelled",
-                model_name=self.models.name,
+                FinishedTurn(
+                    request.user_id,
+                    turn.draft,
+                    turn.history,
+                    answer,
+                    planner=turn.planner,
+                    last_text=turn.last_text,
+                    is_whole=reason != "cancelled",
+                    model_name=self.models.name,
+                )
             )
 
     def _note_tokens(self, turn: ServedTurn, hashes: Sequence[str]) -> None:
-        """Keep the engine's counts of the messages for the next request, which then needs no tokenizer."""
+        """Keep the engine's token counts of the messages for the next request."""
         key_of = {id(message): key for message, key in zip(turn.history.messages, hashes, strict=False)}
         counts = turn.reply.prompt_tokens_per_message
         for message, tokens in zip(turn.draft.prompt, counts, strict=False):
@@ -389,12 +385,8 @@ class Conversations:
         if turn.answer.token_ids:
             self._tokens.put((turn.request.user_id, hashes[-1]), len(turn.answer.token_ids))
 
-    def _count(self, text: str) -> int:
-        assert self.models.engine is not None
-        return self.models.engine.count_tokens(text)
-
     def _restored(self, request: ChatRequest, hashes: Sequence[str]) -> Restored:
-        """The conversation with the tails that it had, and our answers as they were sampled."""
+        """Return the conversation with its earlier tails, and the answers with their sampled ids."""
         restored = Restored(list(request.messages), 0, frozenset())
         if self._store is not None and request.remembers:
             restored = self._store.restore(request.messages, request.user_id, hashes)
@@ -406,13 +398,13 @@ class Conversations:
         return restored
 
     def _toolbox(self, request: ChatRequest) -> Toolbox | None:
-        """The tools of memory for this user, where they are asked for. Denied where they cannot be had."""
+        """Return the memory tools of this user if the request asks for them. Denied if there are none."""
         if not request.memory_tools:
             return None
         if self._memory is None:
-            raise Denied(400, "no_memory", "memory_tools: there is no memory here", param="memory_tools")
+            raise invalid("memory_tools", "there is no memory here", "no_memory")
         if not request.uses_memory:
-            raise Denied(400, "invalid_request", "memory_tools: not without memory", param="memory_tools")
+            raise invalid("memory_tools", "not without memory")
         if not request.remembers:
             raise Denied(400, "no_user", "memory_tools: say whose memory it is about", param="user")
         tools = memory_tools(
@@ -457,20 +449,11 @@ class Conversations:
             "must_call": ("tool_choice", is_forced),
             "logprobs": ("logprobs", request.logprobs is not None),
         }
-        for option, (field, is_asked) in asked.items():
+        for option, (param, is_asked) in asked.items():
             if is_asked and option not in provider.row.options:
-                raise Denied(
-                    400,
-                    "unsupported_parameter",
-                    f"{field}: provider {provider.name} ({provider.kind}) cannot be asked for that "
+                raise invalid(
+                    param,
+                    f"provider {provider.name} ({provider.kind}) cannot be asked for that "
                     "(leave it out, or serve a model on this machine)",
-                    param=field,
+                    "unsupported_parameter",
                 )
-
-
-def _bytes_of_answer(key: tuple[str, str], kept: tuple[array[int], str]) -> int:
-    return _ENTRY_BYTES + len(kept[0]) * kept[0].itemsize + 4 * len(kept[1])
-
-
-def _bytes_of_count(key: tuple[Hashable, ...], count: int) -> int:
-    return _ENTRY_BYTES + 4 * len(str(key[0]))

@@ -1,9 +1,9 @@
-"""What a client is told when something goes wrong, in the shape of the API that it speaks.
+"""Errors in the shape of the API that the client speaks.
 
     OpenAI      {"error": {"message", "type", "param", "code"}}
     Anthropic   {"type": "error", "error": {"type", "message"}}
 
-Everything below /v1/messages speaks Anthropic's; the rest OpenAI's. Texts of requests never go into one.
+Everything below /v1/messages has Anthropic's shape; the rest OpenAI's. No error contains text of a request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from shepherd.errors import (
     UsageError,
 )
 
-__all__ = ["Denied", "Problem", "anthropic_error", "body_of", "error_of", "openai_error", "problem_of"]
+__all__ = [
+    "Denied",
+    "Problem",
+    "anthropic_error",
+    "body_of",
+    "error_of",
+    "invalid",
+    "openai_error",
+    "problem_of",
+    "unsupported",
+]
 
 _ANTHROPIC_PATH = "/v1/messages"
 _OPENAI_TYPES = {
@@ -43,8 +53,8 @@ _ANTHROPIC_TYPES = {
 _LAST_CLIENT_ERROR = 499
 
 
-class Denied(Exception):  # noqa: N818 - it is not always an error of somebody
-    """A request that is not served: who asks may not do this, or it cannot be done. `code`: for programs."""
+class Denied(Exception):  # noqa: N818 - a refusal need not be anybody's error
+    """A refused request: the caller may not do this, or it cannot be done. `code` is for programs."""
 
     def __init__(
         self,
@@ -62,9 +72,19 @@ class Denied(Exception):  # noqa: N818 - it is not always an error of somebody
         self.headers = headers or {}
 
 
+def invalid(param: str, message: str, code: str = "invalid_request") -> Denied:
+    """Return the refusal of a request for the value of its field `param`."""
+    return Denied(400, code, f"{param}: {message}", param=param)
+
+
+def unsupported(param: str, hint: str) -> Denied:
+    """Return the refusal of a request for a field that this server does not support."""
+    return invalid(param, f"not supported here ({hint})", "unsupported_parameter")
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong, in no API's shape yet. `headers` go with the answer, such as Retry-After."""
+    """Status and message of an error, in no API's shape yet. `headers` go with the answer (Retry-After)."""
 
     status: int
     code: str
@@ -74,7 +94,7 @@ class Problem:
 
 
 def problem_of(error: Exception) -> Problem:
-    """What a client is told of an error; nothing of one that nobody expected but its class."""
+    """Return what the client learns about an error: of an unexpected one its class alone."""
     if isinstance(error, Denied):
         return Problem(error.status, error.code, str(error), error.param, tuple(error.headers.items()))
     if not isinstance(error, ShepherdError):
@@ -85,14 +105,14 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, UsageError):
         return Problem(400, "invalid_request", message)
     if isinstance(error, TemplateError):
-        # Nothing that is sent again as it was would be taken.
+        # The same request would fail again.
         hint = error.hint or "many models want user and assistant by turns, the user first"
         return Problem(400, "invalid_request", f"{error} ({hint})", "messages")
     if isinstance(error, ProviderUnavailableError):
         wait = (("Retry-After", str(int(error.retry_after_s + 1))),) if error.retry_after_s else ()
         return Problem(503, "upstream_unavailable", message, headers=wait)
     if isinstance(error, ProviderKeyError):
-        # Our key, not the client's: nothing that it could send would help.
+        # The server's key, not the client's: the client cannot mend it.
         return Problem(502, "upstream_refused", message)
     if isinstance(error, ProviderRefusedError):
         return Problem(400, "invalid_request", f"{error}: {error.said}" if error.said else message)
@@ -104,25 +124,25 @@ def problem_of(error: Exception) -> Problem:
 
 
 def openai_error(problem: Problem) -> dict[str, Any]:
-    """The body that OpenAI's clients expect."""
+    """Return the body that OpenAI's clients expect."""
     fallback = "invalid_request_error" if problem.status <= _LAST_CLIENT_ERROR else "server_error"
     kind = _OPENAI_TYPES.get(problem.status, fallback)
     return {"error": {"message": problem.message, "type": kind, "param": problem.param, "code": problem.code}}
 
 
 def anthropic_error(problem: Problem) -> dict[str, Any]:
-    """The body that Anthropic's clients expect; it has no place for a code but the message."""
+    """Return the body that Anthropic's clients expect; the code, which has no field, is in its message."""
     fallback = "invalid_request_error" if problem.status <= _LAST_CLIENT_ERROR else "api_error"
     kind = _ANTHROPIC_TYPES.get(problem.status, fallback)
     return {"type": "error", "error": {"type": kind, "message": f"{problem.code}: {problem.message}"}}
 
 
 def error_of(problem: Problem, path: str) -> dict[str, Any]:
-    """The body in the shape of the API that `path` belongs to."""
+    """Return the body in the shape of the API that `path` belongs to."""
     is_anthropic = path == _ANTHROPIC_PATH or path.startswith(_ANTHROPIC_PATH + "/")
     return anthropic_error(problem) if is_anthropic else openai_error(problem)
 
 
 def body_of(problem: Problem, path: str) -> bytes:
-    """The same as bytes, for what answers below the framework."""
+    """Return the body as JSON, for code below the framework."""
     return json.dumps(error_of(problem, path)).encode()

@@ -1,4 +1,4 @@
-"""From settings to the parts of a server: who answers, the memory, the worker that learns, the embedder."""
+"""Opens the parts of a server by the settings: model, memory, extraction worker, embedder."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from shepherd.config import Config
-from shepherd.errors import UsageError
 from shepherd.extraction import ExtractionWorker
 from shepherd.factory import (
+    existing_file,
     extracts,
     keys_without_memory,
-    memory_of_a_server,
     model_path,
     open_embedder,
     open_engine,
+    open_memory_or_read_only,
     persistent_kv_cache,
+    running_worker,
     summarizer_of,
     sums_up,
     supports_entity_blocks,
-    worked,
 )
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
-from shepherd.inference.models import BUILT_IN, is_built_in, resolve
+from shepherd.inference.models import BUILT_IN, is_built_in
 from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
@@ -48,11 +48,11 @@ def opened_server(
     loading: Callable[[str], None] = lambda text: None,
     report: Report = lambda event: None,
 ) -> Iterator[ServerState]:
-    """The parts of a server with these settings, closed at the end; `model` overrides the provider's.
+    """Open the parts of a server, and close them at the end; `model` overrides the provider's.
 
-    Mistakes are found in the order of their cost. The database stays open, for keys and for the memory
-    resource, also where the provider's own rules keep memory out of the conversations; without `memory` for
-    keys alone. One that cannot be opened is a StoreError: nobody would know who may ask.
+    Cheap checks come first. The database is open for keys and for the memory's routes even if the provider's
+    rules keep memory out of conversations, and for keys alone without `memory`. StoreError if it cannot be
+    opened: keys could not be checked.
     """
     with ExitStack() as stack:
         provider = ProviderTable().get(config.provider)
@@ -61,7 +61,7 @@ def opened_server(
         config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
         path = model_path(config, report) if provider.is_local else None
         embeddings = _embeddings(config)
-        opened, is_writable = memory_of_a_server(config, warn) if memory else (None, False)
+        opened, is_writable = open_memory_or_read_only(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
@@ -74,7 +74,9 @@ def opened_server(
         in_use = opened if provider.uses_memory else None
         worker: ExtractionWorker | None = None
         if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
-            worker = stack.enter_context(worked(in_use, config, path, models.engine, for_everyone=True))
+            worker = stack.enter_context(
+                running_worker(in_use, config, path, models.engine, for_everyone=True)
+            )
         summarizer = _summarizer(config, models, provider, path, stack) if in_use is not None else None
         conversations = Conversations(
             models,
@@ -87,7 +89,7 @@ def opened_server(
         if embeddings is not None:
             stack.callback(embeddings.close)
         yield ServerState(
-            config, opened, is_writable, conversations, worker, embeddings, needs_key, keys=keys
+            config, opened, is_writable, conversations, worker, embeddings, needs_key=needs_key, keys=keys
         )
 
 
@@ -104,7 +106,7 @@ def _models(
         def open_one(sends: frozenset[str], uses_memory: bool) -> RemoteModel:
             return open_remote(provider, sends=sends, asks_memory=lambda: uses_memory)
 
-        open_one(frozenset(), False).close()  # a missing key or client is found now, not at the first request
+        open_one(frozenset(), False).close()  # finds a missing key or client before the first request
         models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
     else:
         engine = _engine(config, path, stack, warn, loading)
@@ -116,7 +118,7 @@ def _models(
 def _summarizer(
     config: Config, models: Models, provider: ProviderSettings, path: Path | None, stack: ExitStack
 ) -> Summarizer | None:
-    """Open a summarizer for the turns that leave the windows, where the settings ask for one."""
+    """Open a summarizer for turns that leave the window, if the settings ask for one."""
     if not sums_up(config, path) or provider.kind == "shepherd":
         return None
     engine = models.engine
@@ -160,14 +162,10 @@ def _embeddings(config: Config) -> Embeddings | None:
         wanted = config.memory_vectors.strip()
     if wanted in ("", "off"):
         return None
-    path = resolve(wanted)
-    if not path.exists():
-        raise UsageError(
-            f"{path}: there is no such file", hint="server_embeddings names a GGUF made for embeddings"
-        )
+    path = existing_file(wanted, "server_embeddings names a GGUF made for embeddings")
     return Embeddings(_name(path), lambda: open_embedder(config, path))
 
 
 def _name(path: Path) -> str:
-    """What clients call the model of this file."""
+    """Return the name that clients use for the model of this file."""
     return BUILT_IN if is_built_in(path) else path.stem

@@ -1,4 +1,4 @@
-"""HTTP parts that the APIs share: JSON bodies, and server-sent events."""
+"""HTTP parts that the APIs share: JSON bodies and server-sent events."""
 
 from __future__ import annotations
 
@@ -9,23 +9,44 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Send
 
 from shepherd.server.request_record import Scope
-from shepherd.server.streaming import ended_with_its_client
+from shepherd.server.streaming import cancelled_on_disconnect
 
-__all__ = ["EventStream", "JsonRoute", "LastEvents", "dumps", "event", "quoted"]
+__all__ = [
+    "EventStream",
+    "FinalEvents",
+    "JsonRoute",
+    "LenientBody",
+    "StrictBody",
+    "dumps",
+    "event",
+    "quoted",
+]
+
+
+class StrictBody(BaseModel):
+    """A JSON body; an unknown field is refused, since it may be one that matters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class LenientBody(BaseModel):
+    """A JSON object that clients send back as they got it, with fields of other services in it."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
 class JsonRoute(Route):
-    """`POST path`, for `handler(request, body)`. RequestValidationError for what is no such body."""
+    """`POST path` for `handler(request, body)`. RequestValidationError for a body that is not valid."""
 
     def __init__(
         self, path: str, model: type[_Body], handler: Callable[[Request, _Body], Awaitable[Response]]
@@ -36,7 +57,7 @@ class JsonRoute(Route):
         super().__init__(path, endpoint, methods=["POST"])
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As any route; the scope says which one it was, as FastAPI's do."""
+        """Match like any route, and put the route into the scope as FastAPI's routes do."""
         match, child = super().matches(scope)
         if match is not Match.NONE:
             child["route"] = self
@@ -50,7 +71,7 @@ def _read(model: type[_Body], request: Request, data: bytes) -> _Body:
     if not data:
         raise _invalid("Field required")
     try:
-        # Python's own: half a surrogate pair is read, and refused by who knows where it stands.
+        # Python's parser reads half a surrogate pair, which is refused later with the name of its field.
         value = json.loads(data)
     except (ValueError, RecursionError):
         raise _invalid("JSON decode error") from None
@@ -66,34 +87,33 @@ def _invalid(message: str) -> RequestValidationError:
 
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
 _encoder = json.JSONEncoder(separators=(",", ":"))
 
 
 def dumps(value: Any) -> str:
-    """JSON in as few bytes as there need be; half a surrogate pair stays an escape."""
+    """Return JSON without spaces; half a surrogate pair stays an escape."""
     return _encoder.encode(value)
 
 
 def quoted(text: str) -> str:
-    """A text as JSON, without a look at what else it could be."""
+    """Return a text as JSON, faster than `dumps`."""
     return encode_basestring_ascii(text)
 
 
 def event(value: Any, name: str = "") -> bytes:
-    """One event as it is sent."""
+    """Return one server-sent event; `value` is JSON already if it is a string."""
     data = value if isinstance(value, str) else dumps(value)
     return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
 
 
-class LastEvents(bytes):
-    """Events that nothing follows: they go out with the end of the response."""
+class FinalEvents(bytes):
+    """The last events of a stream: they are sent together with the end of the response."""
 
 
 class EventStream(Response):
-    """Sends `events` as they come. `cancel` is called when the client goes away; the generator goes on to its
-    end then, and nothing of it is sent. It may name its last ones.
+    """Sends `events` as they come; the generator may mark its last ones as FinalEvents.
+
+    When the client disconnects, `cancel` is called, and the rest of the generator is read but not sent.
     """
 
     media_type = "text/event-stream"
@@ -105,15 +125,15 @@ class EventStream(Response):
         self._cancel = cancel
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer a request."""
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         is_begun = False
-        async with ended_with_its_client(receive, self._cancel), aclosing(self._events) as events:
+        async with cancelled_on_disconnect(receive, self._cancel), aclosing(self._events) as events:
             async for chunk in events:
                 if not is_begun:
                     await send(start)
                     is_begun = True
-                is_last = isinstance(chunk, LastEvents)
+                is_last = isinstance(chunk, FinalEvents)
                 await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
                 if is_last:
                     return

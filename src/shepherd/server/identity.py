@@ -1,8 +1,7 @@
-"""Whose memory a request is about. The one place where a name from outside becomes a user of the memory.
+"""The user of the memory that a request is about, and the scopes of keys.
 
-With a key it is the key's owner, and a `user` in the request is one of his own: `owner/user`. No owner's name
-has a slash in it, so that the first one ends the owner, whatever comes after it: two owners' users never
-meet, and nothing is escaped, folded or compared loosely for that. Names are taken as they are.
+With a key the user is the key's owner, or `owner/user` if the request names a `user`. No owner's name
+contains a slash, so users of two owners are never equal, without any escaping or normalisation of names.
 """
 
 from __future__ import annotations
@@ -10,17 +9,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shepherd.server.errors import Denied
+from shepherd.server.errors import Denied, invalid
 from shepherd.server.request_record import record_of
-from shepherd.server.scopes import SCOPES
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from shepherd.server.state import Gated
+    from shepherd.server.state import AppState
 
-__all__ = ["LONGEST_USER", "NOBODY", "Caller", "caller_of", "user_of"]
+__all__ = [
+    "CHAT",
+    "DEFAULT_SCOPES",
+    "LONGEST_USER",
+    "MEMORY",
+    "METRICS",
+    "NOBODY",
+    "SCOPES",
+    "Caller",
+    "caller_of",
+    "user_of",
+]
+
+# Scopes: what a key is good for.
+CHAT = "chat"
+MEMORY = "memory"
+METRICS = "metrics"
+
+# In the order in which they are shown.
+SCOPES = {
+    CHAT: "talk with the model; recall and learning happen on the way",
+    MEMORY: "read, change and export the owner's memory, facts and traces",
+    METRICS: "read the server's figures, which are about all users together",
+}
+DEFAULT_SCOPES = (CHAT, MEMORY)
 
 NOBODY = "unknown"
 LONGEST_USER = 256
@@ -28,7 +50,7 @@ LONGEST_USER = 256
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. `user_id` is for the memory; `owner` is the key's, or "" without keys."""
+    """The caller of a request. `user_id` is the memory's user; `owner` is the key's, or "" without keys."""
 
     owner: str
     user_id: str
@@ -36,36 +58,36 @@ class Caller:
 
     @property
     def is_nobody(self) -> bool:
-        """Whether nothing is remembered for this caller."""
+        """True if nothing is remembered for this caller."""
         return self.user_id in ANONYMOUS_USERS
 
     def require(self, scope: str) -> None:
-        """Denied unless the key is good for that, too."""
+        """Raise Denied unless the key has that scope."""
         if scope not in self.scopes:
             raise Denied(403, "insufficient_scope", f"this API key has no scope {scope!r}")
 
 
 def caller_of(request: HTTPConnection, requested_user: str | None) -> Caller:
-    """Who asks, by the key that the door let in and the request's `user`. Raises Denied for a bad name."""
-    state: Gated = request.app.state.shepherd
+    """Return the caller, by the accepted key and the request's `user`. Denied for a bad name."""
+    state: AppState = request.app.state.shepherd
     key = record_of(request.scope).key
     if key is not None:
         return Caller(key.owner, user_of(key.owner, requested_user), frozenset(key.scopes))
-    # Without keys only this machine asks.
+    # Without keys all callers are on this machine.
     user = user_of("", requested_user) or state.config.user_id or NOBODY
     return Caller("", user, frozenset(SCOPES))
 
 
 def user_of(owner: str, requested: str | None) -> str:
-    """The memory's user for an owner and what the request calls its user; "" when neither is given."""
+    """Return the memory's user for an owner and the user that a request names; "" without both."""
     if requested is None or requested == "":
         return owner
     if len(requested) > LONGEST_USER:
-        raise Denied(400, "invalid_user", f"user: more than {LONGEST_USER} characters", param="user")
+        raise invalid("user", f"more than {LONGEST_USER} characters", "invalid_user")
     try:
         requested.encode("utf-8")
     except UnicodeEncodeError:  # the store would write U+FFFD, and two such names would be one
-        raise Denied(400, "invalid_user", "user: half of a surrogate pair", param="user") from None
+        raise invalid("user", "half of a surrogate pair", "invalid_user") from None
     if requested in ANONYMOUS_USERS or not requested.strip():
         return NOBODY
     return f"{owner}/{requested}" if owner else requested

@@ -1,77 +1,71 @@
-"""One's own knowledge over HTTP: nodes, edges, dimensions, what is in focus, and search.
+"""The caller's own knowledge over HTTP: nodes, edges, dimensions, the focus, and search.
 
-As with memories, `?user=` names one of the key owner's users, and what is somebody else's is not found.
+As with memories, `?user=` names one of the key owner's users, and what belongs to others is not found.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import Field
 
 from shepherd.knowledge import Knowledge, Node
-from shepherd.server.resources import LONGEST_TEXT, Body, Limit, Offset, OwnMemory, checked, missing
+from shepherd.server.http import StrictBody
+from shepherd.server.resources import Limit, Offset, OwnMemory, Search, Text, checked, missing
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/knowledge")
 
-# A document; the server's own limit of a request is beside it.
-_LONGEST_SOURCE = 1 << 26
 _MOST_NAMED = 1000
+_Names = Annotated[list[str], Field(max_length=_MOST_NAMED)]
+# A document; the server's limit of a request's size holds as well.
+_Document = Annotated[str, Field(max_length=1 << 26)]
 
 
-class NewNode(Body):
+class NewNode(StrictBody):
     """A node to add."""
 
-    title: str = Field(max_length=LONGEST_TEXT)
-    kind: str = Field(default="", max_length=LONGEST_TEXT)
-    description: str = Field(default="", max_length=LONGEST_TEXT)
-    notes: str = Field(default="", max_length=LONGEST_TEXT)
-    source_text: str = Field(default="", max_length=_LONGEST_SOURCE)
-    link: str = Field(default="", max_length=LONGEST_TEXT)
-    event_date: str = Field(default="", max_length=LONGEST_TEXT)
+    title: Text
+    kind: Text = ""
+    description: Text = ""
+    notes: Text = ""
+    source_text: _Document = ""
+    link: Text = ""
+    event_date: Text = ""
     metadata: dict[str, Any] | None = None
-    dimensions: list[str] = Field(default_factory=list, max_length=_MOST_NAMED)
+    dimensions: _Names = Field(default_factory=list)
 
 
-class NodeChange(Body):
-    """What is to be different about a node; what is not named stays."""
+class NodeChange(StrictBody):
+    """New values of a node's fields; others stay."""
 
-    title: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    kind: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    description: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    notes: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    append_notes: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    source_text: str | None = Field(default=None, max_length=_LONGEST_SOURCE)
-    link: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    event_date: str | None = Field(default=None, max_length=LONGEST_TEXT)
+    title: Text | None = None
+    kind: Text | None = None
+    description: Text | None = None
+    notes: Text | None = None
+    append_notes: Text | None = None
+    source_text: _Document | None = None
+    link: Text | None = None
+    event_date: Text | None = None
     metadata: dict[str, Any] | None = None
-    dimensions: list[str] | None = Field(default=None, max_length=_MOST_NAMED)
+    dimensions: _Names | None = None
 
 
-class NewEdge(Body):
-    """An edge to add; it reads from the one node to the other."""
+class NewEdge(StrictBody):
+    """An edge to add, from one node to the other."""
 
     from_node_id: int
     to_node_id: int
-    explanation: str = Field(max_length=LONGEST_TEXT)
+    explanation: Text
     type: str = "related_to"
     confidence: float = Field(default=1.0, ge=0, le=1)
 
 
-class KnowledgeSearch(Body):
-    """What to look for."""
-
-    query: str = Field(max_length=LONGEST_TEXT)
-    max_results: int = Field(default=10, ge=1, le=100)
-    threshold: float = Field(default=0.0, ge=0, le=1)
-
-
-class Focus(Body):
-    """The nodes that every message is to have before it."""
+class Focus(StrictBody):
+    """Nodes that are put before every message."""
 
     node_ids: list[int] = Field(max_length=_MOST_NAMED)
 
@@ -95,7 +89,7 @@ def list_nodes(
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """The latest changed first."""
+    """List nodes, the latest changed first."""
     knowledge = _read(own)
     found = knowledge.list_nodes(kind=kind, dimension=dimension, limit=limit, offset=offset)
     total = knowledge.count_nodes(kind=kind, dimension=dimension)
@@ -104,13 +98,13 @@ def list_nodes(
 
 @router.post("/nodes", status_code=201)
 def add_node(own: OwnMemory, new: NewNode) -> dict[str, Any]:
-    """Adds a node; its text is cut into chunks that a search finds."""
+    """Add a node; its text is divided into chunks that a search finds."""
     return asdict(_write(own).add_node(**new.model_dump()))
 
 
 @router.get("/nodes/{node_id}")
 def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
-    """A node with its text and its latest edges; `n_edges` is how many it has."""
+    """Return a node with its text and its latest edges; `n_edges` is the number of all."""
     knowledge = _read(own)
     node = _node(knowledge, node_id, with_text=True)
     return {**asdict(node), "edges": [asdict(edge) for edge in knowledge.list_edges(node_id)]}
@@ -118,7 +112,7 @@ def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 
 @router.patch("/nodes/{node_id}")
 def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, Any]:
-    """Gives a node new values of its fields."""
+    """Change fields of a node."""
     knowledge = _write(own)
     if not knowledge.update_node(checked(node_id), **change.model_dump(exclude_none=True)):
         raise missing("node")
@@ -127,7 +121,7 @@ def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, A
 
 @router.delete("/nodes/{node_id}")
 def delete_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
-    """Removes a node with its edges and chunks."""
+    """Delete a node with its edges and chunks."""
     if not _write(own).delete_node(checked(node_id)):
         raise missing("node")
     return {"id": node_id, "deleted": True}
@@ -138,14 +132,14 @@ def delete_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 
 @router.get("/edges")
 def list_edges(own: OwnMemory, node: int | None = None, limit: Limit = 100) -> dict[str, Any]:
-    """Edges at either end of a node, or all, the newest first."""
+    """List the edges of a node, or all, the newest first."""
     found = _read(own).list_edges(None if node is None else checked(node), limit=limit)
     return {"data": [asdict(edge) for edge in found]}
 
 
 @router.post("/edges", status_code=201)
 def connect(own: OwnMemory, new: NewEdge) -> dict[str, Any]:
-    """Connects two nodes; an edge of that type that is there already comes back as it is."""
+    """Connect two nodes; return an existing edge of that type unchanged."""
     knowledge = _write(own)
     for node_id in (new.from_node_id, new.to_node_id):
         _node(knowledge, node_id)
@@ -154,7 +148,7 @@ def connect(own: OwnMemory, new: NewEdge) -> dict[str, Any]:
 
 @router.delete("/edges/{edge_id}")
 def delete_edge(own: OwnMemory, edge_id: int) -> dict[str, Any]:
-    """Removes an edge."""
+    """Delete an edge."""
     if not _write(own).delete_edge(checked(edge_id)):
         raise missing("edge")
     return {"id": edge_id, "deleted": True}
@@ -162,32 +156,32 @@ def delete_edge(own: OwnMemory, edge_id: int) -> dict[str, Any]:
 
 @router.get("/dimensions")
 def list_dimensions(own: OwnMemory) -> dict[str, Any]:
-    """The tags, priority ones first."""
+    """List the tags, priority ones first."""
     return {"data": [asdict(dimension) for dimension in _read(own).list_dimensions()]}
 
 
 @router.get("/hubs")
 def list_hubs(own: OwnMemory, limit: Limit = 10) -> dict[str, Any]:
-    """The nodes with the most edges."""
+    """List the nodes with the most edges."""
     return {"data": [asdict(hub) for hub in _read(own).hubs(limit)]}
 
 
 @router.get("/focus")
 def show_focus(own: OwnMemory) -> dict[str, Any]:
-    """The nodes in focus, the primary one first."""
+    """List the nodes in focus, the primary one first."""
     return {"data": [asdict(focused.node) for focused in _read(own).focused()]}
 
 
 @router.put("/focus")
 def set_focus(own: OwnMemory, focus: Focus) -> dict[str, Any]:
-    """Makes these nodes the ones in focus, and no others."""
+    """Set the nodes in focus."""
     chosen = _write(own).focus([checked(node_id) for node_id in focus.node_ids])
     return {"data": [asdict(node) for node in chosen]}
 
 
 @router.post("/search")
-def search(own: OwnMemory, wanted: KnowledgeSearch) -> dict[str, Any]:
-    """The chunks that fit the words of the query, best first."""
+def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
+    """Return the chunks that match the words of the query, best first."""
     found = _read(own).search(wanted.query, wanted.max_results, min_relevance=wanted.threshold)
     return {"data": [asdict(result) for result in found]}
 

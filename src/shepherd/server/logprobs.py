@@ -11,24 +11,24 @@ from shepherd.types import TokenLogprob
 __all__ = ["MOST_LIKELY", "CompletionLogprobs", "chat_logprobs"]
 
 MOST_LIKELY = 20  # OpenAI's, and the engine's
-_LEAST = -9999.0  # in place of minus infinity, which JSON has not
+_LEAST = -9999.0  # replaces minus infinity, which JSON does not have
 
 
 def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
-    """For chat completions. A part of a character is written as `\\xe2`; `bytes` has it as it is."""
+    """Return those of chat completions. Part of a character becomes `\\xe2`; `bytes` has it unchanged."""
     content = [{**_entry(token), "top_logprobs": [_entry(one) for one in token.top]} for token in tokens]
     return {"content": content, "refusal": None}
 
 
 class CompletionLogprobs:
-    """For text completions, whose tokens say where in the text they begin; `offset`: of the next token."""
+    """Those of text completions, whose tokens have offsets in the text; `offset` is the next token's."""
 
     def __init__(self, offset: int = 0) -> None:
         self._offset = offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def of(self, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
-        """The next tokens of the text."""
+        """Return the entry for the next tokens of the text."""
         offsets = []
         for token in tokens:
             offsets.append(self._offset)
@@ -50,7 +50,7 @@ def _entry(token: TokenLogprob) -> dict[str, Any]:
 
 
 def _by_text(tokens: Sequence[TokenLogprob]) -> dict[str, float]:
-    """Several tokens may have one text; the likeliest comes first and stands for them."""
+    """Return log-probabilities by text; of several tokens with one text the likeliest, which is the first."""
     found: dict[str, float] = {}
     for token in tokens:
         found.setdefault(_legacy_text(token.piece), _finite(token.logprob))
@@ -58,7 +58,7 @@ def _by_text(tokens: Sequence[TokenLogprob]) -> dict[str, float]:
 
 
 def _legacy_text(piece: bytes) -> str:
-    """Where there is no field for the bytes, OpenAI writes those of a part of a character into the text."""
+    """Return the text of a piece; for part of a character its bytes, as OpenAI writes them."""
     try:
         return piece.decode("utf-8")
     except UnicodeDecodeError:

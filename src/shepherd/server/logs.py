@@ -1,7 +1,7 @@
-"""One JSON object per line of log, without a word of what anybody said.
+"""Logs as JSON lines that contain no text of users.
 
 A request is logged as its route (`/v1/facts/{key}`, not the path), and an error as its class and place:
-paths, queries and messages of foreign exceptions may hold what a user wrote.
+paths, queries and messages of foreign exceptions may contain text of users.
 """
 
 from __future__ import annotations
@@ -14,27 +14,36 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from shepherd.errors import ShepherdError
-from shepherd.server.request_record import App, Receive, RequestRecord, Scope, Send, current, record_of
+from shepherd.server.request_record import (
+    App,
+    Middleware,
+    Receive,
+    RequestRecord,
+    Scope,
+    Send,
+    current,
+    record_of,
+)
 from shepherd.server.state import InjectionTime
 
 if TYPE_CHECKING:
-    from shepherd.server.metrics import Metrics
+    from shepherd.server.monitoring import Metrics
 
 __all__ = ["JsonLines", "Observer", "log_to", "route_of"]
 
 _log = logging.getLogger("shepherd.server.request_record")
 
-# uvicorn's own access log has paths and queries in it; ours replaces it.
+# uvicorn's own access log contains paths and queries; this one replaces it.
 _LOGGERS = ("shepherd", "uvicorn", "uvicorn.error")
 _FRAMES = 5
 _UNKNOWN_ROUTE = "other"
 
 
 class JsonLines(logging.Formatter):
-    """Renders a record as a line: time, level, logger, message, the request's id, what `fields` adds."""
+    """Formats a record as a line: time, level, logger, message, the request's id, and `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line without a line break."""
         request = current.get()
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -46,21 +55,18 @@ class JsonLines(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = _error_in_words(record.exc_info[1])
+            line["error"] = _describe_error(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class Observer:
-    """Gives each request an id, and says at its end what became of it: to the log and to the metrics."""
+class Observer(Middleware):
+    """Gives each request an id, and logs and counts it when it has ended."""
 
     def __init__(self, app: App, *, metrics: Metrics | None = None) -> None:
-        self._app, self._metrics = app, metrics
+        super().__init__(app)
+        self._metrics = metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = record_of(scope)
         ids = [(b"x-request-id", record.id.encode()), (b"request-id", record.id.encode())]
 
@@ -90,13 +96,13 @@ class Observer:
 
 
 def route_of(scope: Scope) -> str:
-    """The route that served the request, with its parameters' names in place of their values."""
+    """Return the route of a request, with the names of its parameters instead of their values."""
     return str(getattr(scope.get("route"), "path", _UNKNOWN_ROUTE))
 
 
 def log_to(path: str = "") -> None:
-    """From now on everything is logged as JSON lines: to a file, which may be rotated, or ("") to stderr."""
-    # Not at the top: a module of 40 KB for those who log to a file.
+    """Log everything as JSON lines to a file, which may be rotated, or ("") to stderr."""
+    # A module of 40 KB, for logging to a file alone.
     from logging.handlers import WatchedFileHandler
 
     handler: logging.Handler
@@ -121,17 +127,17 @@ def _fields(record: RequestRecord, route: str) -> dict[str, Any]:
         "first_ms": round(record.first_ms, 1),
         **({} if record.is_complete else {"ended": "early"}),
         **({"tokens": record.tokens} if record.tokens else {}),
-        **(_injection(record.injection) if record.injection is not None else {}),
+        **({} if (spent := record.injection) is None else _milliseconds(spent)),
         **({"key": record.key.id} if record.key is not None else {}),
     }
 
 
-def _injection(spent: InjectionTime) -> dict[str, float]:
+def _milliseconds(spent: InjectionTime) -> dict[str, float]:
     return {"injection_ms": round(spent.wall_s * 1e3, 3), "injection_cpu_ms": round(spent.cpu_s * 1e3, 3)}
 
 
-def _error_in_words(error: BaseException | None) -> dict[str, Any]:
+def _describe_error(error: BaseException | None) -> dict[str, Any]:
     frames = traceback.extract_tb(None if error is None else error.__traceback__)[-_FRAMES:]
-    said = {"message": str(error)} if isinstance(error, ShepherdError) else {}
+    message = {"message": str(error)} if isinstance(error, ShepherdError) else {}
     where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-    return {"type": type(error).__name__, **said, "where": where}
+    return {"type": type(error).__name__, **message, "where": where}

@@ -1,4 +1,4 @@
-"""Middleware before the routes of an app: host and origin, keys, sizes, and numbers of requests."""
+"""Middleware of an app: host and origin, keys, sizes, and numbers of requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import socket
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,17 +18,17 @@ import anyio.to_thread
 
 from shepherd.errors import StoreError, UsageError
 from shepherd.memory.api_keys import PREFIX
-from shepherd.server import health, metrics, page
+from shepherd.server import monitoring, page
 from shepherd.server.errors import Denied, Problem, problem_of
+from shepherd.server.identity import CHAT, MEMORY, METRICS
 from shepherd.server.logs import Observer
-from shepherd.server.request_record import App, Receive, Scope, Send, header, record_of, refuse
-from shepherd.server.scopes import CHAT, MEMORY, METRICS
+from shepherd.server.request_record import App, Middleware, Receive, Scope, Send, header, record_of, refuse
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from shepherd.memory import ApiKey, ApiKeys
-    from shepherd.server.state import Gated
+    from shepherd.server.state import AppState
 
 __all__ = [
     "BodyMiddleware",
@@ -46,17 +47,18 @@ __all__ = [
 ]
 
 
+_T = TypeVar("_T")
 # [address]:port, or a name or address without brackets.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 _WAIT = (("Retry-After", "1"),)
-# They are open for long, or must answer when nothing else does.
+# Open for long, or needed when the server is overloaded.
 _UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
-# What curl says of all that it sends.
+# curl's default.
 _NO_TYPES = frozenset({"application/x-www-form-urlencoded"})
 
 
 class HostMiddleware:
-    """Refuses names that are not this server's, and pages that are not its own or named in the settings."""
+    """Refuses names of other hosts, and pages of origins that are not allowed."""
 
     def __init__(self, app: App, *, hosts: frozenset[str], origins: frozenset[str]) -> None:
         self._app = app
@@ -92,13 +94,7 @@ class HostMiddleware:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        if host in self._hosts:
-            return True
-        try:
-            ipaddress.ip_address(host)
-        except ValueError:
-            return False
-        return True
+        return host in self._hosts or _address(host) is not None
 
     def _may_call(self, origin: str, host: str) -> bool:
         if origin.lower() in self._origins:
@@ -110,18 +106,14 @@ class HostMiddleware:
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-class JsonByDefault:
-    """Takes a body for JSON whose sender has not said what it is, as OpenAI's servers do: `curl -d` alone.
+class JsonByDefault(Middleware):
+    """Treats a body without a content type as JSON, as OpenAI's servers do: `curl -d` is enough.
 
-    Behind HostMiddleware: a browser sends such a body for any page, without asking first.
+    Must be behind HostMiddleware: browsers send such bodies for any page, without a preflight request.
     """
 
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request; its headers say JSON from here on."""
-        if scope["type"] == "http" and scope["method"] in ("POST", "PUT", "PATCH"):
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] in ("POST", "PUT", "PATCH"):
             said = {value.partition(";")[0].strip().lower() for value in header(scope, b"content-type")}
             if said <= _NO_TYPES:
                 others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
@@ -129,19 +121,19 @@ class JsonByDefault:
         await self._app(scope, receive, send)
 
 
-class BodyMiddleware:
-    """Reads the whole body before the handler begins: not more than so much, not slower than so long."""
+class BodyMiddleware(Middleware):
+    """Reads the whole body before the handler begins, within limits of size and time."""
 
-    def __init__(self, app: App, *, most_bytes: int, timeout_s: float) -> None:
-        self._app, self._most, self._timeout_s = app, most_bytes, timeout_s
+    def __init__(self, app: App, *, max_bytes: int, timeout_s: float) -> None:
+        super().__init__(app)
+        self._max_bytes, self._timeout_s = max_bytes, timeout_s
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request with its body, or refuse it."""
-        if scope["type"] != "http" or not _has_body(scope):
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _has_body(scope):
             await self._app(scope, receive, send)
             return
         declared = header(scope, b"content-length")
-        if declared and int(declared[0]) > self._most:  # the server has checked that it is a number
+        if declared and int(declared[0]) > self._max_bytes:  # uvicorn has checked that it is a number
             await refuse(scope, send, self._too_large(), close=True)
             return
         try:
@@ -152,13 +144,13 @@ class BodyMiddleware:
             return
         if body is None:
             return
-        if len(body) > self._most:
+        if len(body) > self._max_bytes:
             await refuse(scope, send, self._too_large(), close=True)
             return
         await self._app(scope, _replayed(bytes(body), receive), send)
 
     async def _read_in_time(self, receive: Receive) -> bytearray | None:
-        # anyio's fail_after takes 0.1 ms, and nearly all bodies are there already.
+        # anyio's fail_after takes 0.1 ms, and nearly all bodies have arrived already.
         task = asyncio.current_task()
         assert task is not None
         is_late = False
@@ -181,35 +173,35 @@ class BodyMiddleware:
             timer.cancel()
 
     async def _read(self, receive: Receive) -> bytearray | None:
-        """The body, or the beginning of one that is too large; None when the client went away."""
+        """Return the body, or the beginning of one that is too large; None if the client disconnects."""
         body = bytearray()
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
             body += message.get("body", b"")
-            if len(body) > self._most or not message.get("more_body", False):
+            if len(body) > self._max_bytes or not message.get("more_body", False):
                 return body
 
     def _too_large(self) -> Problem:
         return Problem(
             413,
             "request_too_large",
-            f"the request has more than {self._most >> 20} MB (the setting server_max_body_mb)",
+            f"the request has more than {self._max_bytes >> 20} MB (the setting server_max_body_mb)",
         )
 
 
-class RateLimitMiddleware:
-    """Lets so many requests in at once, and so many of one key; who comes then is told when to try again."""
+class RateLimitMiddleware(Middleware):
+    """Limits concurrent requests, of all and of one key; more are refused with Retry-After."""
 
-    def __init__(self, app: App, *, most: int, most_per_key: int) -> None:
-        self._app, self._most, self._most_per_key = app, most, most_per_key
+    def __init__(self, app: App, *, limit: int, limit_per_key: int) -> None:
+        super().__init__(app)
+        self._limit, self._limit_per_key = limit, limit_per_key
         self._of_key: Counter[str] = Counter()
         self._n = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, or refuse it."""
-        if scope["type"] != "http" or scope["path"] in _UNCOUNTED:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _UNCOUNTED:
             await self._app(scope, receive, send)
             return
         key = record_of(scope).key
@@ -226,27 +218,27 @@ class RateLimitMiddleware:
             self._n -= 1
             if key is not None:
                 self._of_key[key.id] -= 1
-                self._of_key += Counter()  # keys that have none are not kept
+                self._of_key += Counter()  # drop keys without requests
 
     def _problem(self, key_id: str) -> Problem | None:
-        if key_id and self._of_key[key_id] >= self._most_per_key:
-            message = f"this API key has {self._most_per_key} requests under way"
+        if key_id and self._of_key[key_id] >= self._limit_per_key:
+            message = f"this API key has {self._limit_per_key} requests under way"
             return Problem(429, "too_many_requests", message, headers=_WAIT)
-        if self._n >= self._most:
+        if self._n >= self._limit:
             return Problem(
-                503, "overloaded", f"the server has {self._most} requests under way", headers=_WAIT
+                503, "overloaded", f"the server has {self._limit} requests under way", headers=_WAIT
             )
         return None
 
 
 def host_of(value: str) -> str:
-    """The name or address in a Host header, without its port and brackets; "" for what is none."""
+    """Return the name or address in a Host header, without port and brackets; "" if it is invalid."""
     match = _HOST.fullmatch(value.strip().lower())
     return "" if match is None else match[1] or match[2]
 
 
 def names_in(setting: str) -> frozenset[str]:
-    """The names of a setting that lists them with commas."""
+    """Return the names of a comma-separated setting."""
     return frozenset(name.strip().rstrip("/").lower() for name in setting.split(",") if name.strip())
 
 
@@ -255,13 +247,13 @@ def _has_body(scope: Scope) -> bool:
 
 
 def _is_foreign_page(scope: Scope) -> bool:
-    """Whether a browser says that another site's page asks, and not a person who followed a link."""
+    """Return True if a browser says that another site's page sent the request, and not a followed link."""
     site, mode = header(scope, b"sec-fetch-site"), header(scope, b"sec-fetch-mode")
     return bool(site) and site[0] in ("cross-site", "same-site") and mode != ["navigate"]
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """`receive` that gives the body at once, and then what really comes: the client's going away."""
+    """Return a `receive` that gives the body first, and then the real messages: the disconnect."""
     waiting = [body]
 
     async def next_message() -> dict[str, object]:
@@ -272,79 +264,85 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-# Nothing there depends on who asks; the page has a field for the key.
+# These answers are the same for everybody; the page has a field for the key.
 _OPEN_PATHS = frozenset({"/health", *page.PATHS})
 _MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/knowledge")
 _BEARER = "bearer "
-# Looks at the table of keys at once. Threads of their own: those of handlers may all be busy with answers.
-_LOOKS = 8
+# Concurrent lookups of keys. They have a limiter of their own: the threads of handlers may all be busy.
+_LOOKUPS = 8
 _PERMIT_S = 1.0
 
 
-class KeyMiddleware:
-    """Lets in who has a good key of the right scope; everybody, while there are no keys and none is needed.
+class KeyMiddleware(Middleware):
+    """Requires a valid key of the right scope, unless the server has no keys and needs none.
 
-    Each request looks at the table: a revoked key ends with the next one, in every process.
+    Each request reads the table, so that a revoked key is refused from the next request on, in every process.
     """
 
-    def __init__(self, app: App, state: Gated) -> None:
-        self._app, self._state = app, state
-        self._looks = anyio.CapacityLimiter(_LOOKS)
+    def __init__(self, app: App, state: AppState) -> None:
+        super().__init__(app)
+        self._state = state
+        self._lookups = anyio.CapacityLimiter(_LOOKUPS)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, or refuse it."""
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _OPEN_PATHS:
             await self._app(scope, receive, send)
             return
         try:
             credential = credential_of(scope)
-            key = await self._admitted(self._state.keys, credential)
+            key = await _lookup(
+                self._state.keys,
+                lambda: _admit(self._state.keys, credential, self._state.needs_key),
+                self._lookups,
+            )
             if key is not None:
                 _require_scope(key, scope["path"])
         except (Denied, StoreError) as error:
-            await refuse(scope, send, _said(error))
+            await refuse(scope, send, problem_of(error))
             return
         record_of(scope).key = key
         await self._app(scope, receive, send)
 
-    async def _admitted(self, keys: ApiKeys | None, credential: str) -> ApiKey | None:
-        if keys is None or keys.are_in_file:  # 30 us, where a thread takes 100 and more
-            return _admit(keys, credential, self._state.needs_key)
-        return await anyio.to_thread.run_sync(
-            _admit, keys, credential, self._state.needs_key, limiter=self._looks
-        )
-
 
 class Permit:
-    """Whether somebody who was let in may still be here; for answers that have no end."""
+    """Checks for answers without an end that their key is still valid."""
 
-    def __init__(self, state: Gated, key: ApiKey | None) -> None:
+    def __init__(self, state: AppState, key: ApiKey | None) -> None:
         self._state, self._key = state, key
         self._checked_at = time.monotonic()
 
     async def holds(self) -> bool | None:
-        """False within a second after the key was revoked, or the first one was made for one who has none.
+        """Return False within a second after the key was revoked, or after the first key was made for none.
 
-        None while nobody knows: the table cannot be read.
+        None while the table cannot be read.
         """
         keys = self._state.keys
         if keys is None or time.monotonic() - self._checked_at < _PERMIT_S:
             return True
         asked_at = time.monotonic()
-        found = self._look(keys) if keys.are_in_file else await anyio.to_thread.run_sync(self._look, keys)
+        found = await _lookup(keys, lambda: self._read(keys))
         if found is not None:
             self._checked_at = asked_at
         return found
 
-    def _look(self, keys: ApiKeys) -> bool | None:
+    def _read(self, keys: ApiKeys) -> bool | None:
         try:
             return not keys.are_any() if self._key is None else keys.is_good(self._key.id)
         except StoreError:
             return None
 
 
+async def _lookup(
+    keys: ApiKeys | None, work: Callable[[], _T], limiter: anyio.CapacityLimiter | None = None
+) -> _T:
+    """Run `work`, which reads the keys: in a file that takes 30 us, a thread 100 us and more."""
+    return (
+        work() if keys is None or keys.are_in_file else await anyio.to_thread.run_sync(work, limiter=limiter)
+    )
+
+
 def credential_of(scope: Scope) -> str:
-    """What the request shows as its key: OpenAI's `Authorization: Bearer`, Anthropic's `x-api-key`; or ""."""
+    """Return the key of OpenAI's `Authorization: Bearer` or Anthropic's `x-api-key`, "" without one."""
     shown = {value.strip() for value in header(scope, b"x-api-key")}
     for value in header(scope, b"authorization"):
         if value[: len(_BEARER)].lower() == _BEARER:
@@ -356,7 +354,7 @@ def credential_of(scope: Scope) -> str:
 
 
 def scope_of(path: str) -> str:
-    """What a key must be good for to ask for this path."""
+    """Return the scope that a key needs for this path."""
     if path == "/metrics":
         return METRICS
     is_memory = any(path == prefix or path.startswith(prefix + "/") for prefix in _MEMORY_PATHS)
@@ -364,19 +362,20 @@ def scope_of(path: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server bound to this name or address is reached from this machine alone."""
-    import ipaddress
+    """Return True if a server bound to this name or address can be reached from this machine alone."""
+    address = _address(host.strip("[]"))
+    return host.lower() == "localhost" or (address is not None and address.is_loopback)
 
-    if host.lower() == "localhost":
-        return True
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def require_keys_for(host: str, keys: ApiKeys | None) -> bool:
-    """Whether a server bound there asks for keys, and UsageError where it would be open to others without."""
+    """Return True if a server bound there needs keys; UsageError if it would be open to others without."""
     has_keys = keys is not None and keys.are_any()
     if not is_loopback(host) and not has_keys:
         raise UsageError(
@@ -388,13 +387,13 @@ def require_keys_for(host: str, keys: ApiKeys | None) -> bool:
 
 
 def _admit(keys: ApiKeys | None, credential: str, needs_key: bool) -> ApiKey | None:
-    """The good key that this is; None where none is needed. Raises Denied."""
+    """Return the valid key, or None if none is needed. Raises Denied."""
     key = keys.find(credential) if keys is not None and credential else None
     if key is not None and not key.revoked_at:
         return key
     if key is not None:
         raise _unauthorized("this API key was revoked")
-    if credential.startswith(PREFIX):  # of another server, or mistyped: its owner is not who would be served
+    if credential.startswith(PREFIX):  # another server's, or mistyped: the default user is not its owner
         raise _unauthorized("this API key is not known here")
     if needs_key or (keys is not None and keys.are_any()):
         raise _unauthorized(
@@ -415,25 +414,22 @@ def _unauthorized(message: str) -> Denied:
     return Denied(401, "invalid_api_key", message, headers={"WWW-Authenticate": "Bearer"})
 
 
-def _said(error: Denied | StoreError) -> Problem:
-    return problem_of(error)
-
-
-def install(app: FastAPI, state: Gated) -> None:
-    """Put all of them before the app, and /health and /metrics into it."""
+def install(app: FastAPI, state: AppState) -> None:
+    """Add all middleware to the app, and the routes /health and /metrics."""
     config = state.config
-    counted = app.state.metrics = metrics.Metrics(state)
-    state.observers.append(counted.served)
-    app.include_router(health.router)
-    app.include_router(metrics.router)
+    metrics = app.state.metrics = monitoring.Metrics(state)
+    state.observers.append(metrics.served)
+    app.include_router(monitoring.router)
     origins = names_in(config.server_origins)
     # The last one added is the outermost.
     app.add_middleware(JsonByDefault)
     app.add_middleware(
-        BodyMiddleware, most_bytes=config.server_max_body_mb << 20, timeout_s=config.server_body_timeout
+        BodyMiddleware, max_bytes=config.server_max_body_mb << 20, timeout_s=config.server_body_timeout
     )
     app.add_middleware(
-        RateLimitMiddleware, most=config.server_max_requests, most_per_key=config.server_max_requests_per_key
+        RateLimitMiddleware,
+        limit=config.server_max_requests,
+        limit_per_key=config.server_max_requests_per_key,
     )
     app.add_middleware(KeyMiddleware, state=state)
     if origins:
@@ -445,4 +441,4 @@ def install(app: FastAPI, state: Gated) -> None:
     app.add_middleware(
         HostMiddleware, hosts=frozenset(map(host_of, names_in(config.server_hosts))), origins=origins
     )
-    app.add_middleware(Observer, metrics=counted)
+    app.add_middleware(Observer, metrics=metrics)

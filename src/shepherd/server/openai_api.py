@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shepherd.errors import ShepherdError
-from shepherd.providers.extras import extra_content, sealed_extra
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatRequest, Collected
-from shepherd.server.errors import Denied, openai_error, problem_of
-from shepherd.server.http import EventStream, JsonRoute, LastEvents, dumps, event, quoted
-from shepherd.server.identity import caller_of
+from shepherd.providers.chat_completions import extra_content, sealed_extra
+from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
+from shepherd.server.errors import Problem, invalid, openai_error, unsupported
+from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted
 from shepherd.server.logprobs import MOST_LIKELY, chat_logprobs
-from shepherd.server.scopes import MEMORY
 from shepherd.server.state import ServerState
-from shepherd.server.streaming import ended_with_its_client
+from shepherd.server.streaming import cancelled_on_disconnect
 from shepherd.types import (
     FinishReason,
     Message,
@@ -40,8 +36,7 @@ __all__ = [
     "EmbeddingBody",
     "StreamOptions",
     "given_sampling",
-    "refuse_unless",
-    "require_model",
+    "require_supported",
     "route",
     "usage_of",
 ]
@@ -54,42 +49,31 @@ _LARGEST_SEED = 0xFFFFFFFF
 _LARGEST_PENALTY = 1000
 
 
-class _Body(BaseModel):
-    # A field that is not known may be one that matters.
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Lenient(BaseModel):
-    """What clients send back as they got it, with fields of other services in it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class StreamOptions(_Lenient):
-    """How it streams."""
+class StreamOptions(LenientBody):
+    """Options of a stream."""
 
     include_usage: bool = False
 
 
-class _Part(_Lenient):
+class _Part(LenientBody):
     type: str
     text: str | None = None
     refusal: str | None = None
 
 
-class _Function(_Lenient):
+class _Function(LenientBody):
     name: str
     arguments: str = ""
 
 
-class _Call(_Lenient):
+class _Call(LenientBody):
     id: str
     type: str = "function"
     function: _Function
     extra_content: Any = None
 
 
-class ChatMessage(_Lenient):
+class ChatMessage(LenientBody):
     """One message; `content` is text, or parts of it."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -98,7 +82,7 @@ class ChatMessage(_Lenient):
     tool_call_id: str | None = None
 
     def message(self, place: str) -> Message:
-        """The same as we have it. Denied for what is no text."""
+        """Return the message in no API's shape. Denied for content that is not text."""
         calls = tuple(
             ToolCall(call.id, call.function.name, call.function.arguments, sealed_extra(call.extra_content))
             for call in self.tool_calls or ()
@@ -108,33 +92,33 @@ class ChatMessage(_Lenient):
         return Message(role, text, tool_calls=calls, tool_call_id=self.tool_call_id or "")
 
 
-class _ToolFunction(_Lenient):
+class _ToolFunction(LenientBody):
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(_Lenient):
+class _Tool(LenientBody):
     type: Literal["function"]
     function: _ToolFunction
 
 
-class _Named(_Lenient):
+class _Named(LenientBody):
     name: str
 
 
-class _NamedTool(_Lenient):
+class _NamedTool(LenientBody):
     type: Literal["function"]
     function: _Named
 
 
-class _JsonSchema(_Lenient):
+class _JsonSchema(LenientBody):
     name: str = ""
     strict: bool | None = None
     schema_: dict[str, Any] | None = Field(default=None, alias="schema")
 
 
-class _Format(_Lenient):
+class _Format(LenientBody):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: _JsonSchema | None = None
 
@@ -142,8 +126,8 @@ class _Format(_Lenient):
 Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | None
 
 
-class _Sampled(_Body):
-    """What all that generates has in common."""
+class _Sampled(StrictBody):
+    """Fields that chats and completions share."""
 
     model: str
     stream: bool | None = False
@@ -158,7 +142,7 @@ class _Sampled(_Body):
     presence_penalty: float | None = 0
     logit_bias: dict[str, float] | None = None
     user: str | None = None
-    # llama.cpp's own.
+    # llama.cpp's.
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
     repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
@@ -166,19 +150,21 @@ class _Sampled(_Body):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The strings that end the answer."""
+        """Strings that end the answer."""
         stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return tuple(text for text in stop if text)
 
-    def refuse_what_is_not_there(self) -> None:
-        """Denied for what would change the answer and is not to be had."""
-        refuse_unless(self.n in (None, 1), "n", "there is one answer to a request; send it again for another")
-        refuse_unless(not self.frequency_penalty, "frequency_penalty", "use repeat_penalty, 1 is off")
-        refuse_unless(not self.presence_penalty, "presence_penalty", "use repeat_penalty, 1 is off")
-        refuse_unless(not self.logit_bias, "logit_bias", "leave it out")
+    def refuse_unsupported(self) -> None:
+        """Raise Denied for fields that would change the answer and are not supported."""
+        require_supported(
+            self.n in (None, 1), "n", "there is one answer to a request; send it again for another"
+        )
+        require_supported(not self.frequency_penalty, "frequency_penalty", "use repeat_penalty, 1 is off")
+        require_supported(not self.presence_penalty, "presence_penalty", "use repeat_penalty, 1 is off")
+        require_supported(not self.logit_bias, "logit_bias", "leave it out")
 
 
-class ChatBody(_Sampled):
+class ChatBody(ChatFields, _Sampled):
     """POST /v1/chat/completions."""
 
     messages: list[ChatMessage] = Field(min_length=1)
@@ -190,10 +176,7 @@ class ChatBody(_Sampled):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
     modalities: list[str] | None = None
-    # Ours.
-    memory: bool | None = None
-    memory_tools: bool | None = None
-    # For OpenAI's service alone.
+    # Ignored: they are about OpenAI's service.
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
@@ -207,20 +190,15 @@ class ChatBody(_Sampled):
     verbosity: str | None = None
 
     def request(self, user_id: str) -> ChatRequest:
-        """What is asked. Denied for what cannot be had."""
-        self.refuse_what_is_not_there()
-        refuse_unless(
+        """Return the request in no API's shape. Denied for what is not supported."""
+        self.refuse_unsupported()
+        require_supported(
             not self.modalities or self.modalities == ["text"], "modalities", "the model writes text"
         )
         messages = tuple(m.message(f"messages.{i}") for i, m in enumerate(self.messages))
         if messages[-1].role not in ("user", "tool"):
-            raise Denied(
-                400,
-                "invalid_request",
-                f"messages: the last one is of role {self.messages[-1].role}; "
-                "the model answers a user or a tool",
-                param="messages",
-            )
+            role = self.messages[-1].role
+            raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
         return ChatRequest(
             messages,
             user_id,
@@ -242,33 +220,29 @@ class ChatBody(_Sampled):
             return None
         if wanted.type == "json_object":
             return ReplySchema({"type": "object"})
-        told = wanted.json_schema
-        if told is None or told.schema_ is None:
-            raise Denied(400, "invalid_request", "response_format: it has no schema", param="response_format")
-        return ReplySchema(told.schema_, told.name or "answer", told.strict)
+        given = wanted.json_schema
+        if given is None or given.schema_ is None:
+            raise invalid("response_format", "it has no schema")
+        return ReplySchema(given.schema_, given.name or "answer", given.strict)
 
     def _logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
-            raise Denied(
-                400, "invalid_request", "top_logprobs: set logprobs to true as well", param="top_logprobs"
-            )
+            raise invalid("top_logprobs", "set logprobs to true as well")
         return self.top_logprobs or 0 if self.logprobs else None
 
     def _choice(self) -> str:
         if isinstance(self.tool_choice, _NamedTool):
             name = self.tool_choice.function.name
             known = {tool.function.name for tool in self.tools or ()}
-            refuse_unless(name in known, "tool_choice", "name a tool that is among the tools")
+            require_supported(name in known, "tool_choice", "name a tool that is among the tools")
             return name
         if self.tool_choice == "required" and not (self.tools or self.memory_tools):
-            raise Denied(
-                400, "invalid_request", "tool_choice: there are no tools to call", param="tool_choice"
-            )
+            raise invalid("tool_choice", "there are no tools to call")
         return self.tool_choice or "auto"
 
 
 class CompletionBody(_Sampled):
-    """POST /v1/completions: text goes on, without a chat around it."""
+    """POST /v1/completions: the model continues a text, without a chat template."""
 
     prompt: str | list[str] | list[int] | list[list[int]]
     echo: bool | None = False
@@ -276,15 +250,15 @@ class CompletionBody(_Sampled):
     best_of: int | None = 1
     logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
 
-    def refuse_what_is_not_there(self) -> None:
-        """Denied for what would change the answer and is not to be had."""
-        super().refuse_what_is_not_there()
-        refuse_unless(self.logprobs is None or not self.echo, "echo", "the prompt has no logprobs")
-        refuse_unless(not self.suffix, "suffix", "leave it out")
-        refuse_unless(self.best_of in (None, 1), "best_of", "there is one answer to a request")
+    def refuse_unsupported(self) -> None:
+        """Raise Denied for fields that would change the answer and are not supported."""
+        super().refuse_unsupported()
+        require_supported(self.logprobs is None or not self.echo, "echo", "the prompt has no logprobs")
+        require_supported(not self.suffix, "suffix", "leave it out")
+        require_supported(self.best_of in (None, 1), "best_of", "there is one answer to a request")
 
 
-class EmbeddingBody(_Body):
+class EmbeddingBody(StrictBody):
     """POST /v1/embeddings."""
 
     model: str
@@ -295,28 +269,26 @@ class EmbeddingBody(_Body):
 
     @property
     def texts(self) -> list[str]:
-        """What is to be embedded. Denied for token ids: a client has them of some other model."""
+        """Texts to embed. Denied for token ids: the client took them from another model."""
         inputs = [self.input] if isinstance(self.input, str) else self.input
         texts = [text for text in inputs if isinstance(text, str)]
         if not texts or len(texts) != len(inputs) or len(texts) > _MOST_TEXTS:
-            raise Denied(
-                400,
-                "invalid_request",
-                f"input: send a text, or up to {_MOST_TEXTS} of them, no token ids "
+            raise invalid(
+                "input",
+                f"send a text, or up to {_MOST_TEXTS} of them, no token ids "
                 "(langchain-openai: check_embedding_ctx_length=False)",
-                param="input",
             )
         return texts
 
 
-def refuse_unless(is_fine: bool, param: str, hint: str) -> None:
-    """Denied as what this server does not do."""
-    if not is_fine:
-        raise Denied(400, "unsupported_parameter", f"{param}: not supported here ({hint})", param=param)
+def require_supported(is_supported: bool, param: str, hint: str) -> None:
+    """Raise Denied unless this server supports the field."""
+    if not is_supported:
+        raise unsupported(param, hint)
 
 
 def given_sampling(body: _Sampled) -> dict[str, float]:
-    """What the client has set of the sampling. OpenAI's clients send nulls for what they have not."""
+    """Return the sampling settings that the client has set. OpenAI's clients send null for others."""
     given = {name: value for name in _SAMPLING if (value := getattr(body, name)) is not None}
     if "seed" in given:
         given["seed"] = int(given["seed"]) % _LARGEST_SEED  # OpenAI's are 64 bits, signed
@@ -331,12 +303,8 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
     texts = []
     for part in content:
         if part.type not in ("text", "refusal"):
-            raise Denied(
-                400,
-                "unsupported_content",
-                f"{place}: the model reads text, no part of type {part.type[:40]!a}",
-                param=place,
-            )
+            message = f"the model reads text, no part of type {part.type[:40]!a}"
+            raise invalid(place, message, "unsupported_content")
         texts.append(part.text or part.refusal or "")
     return "\n".join(texts)
 
@@ -351,85 +319,92 @@ _ROUTE = "/v1/chat/completions"
 REASONS: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
-    "cancelled": "length",  # it was cut, when the server ended
+    "cancelled": "length",  # when the server shut down
     "tool_calls": "tool_calls",
     "filtered": "content_filter",
 }
 
 
 async def chat_completions(request: Request, body: ChatBody) -> Response:
-    """The answer to a conversation."""
+    """Answer a conversation."""
+    chat = await Chat.of(request, _ROUTE, body)
     state: ServerState = request.app.state.shepherd
-    require_model(state, body.model)
-    caller = caller_of(request, body.user)
-    if body.memory_tools:
-        caller.require(MEMORY)
-    chat = await Chat.begin(state, _ROUTE, body.request(caller.user_id), request.receive)
+    name = state.conversations.models.name
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
-        return EventStream(_streamed(chat, state.conversations.models.name, include_usage), chat.cancel)
-    return await _whole(request, chat, state.conversations.models.name)
+        chunks = _Chunks(chat, name, include_usage)
+        return EventStream(chat.stream(chunks.opening, chunks.of, chunks.last, _error), chat.cancel)
+    return await _whole(request, chat, name)
 
 
 route = JsonRoute(_ROUTE, ChatBody, chat_completions)
 
 
 async def _whole(request: Request, chat: Chat, model: str) -> Response:
-    collected = Collected()
+    said: list[str] = []
+    thought: list[str] = []
+    calls: list[ToolCall] = []
     tokens: list[TokenLogprob] = []
-    async with ended_with_its_client(request.receive, chat.cancel), chat:
+    async with cancelled_on_disconnect(request.receive, chat.cancel), chat:
         async for piece in chat:
-            collected.add(piece)
+            if isinstance(piece, ToolCall):
+                calls.append(piece)
+            elif isinstance(piece, Thought):
+                thought.append(piece.text)
+            else:
+                said.append(piece)
             tokens += chat.take_logprobs()
     tokens += chat.take_logprobs()
-    message: dict[str, Any] = {"role": "assistant", "content": collected.text, "refusal": None}
-    if collected.thought:
-        message["reasoning_content"] = collected.thought
-    if collected.calls:
-        message["content"] = collected.text or None
-        message["tool_calls"] = [_call(call) for call in collected.calls]
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(said), "refusal": None}
+    if any(thought):
+        message["reasoning_content"] = "".join(thought)
+    if calls:
+        message["content"] = message["content"] or None
+        message["tool_calls"] = [_call(call) for call in calls]
     choice = {
         "index": 0,
         "message": message,
         "logprobs": chat_logprobs(tokens) if chat.has_logprobs else None,
-        "finish_reason": _reason(chat.stats, bool(collected.calls)),
+        "finish_reason": _reason(chat.stats, bool(calls)),
     }
     answer = {**_head("chat.completion", model), "choices": [choice], "usage": usage_of(chat.stats)}
     return JSONResponse(answer)
 
 
-async def _streamed(chat: Chat, model: str, include_usage: bool) -> AsyncGenerator[bytes, None]:
-    head = _head("chat.completion.chunk", model)
-    # Everything but the delta is the same in each chunk.
-    before = dumps(head)[:-1] + ',"choices":[{"index":0,"delta":'
-    after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
-    opening = event(before + '{"role":"assistant","content":""},"logprobs":null' + after)
-    n_calls = 0
-    try:
-        async with chat:
-            await chat.wait()
-            if not chat.has_piece:
-                yield opening
-                opening = b""
-            async for piece in chat:
-                logprobs = dumps(_new_logprobs(chat)) if chat.has_logprobs else "null"
-                yield opening + event(f'{before}{_delta(piece, n_calls)},"logprobs":{logprobs}{after}')
-                opening = b""
-                n_calls += isinstance(piece, ToolCall)
-    except ShepherdError as error:
-        yield opening + event(openai_error(problem_of(error)))
-        return
-    reason = _reason(chat.stats, n_calls > 0)
-    end = {"index": 0, "delta": {}, "logprobs": _new_logprobs(chat), "finish_reason": reason}
-    last = [opening, event({**head, "choices": [end], **({"usage": None} if include_usage else {})})]
-    if include_usage:
-        last.append(event({**head, "choices": [], "usage": usage_of(chat.stats)}))
-    yield LastEvents(b"".join([*last, event("[DONE]")]))
+class _Chunks:
+    """The chunks of one streamed answer: `opening`, those `of` its pieces, and the `last` ones."""
+
+    def __init__(self, chat: Chat, model: str, include_usage: bool) -> None:
+        self._chat, self._include_usage = chat, include_usage
+        self._head = _head("chat.completion.chunk", model)
+        # Everything but the delta is the same in each chunk.
+        self._before = dumps(self._head)[:-1] + ',"choices":[{"index":0,"delta":'
+        self._after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
+        self._n_calls = 0
+        self.opening = event(self._before + '{"role":"assistant","content":""},"logprobs":null' + self._after)
+
+    def of(self, piece: Piece) -> bytes:
+        logprobs = dumps(self._new_logprobs()) if self._chat.has_logprobs else "null"
+        chunk = f'{self._before}{_delta(piece, self._n_calls)},"logprobs":{logprobs}{self._after}'
+        self._n_calls += isinstance(piece, ToolCall)
+        return event(chunk)
+
+    def last(self) -> bytes:
+        reason = _reason(self._chat.stats, self._n_calls > 0)
+        end = {"index": 0, "delta": {}, "logprobs": self._new_logprobs(), "finish_reason": reason}
+        usage = {"usage": None} if self._include_usage else {}
+        last = [event({**self._head, "choices": [end], **usage})]
+        if self._include_usage:
+            last.append(event({**self._head, "choices": [], "usage": usage_of(self._chat.stats)}))
+        return b"".join([*last, event("[DONE]")])
+
+    def _new_logprobs(self) -> dict[str, Any] | None:
+        tokens = self._chat.take_logprobs() if self._chat.has_logprobs else []
+        return chat_logprobs(tokens) if tokens else None
 
 
-def _new_logprobs(chat: Chat) -> dict[str, Any] | None:
-    tokens = chat.take_logprobs() if chat.has_logprobs else []
-    return chat_logprobs(tokens) if tokens else None
+def _error(problem: Problem) -> tuple[dict[str, Any], str]:
+    return openai_error(problem), ""
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:
@@ -442,7 +417,7 @@ def _head(kind: str, model: str) -> dict[str, Any]:
 
 
 def _delta(piece: Piece, index: int) -> str:
-    """What one piece adds, as JSON."""
+    """Return the delta of one piece as JSON."""
     if isinstance(piece, str):
         return f'{{"content":{quoted(piece)}}}'
     if isinstance(piece, Thought):
@@ -452,9 +427,9 @@ def _delta(piece: Piece, index: int) -> str:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
-    told = {"id": call.id, "type": "function", "function": function}
     extra = extra_content(call)
-    return told if extra is None else told | {"extra_content": extra}
+    rest = {} if extra is None else {"extra_content": extra}
+    return {"id": call.id, "type": "function", "function": function, **rest}
 
 
 def _reason(stats: TurnStats, has_calls: bool) -> str:
@@ -463,7 +438,7 @@ def _reason(stats: TurnStats, has_calls: bool) -> str:
 
 
 def usage_of(stats: TurnStats) -> dict[str, Any]:
-    """Tokens as OpenAI counts them; of the prompt, those that the KV cache held."""
+    """Return tokens as OpenAI counts them, those of the prompt that the KV cache held included."""
     return {
         "prompt_tokens": stats.prompt_tokens,
         "completion_tokens": stats.generated_tokens,
@@ -471,15 +446,3 @@ def usage_of(stats: TurnStats) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": stats.reused_tokens, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
     }
-
-
-def require_model(state: ServerState, name: str) -> None:
-    """Denied for a model that is not the server's."""
-    names = state.conversations.models.names
-    if name not in names:
-        raise Denied(
-            404,
-            "model_not_found",
-            f"there is no such model here; there is {names[0]} (which 'default' names, too)",
-            param="model",
-        )

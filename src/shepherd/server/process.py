@@ -1,4 +1,4 @@
-"""A server that runs until it is told to end: bound before it says where, gone within seconds."""
+"""The server process: binds its socket, runs until a signal, and shuts down within seconds."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["WebServer", "bound", "run"]
 
 _BACKLOG = 2048
-# Longer than clients keep a connection that is not used, which for most in Python is five seconds: who closes
-# first must be the one who would send the next request on it.
+# Longer than clients keep an idle connection (most in Python: five seconds): the side that sends the next
+# request must be the one that closes.
 _IDLE_S = 30
-# For answers that were cut, to be kept and to tell their clients.
+# Seconds for cancelled answers to be stored and sent.
 _CUT_S = 10.0
-# Objects that are made before the collector looks for cycles among them. 64 answers under way are 20,000 and
-# come and go without one: at Python's 700 it ran with every second request, and seven milliseconds at times.
+# New objects before the garbage collector runs. 64 answers in progress have 20,000 objects without cycles: at
+# Python's 700 it ran with every second request, for up to seven milliseconds.
 _YOUNG = 30_000
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket at that address, which `run` will listen on. UsageError where another program has it."""
+    """Bind a socket for `run`. UsageError if another program has the address."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         found = socket.socket(family, kind, protocol)
         try:
-            if os.name == "posix":  # elsewhere it would share the port
+            if os.name == "posix":  # on Windows it would share the port
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             found.bind(address)
         except BaseException:
@@ -65,10 +65,10 @@ def run(
     ending: Callable[[], None] = lambda: None,
     overdue: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; a second one waits for no answer.
+    """Serve until SIGINT or SIGTERM; a second signal ends the server without waiting for answers.
 
-    Calls `ready` once it answers, and on the event loop `ending` when it stops to listen, `overdue` when that
-    was `shutdown_s` ago and answers are still made.
+    Calls `ready` once it answers, and on the event loop `ending` when it stops listening, and `overdue` if
+    answers are still being made `shutdown_s` later.
     """
     config = uvicorn.Config(
         app,
@@ -81,8 +81,7 @@ def run(
         timeout_graceful_shutdown=max(1, round(shutdown_s + _CUT_S)),
     )
     server = WebServer(config, ready=ready, ending=ending, overdue=overdue, shutdown_s=shutdown_s)
-    # What was made until here, 100,000 objects, stays: to look at all of it again now and then holds up every
-    # answer for 40 ms.
+    # The 100,000 objects that exist already stay: each collection of them would delay every answer by 40 ms.
     gc.collect()
     gc.freeze()
     thresholds = gc.get_threshold()
@@ -95,9 +94,9 @@ def run(
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn's, which says when it answers, ends what would not end by itself, and lets its caller clean up.
+    """uvicorn's server with callbacks, whose caller can clean up after a signal.
 
-    Those who listen to a stream without an end would otherwise be waited for until the last second.
+    `ending` must end streams without an end, which uvicorn would wait for until its timeout.
     """
 
     def __init__(
@@ -115,8 +114,8 @@ class WebServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End on SIGINT and SIGTERM, and go on behind `run`; uvicorn's own would kill the process then."""
-        # Signals come to the main thread alone; in another one its owner says when the end has come.
+        """Let `run` return on SIGINT and SIGTERM; uvicorn's own handler kills the process then."""
+        # Only the main thread receives signals; in another one the caller sets `should_exit`.
         is_main = threading.current_thread() is threading.main_thread()
         before = {n: signal.signal(n, self.handle_exit) for n in _SIGNALS} if is_main else {}
         try:
@@ -126,13 +125,13 @@ class WebServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Start answering."""
         await super().startup(sockets)
         if not self.should_exit:
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close everything, those who wait for the end of a stream first."""
+        """Call `ending`, then close all connections."""
         self._ending()
         timer = asyncio.get_running_loop().call_later(self._shutdown_s, self._overdue)
         await super().shutdown(sockets)

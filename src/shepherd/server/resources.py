@@ -1,7 +1,7 @@
-"""One's own memory over HTTP: memories, facts, what is still to be learned, and what was injected when.
+"""The caller's own memory over HTTP: memories, facts, the extraction queue, and traces of injections.
 
-`?user=` names one of the key owner's users, as `user` in a chat does. What is somebody else's is not found.
-Words to search for travel in a body and not in a URL, which ends up in logs.
+`?user=` names one of the key owner's users, as `user` in a chat does. What belongs to others is not found.
+Words to search for are sent in a body and not in a URL, which is written to logs.
 """
 
 from __future__ import annotations
@@ -13,92 +13,91 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from shepherd.memory import ExtractionJob, Memory
+from shepherd import __version__
+from shepherd.config import default_user_id
+from shepherd.knowledge import Knowledge
+from shepherd.memory import ExtractionJob, Memory, MemoryStats
 from shepherd.server.errors import Denied
-from shepherd.server.identity import caller_of
-from shepherd.server.state import Gated
+from shepherd.server.http import StrictBody
+from shepherd.server.identity import METRICS, caller_of
+from shepherd.server.state import AppState
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
 from shepherd.types import Injection, Message
 
-__all__ = ["LONGEST_TEXT", "Body", "Limit", "Offset", "Own", "OwnMemory", "checked", "missing", "router"]
+__all__ = ["Limit", "Offset", "Own", "OwnMemory", "Search", "Text", "checked", "missing", "router"]
 
 router = APIRouter(prefix="/v1")
 
 _MOST_LISTED = 1000
+_MOST_RECALLED = 10
 # An id is the user's number << 40 | sequence.
 _LARGEST_ID = (1 << 63) - 1
-LONGEST_TEXT = 1 << 20
-_LAST_SECOND = 253_402_300_799  # of the year 9999, the last that dates can be written in
+_LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime has
 
 TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
+Text = Annotated[str, Field(max_length=1 << 20)]
 Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
 Offset = Annotated[int, Query(ge=0, le=_LARGEST_ID)]
 
 
-class Body(BaseModel):
-    """What a request holds; a field that nobody knows is a mistake."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewMemory(Body):
+class NewMemory(StrictBody):
     """A memory to add."""
 
-    question: str = Field(default="", max_length=LONGEST_TEXT)
-    answer: str = Field(default="", max_length=LONGEST_TEXT)
-    # When it was said, in unix seconds, for what is older than this request; now.
+    question: Text = ""
+    answer: Text = ""
+    # When it was said, in unix seconds; default: now.
     timestamp: int | None = Field(default=None, ge=0, le=_LAST_SECOND)
 
 
-class MemoryChange(Body):
-    """What is to be different about a memory."""
+class MemoryChange(StrictBody):
+    """New values of a memory's fields; others stay."""
 
-    question: str | None = Field(default=None, max_length=LONGEST_TEXT)
-    answer: str | None = Field(default=None, max_length=LONGEST_TEXT)
+    question: Text | None = None
+    answer: Text | None = None
     pinned: bool | None = None
 
 
-class Search(Body):
-    """What to look for."""
+class Search(StrictBody):
+    """A search in memories or knowledge."""
 
-    query: str = Field(max_length=LONGEST_TEXT)
+    query: Text
     max_results: int = Field(default=10, ge=1, le=100)
     threshold: float = Field(default=0.0, ge=0, le=1)
 
 
-class FactValue(Body):
+class FactValue(StrictBody):
     """The value of a fact."""
 
-    value: str = Field(max_length=LONGEST_TEXT)
+    value: Text
 
 
 class Own:
     """The memory of the user that a request is about."""
 
     def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
-        state: Gated = request.app.state.shepherd
+        state: AppState = request.app.state.shepherd
         self._state, self._memory = state, state.memory
         self.caller = caller_of(request, user)
         self.user = self.caller.user_id
 
     @property
     def is_writable(self) -> bool:
-        """Whether anything would be kept for this caller."""
+        """True if something can be stored for this caller."""
         return self._memory is not None and self._state.is_writable and not self.caller.is_nobody
 
     @property
     def memory(self) -> Memory:
-        """To read."""
+        """The memory, to read. Denied without one."""
         if self._memory is None:
             raise Denied(503, "no_memory", "this server runs without memory")
         return self._memory
 
     @property
     def writable(self) -> Memory:
-        """To write; refuses where nothing would be kept."""
+        """The memory, to write. Denied if nothing would be stored."""
         memory = self.memory
         if self.caller.is_nobody:
             raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
@@ -112,16 +111,76 @@ OwnMemory = Annotated[Own, Depends()]
 # ---- memories
 
 
+# ---- the user and the counts; before the memories, whose ids follow /memory/ as well
+
+
+@router.get("/memory/user")
+def who(own: OwnMemory) -> dict[str, Any]:
+    """Return the user of this request and the caller's rights.
+
+    `suggested` is the user of `shepherd` in a terminal, for requests without key and user.
+    """
+    caller = own.caller
+    return {
+        "user": "" if caller.is_nobody else caller.user_id,
+        "owner": caller.owner,
+        "suggested": default_user_id() if caller.is_nobody and not caller.owner else "",
+        "scopes": sorted(caller.scopes),
+        "is_writable": own.is_writable,
+        "version": __version__,
+    }
+
+
+@router.get("/memory/stats")
+def stats(own: OwnMemory) -> dict[str, Any]:
+    """Return counts of the user, memories by day and those recalled most.
+
+    The size of the database is about all users, as /metrics is, and needs the same scope.
+    """
+    memory = own.memory
+    counts = memory.stats(own.user)
+    knowledge = Knowledge(memory.transactions, own.user)
+    activity = memory.activity(own.user, n_recalled=_MOST_RECALLED)
+    return {
+        "memories": counts.memories,
+        "pinned": counts.pinned,
+        "facts": counts.facts,
+        "conversations": counts.sessions,
+        "nodes": knowledge.count_nodes(),
+        "oldest_timestamp": counts.oldest_timestamp,
+        "newest_timestamp": counts.newest_timestamp,
+        "per_day": [{"day": day, "memories": n} for day, n in activity.per_day],
+        "most_recalled": [
+            {**asdict(record), "recalls": n, "recalled_at": last}
+            for memory_id, n, last in activity.recalled
+            if (record := memory.get_memory(memory_id, own.user)) is not None
+        ],
+        "extraction": asdict(memory.extraction.stats(own.user)),
+        "database": _size(counts) if METRICS in own.caller.scopes else None,
+    }
+
+
+def _size(counts: MemoryStats) -> dict[str, int]:
+    return {
+        "used_bytes": counts.used_bytes,
+        "file_bytes": counts.file_bytes,
+        "limit_bytes": counts.limit_bytes,
+    }
+
+
+# ---- memories
+
+
 @router.get("/memory")
 def list_memories(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Newest first."""
+    """List memories, the newest first."""
     records = own.memory.list_memories(own.user, limit=limit, offset=offset)
     return {"data": [asdict(record) for record in records], "total": own.memory.count_memories(own.user)}
 
 
 @router.post("/memory", status_code=201)
 def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
-    """Remembers something; an identical memory is left as it is and comes back."""
+    """Store a memory; return an identical one unchanged."""
     memory = own.writable
     memory_id = memory.store_memory(new.question, new.answer, own.user, timestamp=new.timestamp)
     return _memory(own, memory_id or 0)
@@ -129,27 +188,27 @@ def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
 
 @router.post("/memory/search")
 def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
-    """The best memories for the words of the query, best first, with their scores."""
+    """Return the best memories for the words of the query, best first, with their scores."""
     results = own.memory.search(wanted.query, wanted.max_results, own.user, threshold=wanted.threshold)
     return {"data": [asdict(result) for result in results]}
 
 
 @router.get("/memory/export")
 def export(own: OwnMemory) -> StreamingResponse:
-    """Everything about the user as JSON lines, which `shepherd memory import` reads."""
+    """Return everything about the user as JSON lines, which `shepherd memory import` reads."""
     entries = own.memory.export_memories(own.user)
     return StreamingResponse(_lines(entries), media_type="application/jsonl")
 
 
 @router.get("/memory/{memory_id}")
 def show_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
-    """One memory."""
+    """Return a memory."""
     return _memory(own, memory_id)
 
 
 @router.patch("/memory/{memory_id}")
 def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[str, Any]:
-    """Changes question, answer, or whether it is pinned."""
+    """Change question, answer or pin of a memory."""
     memory = own.writable
     _memory(own, memory_id)
     if change.question is not None or change.answer is not None:
@@ -161,7 +220,7 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
 
 @router.delete("/memory/{memory_id}")
 def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
-    """Forgets one memory."""
+    """Delete a memory."""
     if not own.writable.delete_memory(checked(memory_id), own.user):
         raise missing("memory")
     return {"id": memory_id, "deleted": True}
@@ -172,7 +231,7 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 
 @router.get("/facts")
 def list_facts(own: OwnMemory, history: bool = False) -> dict[str, Any]:
-    """All facts, in the order of their keys; with `history` also every change, of forgotten ones too."""
+    """List all facts in the order of their keys; with `history` also every change, of cleared facts too."""
     facts: dict[str, Any] = {"data": [asdict(fact) for fact in own.memory.get_all_facts(own.user)]}
     if history:
         facts["history"] = [asdict(change) for change in own.memory.fact_history(None, own.user)]
@@ -181,7 +240,7 @@ def list_facts(own: OwnMemory, history: bool = False) -> dict[str, Any]:
 
 @router.get("/facts/{key:path}")
 def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
-    """A fact, with every value that it had."""
+    """Return a fact with all its earlier values."""
     value = own.memory.get_fact(key, own.user)
     history = own.memory.fact_history(key, own.user)
     if value is None and not history:
@@ -191,32 +250,32 @@ def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
 
 @router.put("/facts/{key:path}")
 def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
-    """Sets a fact; the value before it stays in the history."""
+    """Set a fact; its earlier value stays in the history."""
     own.writable.set_fact(key, new.value, own.user)
     return {"key": key, "value": new.value}
 
 
 @router.delete("/facts/{key:path}")
 def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
-    """Forgets a fact; its history stays."""
+    """Clear a fact; its history stays."""
     if not own.writable.clear_fact(key, own.user):
         raise missing("fact")
     return {"key": key, "deleted": True}
 
 
-# ---- what is still to be learned
+# ---- the extraction queue
 
 
 @router.get("/extraction/jobs")
 def list_jobs(own: OwnMemory) -> dict[str, Any]:
-    """The user's jobs that are not done, and how many there are in which state."""
+    """List the user's unfinished jobs, and their number by state."""
     queue = own.memory.extraction
     return {"data": [_job(job) for job in queue.jobs(own.user)], "stats": asdict(queue.stats(own.user))}
 
 
 @router.post("/extraction/jobs/{job_id}/retry")
 def retry_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
-    """Gives a job that was given up another chance."""
+    """Retry a job that has failed for good."""
     if not own.writable.extraction.retry(checked(job_id), own.user):
         raise missing("job that was given up")
     return {"id": job_id, "retried": True}
@@ -224,27 +283,27 @@ def retry_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
 
 @router.delete("/extraction/jobs/{job_id}")
 def drop_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
-    """Learns nothing from what a job holds."""
+    """Delete a job; nothing is extracted from its messages."""
     if not own.writable.extraction.drop(checked(job_id), own.user):
         raise missing("job")
     return {"id": job_id, "deleted": True}
 
 
-# ---- what was injected, and why
+# ---- traces of injections
 
 
 @router.get("/trace")
 def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Stored conversations, the latest first."""
+    """List stored conversations, the latest first."""
     found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
     return {"data": [asdict(session) for session in found], "total": own.memory.count_sessions(own.user)}
 
 
 @router.get("/trace/{session_id}")
 def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
-    """For each message of the user in a conversation: what memory added to it, with sources and scores.
+    """Return what memory added to each message of the user in a conversation, with sources and scores.
 
-    `turns` are the numbers of those that more is known about.
+    `turns` are the numbers of the turns that have a trace.
     """
     messages = own.memory.load_session(session_id, own.user)
     turns = _traces(own).children(f"{ROOT}/{encode_segment(session_id)}")
@@ -256,7 +315,7 @@ def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
 
 @router.get("/trace/{session_id}/{turn}")
 def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[str, Any]:
-    """All that is known about one turn: paths below it, with their values."""
+    """Return the trace of one turn: paths below it, with their values."""
     root = turn_path(session_id, turn)
     entries = _traces(own).turn(session_id, turn)
     if not entries:
@@ -264,7 +323,7 @@ def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[
     return {"id": session_id, "turn": turn, "data": {path[len(root) + 1 :]: value for path, value in entries}}
 
 
-# ---- what they have in common
+# ---- shared by the routes
 
 
 def _traces(own: Own) -> Traces:
@@ -279,15 +338,14 @@ def _memory(own: Own, memory_id: int) -> dict[str, Any]:
 
 
 def checked(number: int) -> int:
-    """An id from outside; Denied for one that nothing can have."""
-    # More than the database's integers hold is no memory's id.
+    """Return an id of a request; Denied if it is outside the database's integers."""
     if not 0 <= number <= _LARGEST_ID:
         raise missing("such thing")
     return number
 
 
 def missing(what: str) -> Denied:
-    """The same for what is not there and for what is somebody else's."""
+    """Return the refusal for something that does not exist or belongs to others."""
     return Denied(404, "not_found", f"this user has no such {what}")
 
 

@@ -1,73 +1,68 @@
-"""`shepherd serve --session`: the one conversation of its owner, for several clients at once.
+"""`shepherd serve --session`: one conversation of its owner, for several clients at once.
 
     POST /request   {"prompt", "stream", "async", "max_tokens", "memory", "client"}
-    GET  /updates   what happens, as server-sent events: connected, message_added, delta, tool_call,
-                    tool_result, response_complete, error, cleared
+    GET  /updates   server-sent events: connected, message_added, delta, tool_call, tool_result,
+                    response_complete, error, cleared
     GET  /session   the conversation so far
     POST /clear     begin a new one; memory stays
     GET  /          the memory page, and the resources that it shows
 
-A client that goes away ends its answer, unless it asked with "async".
+A client that disconnects cancels its answer, unless it asked with "async".
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shepherd import __version__
-from shepherd.chat_session import opened_session
+from shepherd.chat_session import Session
 from shepherd.config import Config
-from shepherd.factory import keys_without_memory, memory_of_a_server
-from shepherd.memory import ApiKeys, Memory
-from shepherd.server import middleware
-from shepherd.server.app import answer_errors, show_memory
+from shepherd.factory import keys_without_memory, open_memory_or_read_only
+from shepherd.server.app import memory_app
 from shepherd.server.errors import Denied
-from shepherd.server.http import EventStream, event
+from shepherd.server.http import EventStream, StrictBody, event
 from shepherd.server.identity import caller_of
 from shepherd.server.middleware import Permit
 from shepherd.server.request_record import record_of
 from shepherd.server.shared_conversation import Request, SessionEvent, SharedConversation, Watcher
-from shepherd.server.state import Gated, Served
-from shepherd.server.streaming import ended_with_its_client
+from shepherd.server.state import AppState
+from shepherd.server.streaming import cancelled_on_disconnect
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
 
-__all__ = ["SessionState", "create_session_app", "opened_shared_session"]
+__all__ = ["create_session_app", "opened_shared_session"]
 
 router = APIRouter()
 
-# So often a watcher is told that nothing happened: a connection that is gone is noticed by it.
+# Interval of pings to a watcher without events; a ping detects a broken connection.
 _PING_S = 15.0
 _PING = b": nothing new\n\n"
 _NOTHING = SessionEvent("", {})
-# What happens is told late rather than to one whose key may have been revoked.
-_LOOK_AGAIN_S = 1.0
+# Events are delayed rather than sent to a client whose key may have been revoked.
+_RETRY_S = 1.0
 _UNKNOWN = event(
     {
         "code": "memory_busy",
-        "message": "the keys cannot be looked up; what happens is told as soon as they can",
+        "message": "the keys cannot be looked up; events follow as soon as they can",
     },
     "error",
 )
 
 
-class Asked(BaseModel):
-    """The body of POST /request. `client` is any word by which a client knows its own turns again."""
-
-    model_config = ConfigDict(extra="forbid")
+class RequestBody(StrictBody):
+    """The body of POST /request. `client` is any word by which a client recognises its own turns."""
 
     prompt: str = Field(pattern=r"\S")
     stream: bool = False
@@ -75,23 +70,6 @@ class Asked(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1, le=1 << 24)
     memory: bool = True
     client: str = Field(default="", max_length=64)
-
-
-@dataclass(slots=True)
-class SessionState:
-    """What those who stand before the app know of it."""
-
-    config: Config
-    memory: Memory | None
-    is_writable: bool
-    needs_key: bool = False
-    started_at: float = field(default_factory=time.time)
-    observers: list[Callable[[Served], None]] = field(default_factory=list)
-    keys: ApiKeys | None = None
-
-    def __post_init__(self) -> None:
-        if self.keys is None and self.memory is not None:
-            self.keys = self.memory.keys
 
 
 @contextmanager
@@ -102,40 +80,36 @@ def opened_shared_session(
     memory: bool = True,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None] = lambda text: None,
-) -> Iterator[tuple[Assistant, SessionState]]:
-    """The assistant of the shared conversation, which goes on where the user's latest one stopped.
+) -> Iterator[tuple[Assistant, AppState]]:
+    """Open the assistant of the shared conversation, which continues the user's latest one.
 
-    What is said is learned from after each answer. The keys are looked up also where there is no memory, and
-    where the provider's own rules keep it out of the conversation; StoreError where they cannot be.
+    Facts are extracted after each answer. Keys are read from the database also without memory, and if the
+    provider's rules keep memory out of the conversation; StoreError if they cannot be read.
     """
     config = replace(config, memory_extraction_min_turns=1)
     with contextlib.ExitStack() as stack:
-        locked_by = None if memory else stack.enter_context(keys_without_memory(config))
-        session = stack.enter_context(
-            opened_session(
-                config,
-                model=model,
-                memory=memory,
-                warn=warn,
-                loading=loading,
-                opens_memory=memory_of_a_server,
-            )
+        keys = None if memory else stack.enter_context(keys_without_memory(config))
+        session = Session(
+            config,
+            model=model,
+            memory=memory,
+            warn=warn,
+            loading=loading,
+            opens_memory=open_memory_or_read_only,
         )
-        assistant = session.assistant
-        if assistant.memory is not None:
+        assistant = stack.enter_context(session).assistant
+        opened, is_writable = assistant.memory, session.access.writes_memory
+        if opened is not None:
             assistant.resume()
-            yield assistant, SessionState(config, assistant.memory, session.is_writable)
         elif memory:
-            kept_out, _ = memory_of_a_server(config, warn)
-            stack.callback(kept_out.close)
-            yield assistant, SessionState(config, kept_out, is_writable=False)
-        else:
-            yield assistant, SessionState(config, None, is_writable=False, keys=locked_by)
+            opened, is_writable = open_memory_or_read_only(config, warn)[0], False
+            stack.callback(opened.close)
+        yield assistant, AppState(config, opened, is_writable, keys=keys)
 
 
-def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
-    """The ASGI application around one conversation. The assistant is its until the app has shut down."""
-    conversation = SharedConversation(assistant, served=lambda event: _count(state, event))
+def create_session_app(assistant: Assistant, state: AppState) -> FastAPI:
+    """Return the ASGI application of one conversation, which owns the assistant until it has shut down."""
+    conversation = SharedConversation(assistant, served=state.served)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -144,30 +118,13 @@ def create_session_app(assistant: Assistant, state: Gated) -> FastAPI:
         conversation.close()
         await anyio.to_thread.run_sync(conversation.join)
 
-    app = FastAPI(
-        title="Shepherd",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        lifespan=lifespan,
-    )
-    app.state.shepherd = state
+    app = memory_app(state, router, lifespan=lifespan)
     app.state.conversation = conversation
-    app.include_router(router)
-    show_memory(app)
-    middleware.install(app, state)
-    answer_errors(app)
     return app
 
 
-def _count(state: Gated, event: Served) -> None:
-    for observer in state.observers:
-        observer(event)
-
-
-def _taking_part(request: HttpRequest) -> SharedConversation:
-    """The conversation, for its owner alone."""
+def _shared_by(request: HttpRequest) -> SharedConversation:
+    """Return the conversation. Denied for other owners."""
     conversation: SharedConversation = request.app.state.conversation
     owner, user = caller_of(request, None).owner, conversation.user_id
     if owner and owner != user and not user.startswith(f"{owner}/"):
@@ -175,27 +132,27 @@ def _taking_part(request: HttpRequest) -> SharedConversation:
     return conversation
 
 
-Shared = Annotated[SharedConversation, Depends(_taking_part)]
+Shared = Annotated[SharedConversation, Depends(_shared_by)]
 
 
 @router.post("/request")
-async def ask(conversation: Shared, asked: Asked, http: HttpRequest) -> Response:
-    """Asks, and gives the answer at once, in pieces, or ("async") not at all: /updates has it."""
-    request = Request(asked.prompt, max_tokens=asked.max_tokens, memory=asked.memory, client=asked.client)
-    if asked.is_async:
+async def ask(conversation: Shared, body: RequestBody, http: HttpRequest) -> Response:
+    """Ask, and return the answer whole, as a stream, or ("async") not at all: it is in /updates."""
+    request = Request(body.prompt, max_tokens=body.max_tokens, memory=body.memory, client=body.client)
+    if body.is_async:
         ahead = conversation.n_ahead
         conversation.ask(request)
         return JSONResponse({"request": request.id, "ahead": ahead}, 202)
     watcher = conversation.ask(request)
-    if asked.stream:
+    if body.stream:
         return EventStream(_until_answered(watcher), lambda: conversation.cancel(request))
-    async with ended_with_its_client(http.receive, lambda: conversation.cancel(request)):
+    async with cancelled_on_disconnect(http.receive, lambda: conversation.cancel(request)):
         return JSONResponse(await _answer(watcher))
 
 
 @router.get("/updates")
 async def updates(conversation: Shared, http: HttpRequest) -> Response:
-    """What happens from now on, for as long as the client listens and its key is good."""
+    """Stream the events from now on, as long as the client is connected and its key is valid."""
     permit = Permit(http.app.state.shepherd, record_of(http.scope).key)
     watcher = conversation.watch()
     return EventStream(_everything(conversation, watcher, permit), lambda: conversation.unwatch(watcher))
@@ -203,7 +160,7 @@ async def updates(conversation: Shared, http: HttpRequest) -> Response:
 
 @router.get("/session")
 async def session(conversation: Shared) -> dict[str, Any]:
-    """The conversation so far."""
+    """Return the conversation so far."""
     messages = [
         {"role": message.role, "content": message.raw, "created_at": message.created_at}
         for message in conversation.messages
@@ -213,26 +170,26 @@ async def session(conversation: Shared) -> dict[str, Any]:
 
 @router.post("/clear")
 async def clear(conversation: Shared) -> dict[str, Any]:
-    """Begins a new conversation, after what waits in line; memory and the stored conversation stay."""
+    """Begin a new conversation after the waiting requests; memory and the stored conversation stay."""
     await _answer(conversation.ask(Request(None)))
     return {"cleared": True}
 
 
 async def _answer(watcher: Watcher) -> dict[str, Any]:
-    """The last happening of a request; Denied where that is an error."""
-    while (happening := await watcher.next()) is not None:
-        if happening.name == "error":
-            content = happening.content
+    """Return the last event of a request; Denied if that is an error."""
+    while (event_ := await watcher.next()) is not None:
+        if event_.name == "error":
+            content = event_.content
             raise Denied(content["status"], content["code"], content["message"])
-        if happening.is_last:
-            return happening.as_json()
+        if event_.is_last:
+            return event_.as_json()
     raise Denied(503, "shutting_down", "the server is shutting down")
 
 
 async def _until_answered(watcher: Watcher) -> AsyncGenerator[bytes, None]:
-    while (happening := await watcher.next()) is not None:
-        yield _as_event(happening)
-        if happening.is_last:
+    while (event_ := await watcher.next()) is not None:
+        yield _as_event(event_)
+        if event_.is_last:
             return
     yield _end_of(watcher)
 
@@ -244,29 +201,29 @@ async def _everything(
         yield event({"version": __version__, **conversation.about()}, "connected")
         while True:
             try:
-                happening = await watcher.next(_PING_S)
-                told = _end_of(watcher) if happening is None else _as_event(happening)
+                event_ = await watcher.next(_PING_S)
+                data = _end_of(watcher) if event_ is None else _as_event(event_)
             except asyncio.TimeoutError:
-                happening, told = _NOTHING, _PING
-            is_told = False
+                event_, data = _NOTHING, _PING
+            is_warned = False
             while (holds := await permit.holds()) is None and not conversation.is_closed:
-                if not is_told:
+                if not is_warned:
                     yield _UNKNOWN
-                is_told = True
-                await asyncio.sleep(_LOOK_AGAIN_S)
+                is_warned = True
+                await asyncio.sleep(_RETRY_S)
             if holds is False:
                 yield event({"code": "invalid_api_key", "message": "this API key was revoked"}, "error")
             if not holds:
                 return
-            yield told
-            if happening is None:
+            yield data
+            if event_ is None:
                 return
     finally:
         conversation.unwatch(watcher)
 
 
 def _end_of(watcher: Watcher) -> bytes:
-    """Why nothing more comes, though nobody said so."""
+    """Return the event that says why a stream ends without a last event."""
     if watcher.is_too_slow:
         content = {"code": "too_slow", "message": "the client does not read fast enough; connect again"}
     else:
@@ -274,5 +231,5 @@ def _end_of(watcher: Watcher) -> bytes:
     return event(content, "error")
 
 
-def _as_event(happening: SessionEvent) -> bytes:
-    return event(happening.as_json(), happening.name)
+def _as_event(event_: SessionEvent) -> bytes:
+    return event(event_.as_json(), event_.name)

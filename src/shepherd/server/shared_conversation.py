@@ -1,7 +1,7 @@
-"""One conversation that several clients take part in: turns wait in a line, and everybody sees all of them.
+"""One conversation that several clients share: requests wait in a queue, and all clients see all events.
 
-A thread of its own has the assistant, which is used from one thread. It tells what happens to the event loop,
-and that hands it to each watcher; one who does not read is let go, so that nobody waits for him.
+One thread runs the assistant. It publishes events on the event loop, which passes them to each watcher; a
+watcher that does not read is dropped, so that it delays nobody.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ __all__ = ["Request", "SessionEvent", "SharedConversation", "Watcher"]
 
 _log = logging.getLogger(__name__)
 
-_Told = TypeVar("_Told")
+_T = TypeVar("_T")
 _ROUTE = "/request"
-# Turns that wait; who comes then is told to come back.
+# Limit of waiting requests; more are refused with Retry-After.
 _MOST_WAITING = 256
 _MOST_WATCHERS = 256
-# Happenings that a watcher may be behind, and characters of an answer that are one of them.
+# Limit of unread events of a watcher, and of characters of an answer in one event.
 _MOST_BEHIND = 4096
 _LONGEST_PIECE = 4096
-# What an answer may take to end when it is told to.
+# Seconds that a cancelled answer may take to end.
 _JOIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """Something that all watchers are told. `request` is the turn that it belongs to, "" for none."""
+    """An event for all watchers. `request` is the id of its request, "" for none."""
 
     name: str
     content: dict[str, Any]
@@ -50,18 +50,18 @@ class SessionEvent:
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing more comes of this request."""
+        """True for the last event of a request."""
         return self.name in ("response_complete", "error", "cleared")
 
     def as_json(self) -> dict[str, Any]:
-        """As it is sent."""
+        """Return the event as it is sent."""
         origin = {"request": self.request, "client": self.client} if self.request else {}
         return {**origin, **self.content}
 
 
 @dataclass(slots=True)
 class Request:
-    """What a client asks for: an answer, or (`prompt` None) a new conversation."""
+    """A request for an answer, or (`prompt` None) for a new conversation."""
 
     prompt: str | None
     max_tokens: int | None = None
@@ -72,41 +72,41 @@ class Request:
 
 
 class Watcher:
-    """What one client is told. `next` gives it; ends with the conversation's server, or when it fell behind.
+    """The events for one client; they end when the server shuts down, or when the client reads too slowly.
 
-    Pieces of an answer that wait become one: a model may be faster than a client.
+    Unread pieces of an answer are joined: a model may be faster than a client.
     """
 
     def __init__(self, only: str = "") -> None:
         self._only = only  # a request's id, or "" for all
         self._waiting: deque[SessionEvent | None] = deque()
-        self._rung = asyncio.Event()
+        self._wake = asyncio.Event()
         self.is_too_slow = False
 
-    def tell(self, happening: SessionEvent | None) -> bool:
-        """Whether it wants to be told more; None is the end. On the event loop."""
-        if happening is not None and self._only and happening.request != self._only:
+    def send(self, event_: SessionEvent | None) -> bool:
+        """Add an event, None for the end; return False if no more are wanted. On the event loop."""
+        if event_ is not None and self._only and event_.request != self._only:
             return True
-        together = self._together(happening)
-        if together is not None:
-            self._waiting[-1] = together
+        joined = self._joined(event_)
+        if joined is not None:
+            self._waiting[-1] = joined
             return True
         if len(self._waiting) >= _MOST_BEHIND:
             self.is_too_slow = True
-            happening = None
-        self._waiting.append(happening)
-        self._rung.set()
-        return happening is not None and not (self._only and happening.is_last)
+            event_ = None
+        self._waiting.append(event_)
+        self._wake.set()
+        return event_ is not None and not (self._only and event_.is_last)
 
     async def next(self, timeout_s: float | None = None) -> SessionEvent | None:
-        """What happened next; None at the end. asyncio.TimeoutError when nothing did."""
+        """Return the next event, None at the end. asyncio.TimeoutError without one in time."""
         while not self._waiting:
-            self._rung.clear()
-            await asyncio.wait_for(self._rung.wait(), timeout_s)
+            self._wake.clear()
+            await asyncio.wait_for(self._wake.wait(), timeout_s)
         return self._waiting.popleft()
 
-    def _together(self, new: SessionEvent | None) -> SessionEvent | None:
-        """What waits last and this as one, where both are pieces of one answer."""
+    def _joined(self, new: SessionEvent | None) -> SessionEvent | None:
+        """Return the last unread event joined with this one, if both are pieces of one answer."""
         last = self._waiting[-1] if self._waiting else None
         if new is None or last is None or not new.name == last.name == "delta" or new.request != last.request:
             return None
@@ -115,109 +115,95 @@ class Watcher:
 
 
 class SharedConversation:
-    """Runs the turns of one assistant, one after another. `start` it on the event loop, `close` it there.
+    """Runs the turns of one assistant, one after another. `served` is called for each answer.
 
-    Everything here is called on the event loop but what the thread does. `served` is told of each answer.
+    All public methods but `join` are called on the event loop.
     """
 
     def __init__(
         self, assistant: Assistant, *, served: Callable[[Served], None] = lambda event: None
     ) -> None:
         self._assistant, self._served = assistant, served
+        self.user_id = assistant.user_id
         self._config = assistant.config
-        self._line: queue.Queue[Request | None] = queue.Queue()
+        self._requests: queue.Queue[Request | None] = queue.Queue()
         self._watchers: set[Watcher] = set()
         self._lock = threading.Lock()  # of `_running` and of the requests' is_cancelled
         self._running: Request | None = None
-        self._is_closed = False
+        self.is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._work, name="shepherd-conversation", daemon=True)
         self.messages: tuple[Message, ...] = tuple(assistant.history)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def close(self) -> None:
-        """End the answer that is being made, the line and all watchers. May be called twice."""
-        if self._is_closed:
+        """Cancel the running answer, the waiting requests and all watchers. May be called twice."""
+        if self.is_closed:
             return
-        self._is_closed = True
-        self._line.put(None)
+        self.is_closed = True
+        self._requests.put(None)
         with self._lock:
             if self._running is not None:
                 self._running.is_cancelled = True
                 self._assistant.cancel()
         for watcher in self._watchers:
-            watcher.tell(None)
+            watcher.send(None)
 
     def join(self) -> None:
-        """Wait for the thread's end; not on the event loop, which it may be talking to."""
+        """Wait for the end of the thread. Not on the event loop, which the thread may be waiting for."""
         if self._thread.ident is not None:
             self._thread.join(_JOIN_S)
 
     def watch(self) -> Watcher:
-        """A watcher of everything, until it is let go by `unwatch`."""
+        """Return a watcher of all events, until `unwatch`."""
         if len(self._watchers) >= _MOST_WATCHERS:
             raise _overloaded(f"{_MOST_WATCHERS} clients watch already")
         watcher = Watcher()
-        if self._is_closed:
-            watcher.tell(None)
+        if self.is_closed:
+            watcher.send(None)
         self._watchers.add(watcher)
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Tell it nothing any more, and that this is the end."""
+        """Send the watcher its end, and nothing more."""
         self._watchers.discard(watcher)
-        watcher.tell(None)
+        watcher.send(None)
 
     def ask(self, request: Request) -> Watcher:
-        """Let the request stand in line; a watcher of it alone, which is let go with its last happening."""
-        if self._is_closed:
+        """Queue a request; return a watcher of its events, which ends with the last one."""
+        if self.is_closed:
             raise Denied(503, "shutting_down", "the server is shutting down")
         if self.n_waiting >= _MOST_WAITING:
             raise _overloaded(f"{self.n_waiting} requests wait already")
         watcher = Watcher(request.id)
         self._watchers.add(watcher)
-        self._line.put(request)
+        self._requests.put(request)
         return watcher
 
     def cancel(self, request: Request) -> None:
-        """Nobody waits for it any more: end its answer, or let it not begin."""
+        """Cancel the answer to a request, or do not begin it."""
         with self._lock:
             request.is_cancelled = True
-            # Only its own turn: the next one may have begun.
+            # Only its own turn: the next one may be running.
             if self._running is request:
                 self._assistant.cancel()
 
     @property
-    def user_id(self) -> str:
-        """Whose conversation it is."""
-        return self._assistant.user_id
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing more happens."""
-        return self._is_closed
-
-    @property
     def n_ahead(self) -> int:
-        """How many requests are answered before one that is made now."""
-        return self.n_waiting + self.is_busy
+        """Number of requests before a new one."""
+        return self.n_waiting + (self._running is not None)
 
     @property
     def n_waiting(self) -> int:
-        """Requests in line, without the one that is being answered."""
-        return self._line.qsize()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether an answer is being made."""
-        return self._running is not None
+        """Number of waiting requests, without the running one."""
+        return self._requests.qsize()
 
     def about(self) -> dict[str, Any]:
-        """The conversation as a client sees it, but for its messages."""
+        """Describe the conversation, without its messages."""
         assistant = self._assistant
         return {
             "session": assistant.session_id or "",
@@ -226,23 +212,23 @@ class SharedConversation:
             "window_tokens": assistant.engine.window_tokens,
             "memory": assistant.recalls,
             "messages": len(self.messages),
-            "busy": self.is_busy,
+            "busy": self._running is not None,
             "waiting": self.n_waiting,
         }
 
     # ---- on the thread
 
     def _work(self) -> None:
-        while (request := self._line.get()) is not None:
+        while (request := self._requests.get()) is not None:
             with self._lock:
-                if self._is_closed:
+                if self.is_closed:
                     return
                 self._running = request
             try:
                 self._handle(request)
             except ShepherdError as error:
                 self._failed(request, problem_of(error))
-            except Exception as error:  # a bug ends this turn, and not the conversation
+            except Exception as error:  # a bug ends this turn, not the conversation
                 _log.exception("a turn failed")
                 self._failed(request, problem_of(error))
             finally:
@@ -251,18 +237,18 @@ class SharedConversation:
 
     def _handle(self, request: Request) -> None:
         if request.is_cancelled:
-            self._tell(
+            self._publish(
                 request, "error", {"code": "cancelled", "message": "the client went away", "status": 499}
             )
         elif request.prompt is None:
             self._assistant.clear()
             self.messages = ()
-            self._tell(request, "cleared", {})
+            self._publish(request, "cleared", {})
         else:
             self._answer(request, request.prompt)
 
     def _answer(self, request: Request, prompt: str) -> None:
-        self._tell(request, "message_added", {"role": "user", "content": prompt})
+        self._publish(request, "message_added", {"role": "user", "content": prompt})
         assistant = self._assistant
         warnings: list[dict[str, str]] = []
         was_private = assistant.private
@@ -271,17 +257,17 @@ class SharedConversation:
             assistant.config = replace(self._config, max_tokens=request.max_tokens)
         try:
             for event in assistant.ask(prompt):
-                # The turn forgets at its beginning what was cancelled before.
+                # A cancellation before the turn began was reset by it.
                 if isinstance(event, Recalled) and request.is_cancelled:
                     assistant.cancel()
                 if isinstance(event, Warned):
                     warnings.append({"message": event.message, "hint": event.hint})
                 if isinstance(event, Finished):
                     self._soon(self._served, Served(_ROUTE, event.stats, bool(event.injection)))
-                for name, content in _happenings(event, warnings):
+                for name, content in _events_of(event, warnings):
                     if name == "response_complete":
                         self.messages = tuple(assistant.history)
-                    self._tell(request, name, content)
+                    self._publish(request, name, content)
         finally:
             assistant.private, assistant.config = was_private, self._config
 
@@ -289,25 +275,25 @@ class SharedConversation:
         if request.prompt is not None:
             self._soon(self._served, Served(_ROUTE, None, error=problem.code))
         content = {"code": problem.code, "message": problem.message, "status": problem.status}
-        self._tell(request, "error", content)
+        self._publish(request, "error", content)
 
-    def _tell(self, request: Request, name: str, content: dict[str, Any]) -> None:
-        self._soon(self._publish, SessionEvent(name, content, request.id, request.client))
+    def _publish(self, request: Request, name: str, content: dict[str, Any]) -> None:
+        self._soon(self._send, SessionEvent(name, content, request.id, request.client))
 
-    def _soon(self, action: Callable[[_Told], None], told: _Told) -> None:
-        """Do it on the event loop."""
+    def _soon(self, action: Callable[[_T], None], value: _T) -> None:
+        """Call `action(value)` on the event loop."""
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(action, told)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(action, value)
 
-    def _publish(self, happening: SessionEvent) -> None:
+    def _send(self, event_: SessionEvent) -> None:
         for watcher in list(self._watchers):
-            if not watcher.tell(happening):
+            if not watcher.send(event_):
                 self._watchers.discard(watcher)
 
 
-def _happenings(event: Event, warnings: list[dict[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the clients are told of an event of the turn."""
+def _events_of(event: Event, warnings: list[dict[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names and contents of the session's events for an event of the turn."""
     if isinstance(event, Delta):
         yield "delta", {"text": event.text}
     elif isinstance(event, ToolCall):

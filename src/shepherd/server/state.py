@@ -1,11 +1,11 @@
-"""What memory adds to a request before the model has it: on the clock, and of a processor."""
+"""State that the routes and middleware of a server share, and the timing of injections."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from shepherd.config import Config
 from shepherd.memory import ApiKeys, Memory
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from shepherd.server.embedding_api import Embeddings
     from shepherd.types import TurnStats
 
-__all__ = ["Gated", "InjectionTime", "Served", "ServerState", "Stopwatch"]
+__all__ = ["AppState", "InjectionTime", "Served", "ServerState", "Stopwatch"]
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionTime:
     """Seconds from the bare conversation to the one with old tails restored and the new one appended.
 
-    `wall_s` holds the waits as well: for a thread, for Python's lock, for a processor. `cpu_s` is what was
-    computed.
+    `wall_s` includes waits for a thread, for the GIL and for a processor; `cpu_s` is processor time alone.
     """
 
     wall_s: float
@@ -32,34 +31,22 @@ class InjectionTime:
 
 
 class Stopwatch:
-    """Runs from when it is made, on the thread that made it; `waited_s` was spent before that."""
+    """Starts when it is made, on the thread that made it; `waited_s` was spent before that."""
 
     def __init__(self, waited_s: float = 0.0) -> None:
         self._wall = time.perf_counter() - waited_s
         self._cpu = time.thread_time()
 
     def read(self) -> InjectionTime:
-        """What has passed since."""
+        """Return the time that has passed."""
         return InjectionTime(time.perf_counter() - self._wall, time.thread_time() - self._cpu)
-
-
-class Gated(Protocol):
-    """What those who stand before an app know of it."""
-
-    config: Config
-    memory: Memory | None
-    is_writable: bool
-    needs_key: bool
-    started_at: float
-    observers: list[Callable[[Served], None]]
-    keys: ApiKeys | None
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One answer, when it has ended; for counting. `error` is the code of what it failed with, or "".
+    """One completed answer, for metrics. `error` is the code of its failure, or "".
 
-    `injection_time`: what memory took before the model had the request, None for one without memory.
+    `injection_time` is None for an answer without memory.
     """
 
     route: str
@@ -70,39 +57,46 @@ class Served:
 
 
 @dataclass(slots=True)
-class ServerState:
-    """The parts of one server process.
+class AppState:
+    """The parts that middleware and the memory's routes need.
 
-    `memory` is None where there is none; it may be read-only (`is_writable`). Writing, and everything else
-    that waits for a disk, belongs on a worker thread (`anyio.to_thread.run_sync`), not into the event loop.
-    `keys` are the memory's own unless others are named: a server without memory still asks for keys.
-    `observers` are told of every answer, on the event loop. `under_way` are what ends the answers that are
-    made now.
+    `memory` is None without memory; it may be read-only (`is_writable`). `keys` default to the memory's own:
+    a server without memory still asks for keys. `observers` are called for each answer, on the event loop.
     """
 
     config: Config
     memory: Memory | None
     is_writable: bool
-    conversations: Conversations
-    worker: ExtractionWorker | None = None
-    embeddings: Embeddings | None = None
-    # Bound to loopback and without keys: `user` of the request counts. See identity.
-    needs_key: bool = False
-    started_at: float = field(default_factory=time.time)
-    observers: list[Callable[[Served], None]] = field(default_factory=list)
-    under_way: set[Callable[[], None]] = field(default_factory=set)
-    keys: ApiKeys | None = None
+    # False while bound to loopback without keys: `user` of the request counts. See identity.
+    needs_key: bool = field(default=False, kw_only=True)
+    started_at: float = field(default_factory=time.time, kw_only=True)
+    observers: list[Callable[[Served], None]] = field(default_factory=list, kw_only=True)
+    keys: ApiKeys | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.keys is None and self.memory is not None:
             self.keys = self.memory.keys
 
-    def cut(self) -> None:
-        """End all answers; what was said stays said."""
-        for cancel in list(self.under_way):
-            cancel()
-
     def served(self, event: Served) -> None:
-        """Tell all observers."""
+        """Call all observers."""
         for observer in self.observers:
             observer(event)
+
+
+@dataclass(slots=True)
+class ServerState(AppState):
+    """The parts of a server with the APIs.
+
+    Writing, and everything else that waits for a disk, belongs on a worker thread, not into the event loop.
+    `in_progress` has the functions that cancel the answers that are being made.
+    """
+
+    conversations: Conversations
+    worker: ExtractionWorker | None = None
+    embeddings: Embeddings | None = None
+    in_progress: set[Callable[[], None]] = field(default_factory=set)
+
+    def cancel_all(self) -> None:
+        """Cancel all answers; what they have said so far is kept."""
+        for cancel in list(self.in_progress):
+            cancel()

@@ -1,4 +1,4 @@
-"""Turns of clients that keep no state on the server: the history, the plan of a request, its storage."""
+"""Turns of stateless clients: the history of a request, its plan, and its storage."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
+from shepherd.entities import KnownNames
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.knowledge import Hub, Knowledge
@@ -28,19 +29,18 @@ from shepherd.prompt import (
 )
 from shepherd.prompt.archive_policy import is_worth_a_memory
 from shepherd.prompt.compaction import PendingSummary
-from shepherd.prompt.entity_tracking import Dialogue, KnownNames, Listened
-from shepherd.prompt.eviction import turns
+from shepherd.prompt.entity_tracking import Dialogue, DialogueState
+from shepherd.prompt.exchanges import turns
 from shepherd.prompt.gathering import hubs_of
-from shepherd.prompt.ledger import Restored, Said, conversation_hashes
+from shepherd.prompt.ledger import Restored, ShownKnowledge, conversation_hashes
 from shepherd.prompt.system_prompt import Before, look_around
 from shepherd.providers import ChatModel
 from shepherd.server.chat import ChatRequest
-from shepherd.trace import Traces, TurnTrace
-from shepherd.trace.planned import trace_of
-from shepherd.turn.store import append_turn
+from shepherd.trace import Traces, Value, trace_of
+from shepherd.turn.recorder import append_turn
 from shepherd.types import Message
 
-__all__ = ["ClientHistory", "Plans", "RequestPlanner", "RequestStore"]
+__all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +126,21 @@ _log = logging.getLogger(__name__)
 
 Count = Callable[[str], int]
 
-# Conversations whose entities are known from the turn before, and users whose names are.
-_LISTENED = 1024
+# Conversations whose entities are kept from the turn before, and users whose names are.
+_DIALOGUES = 1024
 _USERS = 4096
-# Summaries being made, of all conversations.
+# Summaries being made, of all conversations together.
 _PENDING = 256
-# What an event loop may be held up for; a thread costs its callers more where many ask at once.
+# Time that a plan may take on the event loop; a thread costs more if many requests come at once.
 _MOMENT_S = 0.002
-# System parts that are kept as they were rendered.
+# Rendered system parts that are kept.
 _SNAPSHOTS, _SNAPSHOTS_BYTES = 256, 4 << 20
-# Of an entry, beside its texts.
+# Bytes of an entry beside its texts.
 _SNAPSHOT_BYTES = 1024
 # The client's own instructions, the nodes in it, whether tails are explained, the window, the summary.
 _System = tuple[str, Before, bool, int, Summary]
-# Messages that are heard again where that is lost: what was named longer ago is in focus no more.
-_HEARD_AGAIN = 24
+# Messages that entity tracking reads again if its state is lost; older entities are not in focus.
+_REPLAYED = 24
 
 
 @dataclass(slots=True)
@@ -169,31 +169,34 @@ class RequestPlanner:
         self.compaction.compact(self.draft, self.exchanges, self.budget, self.take_snapshot)
 
     @property
-    def said(self) -> Said:
-        """The nodes that the ledger's note of this request is to hold."""
+    def shown(self) -> ShownKnowledge:
+        """Nodes for the ledger's note of this request."""
         snapshot = self.draft.snapshot
-        if self.restored.said:
+        if self.restored.shown:
             hubs = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
-            return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
-        return Said(tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks)
+            return ShownKnowledge(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
+        return ShownKnowledge(
+            tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks
+        )
 
-    def trace(self, *, model: str) -> TurnTrace:
+    def trace(self, *, model: str, with_prompt: bool) -> dict[str, Value]:
         """Return the record of the turn, once it is over: what the model was shown, and why."""
         self.planner.settle(self.draft, self.budget)
-        summary = self.draft.snapshot.summary.kept.text
+        summary = self.draft.snapshot.summary.public.text
         return trace_of(
             self.draft,
             model=model,
             summary=summary,
             summary_tokens=self.budget.count(summary) if summary else 0,
+            with_prompt=with_prompt,
         )
 
 
 class Plans:
     """Makes the plans of a server's requests. Thread-safe.
 
-    With `tells_private` the model is told what is private of an entity. The `summarizer`, if there is one,
-    sums up the turns that leave the window.
+    With `tells_private` prompts contain private attributes of entities. The `summarizer`, if there is one,
+    summarizes turns that leave the window.
     """
 
     def __init__(
@@ -205,29 +208,31 @@ class Plans:
         summarizer: Summarizer | None = None,
     ) -> None:
         self._summarizer = summarizer
-        # Summaries being made, by user and hash of the conversation that they are of.
+        # Summaries being made, by user and hash of their conversation.
         self._pending: LRUCache[tuple[str, str], PendingSummary] = LRUCache(_PENDING)
         self._memory = memory
         self._config = config
         self._tells_private = tells_private
         self._names: LRUCache[str, KnownNames] = LRUCache(_USERS)
-        self._listened: LRUCache[tuple[str, str], Listened] = LRUCache(_LISTENED)
-        # Seconds that a processor computed for each user's last plan. Not those on the clock: beside 64
-        # others a quick one looks slow, would go to a thread, and wait for that.
+        self._dialogues: LRUCache[tuple[str, str], DialogueState] = LRUCache(_DIALOGUES)
+        # Processor time of each user's last plan. By wall-clock time a quick plan among 64 others would seem
+        # slow, and wait for a thread.
         self._cost_s: LRUCache[str, float] = LRUCache(_USERS)
-        # Few are different: most clients say the same of themselves, or nothing, with every request.
+        # Few differ: most clients send the same instructions, or none, with every request.
         self._snapshots: LRUCache[_System, Snapshot] = LRUCache(
-            _SNAPSHOTS, max_bytes=_SNAPSHOTS_BYTES, size_of=_bytes_of_snapshot
+            _SNAPSHOTS,
+            max_bytes=_SNAPSHOTS_BYTES,
+            size_of=lambda key, kept: _SNAPSHOT_BYTES + 4 * (len(key[0]) + 2 * len(kept.system.text)),
         )
 
     def is_quick(self, user_id: str) -> bool:
-        """Whether a plan for this user is made in a moment, documents and all, as the last one was."""
+        """Return True if the last plan of this user was quick."""
         cost_s = self._cost_s.get(user_id)
         return cost_s is not None and cost_s < _MOMENT_S
 
-    def took(self, user_id: str, draft: Draft, cpu_s: float) -> None:
-        """Note the processor time of a plan of this user's."""
-        if not draft.private:  # nothing was looked for
+    def record_cost(self, user_id: str, draft: Draft, cpu_s: float) -> None:
+        """Record the processor time of a plan of this user."""
+        if not draft.private:  # nothing was recalled
             self._cost_s.put(user_id, cpu_s)
 
     def snapshot(
@@ -262,9 +267,9 @@ class Plans:
         return known
 
     def _before(self, request: ChatRequest, restored: Restored) -> Before:
-        """What of the knowledge the system part has: what it had, or that of now where there was none."""
-        if restored.said:
-            first = restored.said[min(restored.said)]
+        """Return the knowledge in the system part: that of earlier requests, else the present one."""
+        if restored.shown:
+            first = restored.shown[min(restored.shown)]
             return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
         explains = self._explains(request)
         knowledge = self._knowledge(request) if explains else None
@@ -288,8 +293,8 @@ class Plans:
         knowledge = self._knowledge(request)
         dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
         planner = Planner(self._config, self._memory, knowledge, user, dialogue)
-        told = [said for _, said in sorted(restored.said.items())]
-        planner.know_told(Hub(*hub) for said in told[1:] for hub in said.hubs)
+        told = [said for _, said in sorted(restored.shown.items())]
+        planner.add_shown_hubs(Hub(*hub) for said in told[1:] for hub in said.hubs)
         exchanges = history.exchanges(draft, hashes)
         compaction = Compaction(
             verbatim=self._config.history_verbatim_turns,
@@ -302,7 +307,7 @@ class Plans:
         )
 
     def ended(self, planned: RequestPlanner, user_id: str, answer: Message, key: str) -> None:
-        """Take in an answer, under whose hash the conversation continues."""
+        """Record an answer; `key` is the hash of the conversation up to it."""
         draft, compaction = planned.draft, planned.compaction
         gone = {exchange.key for exchange in draft.evicted(planned.exchanges)}
         left = [exchange for exchange in planned.exchanges if exchange.key not in gone]
@@ -313,8 +318,8 @@ class Plans:
         dialogue = planned.dialogue
         if dialogue is not None:
             planned.dialogue = None
-            dialogue.answered(answer.raw)
-            self._listened.put((user_id, key), dialogue.listened)
+            dialogue.end_turn(answer.raw)
+            self._dialogues.put((user_id, key), dialogue.state)
 
     def _pending_of(self, user: str, exchanges: Sequence[Exchange]) -> PendingSummary | None:
         """Return the summary being made of the first of these exchanges, if there is one."""
@@ -333,7 +338,7 @@ class Plans:
     def _dialogue(
         self, user: str, messages: Sequence[Message], hashes: Sequence[str], knowledge: Knowledge | None
     ) -> Dialogue | None:
-        """Who the conversation was about before its newest message, heard again where that is not known."""
+        """Return the entities before the newest message; reads earlier messages again if they are unknown."""
         if self._config.context_entities is not True:
             return None
         names = self._names.get(user)
@@ -341,28 +346,38 @@ class Plans:
             names = KnownNames(knowledge)
             self._names.put(user, names)
         dialogue = Dialogue(None, None, user, allow_private=self._tells_private, names=names)
-        first = max(0, len(messages) - 1 - _HEARD_AGAIN)
+        first = max(0, len(messages) - 1 - _REPLAYED)
         for i in range(len(messages) - 2, first - 1, -1):
-            known = self._listened.get((user, hashes[i])) if messages[i].role == "assistant" else None
+            known = self._dialogues.get((user, hashes[i])) if messages[i].role == "assistant" else None
             if known is not None:
-                dialogue.go_on(known)
+                dialogue.continue_from(known)
                 first = i + 1
                 break
         for message in messages[first:-1]:
             if message.role == "user":
-                dialogue.heard(message.raw)
+                dialogue.register(message.raw)
             elif message.role == "assistant":
-                dialogue.answered(message.raw)
+                dialogue.end_turn(message.raw)
         return dialogue
 
 
-def _bytes_of_snapshot(key: _System, snapshot: Snapshot) -> int:
-    return _SNAPSHOT_BYTES + 4 * (len(key[0]) + 2 * len(snapshot.system.text))
-
-
-# A message that comes again so soon in the same conversation is the same one, tried again.
+# The same message within this time in the same conversation is a retry.
 _RETRY_S = 600.0
 _RETRIES_KNOWN = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A turn to store: `answer` as the client received it, `last_text` that of its last reply."""
+
+    user_id: str
+    draft: Draft
+    history: ClientHistory
+    answer: Message
+    planner: RequestPlanner | None
+    last_text: str
+    is_whole: bool
+    model_name: str
 
 
 class RequestStore:
@@ -375,120 +390,84 @@ class RequestStore:
         self._stored: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
 
     def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
-        """The conversation, whose hashes these are, as the model saw it last time."""
+        """Return the conversation as the model saw it last time; `hashes` are those of its messages."""
         return Ledger(self._memory, user_id).restore(messages, hashes)
 
-    def write(
-        self,
-        user_id: str,
-        draft: Draft,
-        history: ClientHistory,
-        answer: Message,
-        *,
-        planner: RequestPlanner | None,
-        last_text: str,
-        is_whole: bool,
-        model_name: str,
-    ) -> None:
-        """Store one turn. Only a whole answer becomes a memory.
-
-        `answer` is the answer as the client got it, `last_text` the text of its last reply: the replies
-        before it are among the draft's steps.
-        """
-        key = user_id, conversation_hashes(history.messages)[-1]
+    def write(self, turn: FinishedTurn) -> None:
+        """Store a turn. Only a whole answer becomes a memory."""
+        history = turn.history
+        key = turn.user_id, conversation_hashes(history.messages)[-1]
         stored_at, session = self._stored.get(key) or (0.0, "")
         is_retry = time.monotonic() - stored_at < _RETRY_S and bool(session)
-        session = history.restored.session or (session if is_retry else "")
-
-        def write(session: str) -> None:
-            # The first failure ends it: a locked database would be waited for with every write.
-            session = session or self._memory.start_session(user_id, model_name)
-            self._note(user_id, draft, history, planner, session)
+        try:
+            # The first failure ends it: each write would wait for a locked database.
+            session = (
+                history.restored.session
+                or (session if is_retry else "")
+                or self._memory.start_session(turn.user_id, turn.model_name)
+            )
+            self._note(turn, session)
             is_new = history.newest.role == "user" and not is_retry
-            reply = answer
-            if draft.steps:
-                reply = answer.copy()
-                reply.raw = reply.sent = last_text
+            steps, reply = turn.draft.steps, turn.answer
+            if steps:
+                reply = reply.copy()
+                reply.raw = reply.sent = turn.last_text
             append_turn(
                 self._memory,
                 session,
-                user_id,
+                turn.user_id,
                 history.newest if is_new else None,
-                (*draft.steps, reply) if reply.raw else draft.steps,
+                (*steps, reply) if reply.raw else steps,
                 learner=self._worker,
             )
             if is_new:
                 self._stored.put(key, (time.monotonic(), session))
             if self._worker is not None:
-                self._worker.told(session, user_id)
+                self._worker.told(session, turn.user_id)
             if self._config.archive_turns:
-                self._archive(user_id, draft, history, reply, session, is_whole)
-            self._trace(user_id, draft, planner, session, model_name)
-
-        try:
-            write(session)
+                self._archive(turn, reply, session)
+            self._trace(turn, session)
         except ShepherdError as error:
             _log.warning("storing the turn failed: %s", error)
 
-    def _note(
-        self,
-        user_id: str,
-        draft: Draft,
-        history: ClientHistory,
-        planner: RequestPlanner | None,
-        session: str,
-    ) -> None:
+    def _note(self, turn: FinishedTurn, session: str) -> None:
+        history, draft = turn.history, turn.draft
         first = history.first_kept(draft)
         was_first = max(history.restored.n_left, history.n_instructions)
-        Ledger(self._memory, user_id).record(
+        Ledger(self._memory, turn.user_id).record(
             history.messages,
             history.restored,
             n_left=first if first > was_first else 0,
             stripped=history.stripped(draft),
             session=session,
-            said=None if planner is None else planner.said,
+            shown=None if turn.planner is None else turn.planner.shown,
             summary=draft.snapshot.summary,
         )
 
-    def _trace(
-        self,
-        user_id: str,
-        draft: Draft,
-        planner: RequestPlanner | None,
-        session: str,
-        model_name: str,
-    ) -> None:
+    def _trace(self, turn: FinishedTurn, session: str) -> None:
         """Store the trace of a turn that a message of the user began."""
-        if planner is None or draft.private or not self._config.trace_turns:
+        if turn.planner is None or turn.draft.private or not self._config.trace_turns:
             return
-        record = planner.trace(model=model_name)
-        traces = Traces(self._memory.transactions, user_id)
-        traces.write(session, record, with_prompt=self._config.trace_prompts)
+        record = turn.planner.trace(model=turn.model_name, with_prompt=self._config.trace_prompts)
+        Traces(self._memory.transactions, turn.user_id).write(session, record)
 
-    def _archive(
-        self,
-        user_id: str,
-        draft: Draft,
-        history: ClientHistory,
-        answer: Message,
-        session: str,
-        is_whole: bool,
-    ) -> None:
-        """Archive what the user told, and the turns that left the window with this request."""
+    def _archive(self, turn: FinishedTurn, answer: Message, session: str) -> None:
+        """Archive the user's statement, and the turns that left the window with this request."""
+        history = turn.history
         said = next((m.raw for m in reversed(history.messages) if m.role == "user"), "")
-        if is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
-            self._remember(user_id, said, answer.raw, history.newest.created_at, session)
+        if turn.is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
+            self._remember(turn.user_id, said, answer.raw, history.newest.created_at, session)
         asked: Message | None = None
-        for i, message in history.evicted(draft):
+        for i, message in history.evicted(turn.draft):
             if i < history.restored.n_left:
                 continue
             if message.role == "user":
                 asked = message
             elif message.role == "assistant" and message.raw and asked is not None:
                 if is_worth_a_memory(asked, message.raw):
-                    told_at = asked.created_at or int(time.time())
-                    self._remember(user_id, asked.raw, message.raw, told_at, session)
+                    asked_at = asked.created_at or int(time.time())
+                    self._remember(turn.user_id, asked.raw, message.raw, asked_at, session)
                 asked = None
 
-    def _remember(self, user_id: str, question: str, answer: str, told_at: int, session: str) -> None:
-        self._memory.archive_turn(Turn(question, answer.strip(), told_at, session), user_id)
+    def _remember(self, user_id: str, question: str, answer: str, asked_at: int, session: str) -> None:
+        self._memory.archive_turn(Turn(question, answer.strip(), asked_at, session), user_id)

@@ -1,6 +1,6 @@
-"""An answer on the event loop: no thread waits for a local one, a client that goes away ends it.
+"""Reads an answer on the event loop, and cancels it when its client disconnects.
 
-The engine rings a pipe when it has something; a remote model has a thread that hands over what it reads.
+The engine writes to a pipe when it has new tokens, so no thread waits for it; a remote model has a thread.
 """
 
 from __future__ import annotations
@@ -24,29 +24,28 @@ from shepherd.inference import Answer, Generation
 from shepherd.providers import Reply
 from shepherd.types import Piece, TurnStats
 
-__all__ = ["Reading", "blocking", "ended_with_its_client"]
+__all__ = ["ReplyReader", "blocking", "cancelled_on_disconnect"]
 
 _T = TypeVar("_T")
 
-# An answer is looked at so often, however fast it comes, but for its first token and its end: a screen shows
-# no more pictures a second.
+# Interval at which an answer is read, except for its first token and its end: screens show no more frames.
 _INTERVAL_S = 0.016
 _END = b"\x01"
 
-# Prompts are made one after the other under the engine's lock anyway; the rest are short looks into files.
+# The engine makes one prompt at a time anyway; other work is short file access.
 _threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
 
 
 async def blocking(work: Callable[[], _T]) -> _T:
-    """The result of something that waits for a disk or a lock, without holding up the event loop."""
+    """Run `work`, which waits for a disk or a lock, on a thread; return its result."""
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
-class Reading:
-    """A reply under way. Iterate it for its pieces, then `await end()`, whatever happened.
+class ReplyReader:
+    """Iterate it for the pieces of a reply, then `await end()`, whatever happened.
 
-    `finish` ends what still runs and keeps what is to be kept, told whether the reply failed; it may block.
-    One that `is_quick` does not where nothing runs any more.
+    `finish(failed)` stops the reply and stores the turn; it may block, unless `is_quick` and the reply has
+    ended.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Reading:
         self._peeked: list[Piece | None] = []
         self._source = _EngineSource.of(reply) or _ThreadSource(reply)
 
-    def __aiter__(self) -> Reading:
+    def __aiter__(self) -> ReplyReader:
         return self
 
     async def __anext__(self) -> Piece:
@@ -69,13 +68,11 @@ class Reading:
         return piece
 
     async def peek(self) -> None:
-        """Wait for the first piece, which comes again when iterating; raises what iterating would."""
+        """Wait for the first piece, which iterating still returns; raises what iterating would."""
         self._peeked = [await self._next()]
 
     async def wait(self) -> None:
-        """Wait for the first piece, a moment at most. What goes out with it is no message of its own: each
-        wakes its client, on the processor of who has to fetch that piece. Raises what iterating would.
-        """
+        """Wait a moment for the first piece; raises what iterating would."""
         try:
             await self._source.wait(_INTERVAL_S)
         except ShepherdError:
@@ -84,7 +81,7 @@ class Reading:
 
     @property
     def has_piece(self) -> bool:
-        """Whether there is one now."""
+        """True if a piece is ready."""
         return bool(self._peeked) or self._source.has_piece
 
     async def _next(self) -> Piece | None:
@@ -94,24 +91,24 @@ class Reading:
             self._failed = True
             raise
 
-    async def followed_by(self, begin: Callable[[], Reply | None]) -> Reading | None:
-        """The reading of what `begin` begins when this reply is at its end, and of which `finish` is told.
+    async def followed_by(self, begin: Callable[[], Reply | None]) -> ReplyReader | None:
+        """Return a reader of the reply that `begin` starts after the end of this one; None if it starts none.
 
-        `begin` closes this reply, and may block. None where it begins nothing.
+        `begin` closes this reply, and may block.
         """
         await self._source.settle()
         following = await blocking(begin)
         if following is None:
             return None
         self._source.close()
-        return Reading(following, self._finish, is_quick=self._is_quick)
+        return ReplyReader(following, self._finish, is_quick=self._is_quick)
 
     def cancel(self) -> None:
-        """End it soon; what was said stays said."""
+        """Cancel the reply; its text so far is kept."""
         self._reply.cancel()
 
     async def end(self) -> TurnStats:
-        """What it cost. Done to its end even when the task is cancelled meanwhile."""
+        """End the reply and return its cost. Completes even if the task is cancelled meanwhile."""
         self.cancel()
         ending = asyncio.ensure_future(self._settle())
         try:
@@ -123,7 +120,7 @@ class Reading:
             self._source.close()
 
     async def _settle(self) -> TurnStats:
-        # A reply has one reader: the thread that reads a remote one is to be done before others look at it.
+        # A reply has one reader: the thread of a remote one must have ended before others use it.
         await self._source.settle()
         reply = self._reply
         if self._is_quick and isinstance(reply, (Answer, Generation)) and not reply.is_running:
@@ -132,8 +129,8 @@ class Reading:
 
 
 @asynccontextmanager
-async def ended_with_its_client(receive: Receive, cancel: Callable[[], None]) -> AsyncIterator[None]:
-    """Within the block, `cancel` is called when the client goes away."""
+async def cancelled_on_disconnect(receive: Receive, cancel: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `cancel` if the client disconnects within the block."""
 
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -148,11 +145,11 @@ async def ended_with_its_client(receive: Receive, cancel: Callable[[], None]) ->
 
 
 class _Waker:
-    """A pipe that the engine writes to, one for all answers of an event loop; waiting for it takes no thread.
+    """A pipe that the engine writes to, one for all answers of an event loop.
 
-    It rings for who has looked and found nothing, and at an end. Who has found something looks again with all
-    the others, every _INTERVAL_S: a fast model's tokens are taken together, and one wake-up serves all
-    answers. It is drained at once: a pipe that stays full would ring without end.
+    It wakes sources that found nothing when they last read, and at the end of an answer. All others are read
+    together every _INTERVAL_S, so that one wake-up takes the tokens of all answers. The pipe is drained at
+    once: it would stay readable otherwise.
     """
 
     _of_loops: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Waker]] = WeakKeyDictionary()
@@ -164,106 +161,106 @@ class _Waker:
         os.set_blocking(self.writer, False)
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: dict[_EngineSource, None] = {}
-        self._answers: list[Reply | Generation] = []  # that may ring it
-        loop.add_reader(self._reader, self._rung)
+        self._answers: list[Reply | Generation] = []  # those that write to it
+        loop.add_reader(self._reader, self._on_wake)
         files = self._reader, self.writer
         weakref.finalize(self, _close_unless_used, files, self._answers).atexit = False
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> _Waker:
-        """That of this loop, as long as that lives."""
+        """Return the waker of this loop; it lives as long as the loop."""
         return cls._of_loops.get(loop) or cls._of_loops.setdefault(loop, cls(loop))
 
     def lend(self, answer: Answer | Generation) -> bool:
-        """Let this answer ring it until it is given back; False where nothing can ring."""
+        """Let an answer write to the pipe until it is given back; False if it cannot."""
         if not answer.notify(self.writer):
             return False
         self._answers.append(answer)
         return True
 
     def give_back(self, answer: Answer | Generation) -> None:
-        """Only after the answer's end: until then the engine writes."""
+        """Take back the pipe, after the end of the answer: until then the engine writes."""
         self._answers.remove(answer)
 
     def wake(self, source: _EngineSource) -> None:
-        """Let it look when there may be something for it, until it `leaves`."""
+        """Let the source read when there may be something, until `leave`."""
         self._waiting[source] = None
         if not source.needs_wakeup:
-            self._look_again()
+            self._schedule()
 
     def leave(self, source: _EngineSource) -> None:
-        """It does not wait any more."""
+        """Remove a source that no longer waits."""
         del self._waiting[source]
 
-    def _timed(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         for source in list(self._waiting):
             if not source.needs_wakeup:
-                source.look()
-        # Some have found a part of a piece.
+                source.read()
+        # Some have read part of a piece.
         if not all(source.needs_wakeup for source in self._waiting):
-            self._look_again()
+            self._schedule()
 
-    def _look_again(self) -> None:
+    def _schedule(self) -> None:
         loop = self._loop()
         if self._timer is None and loop is not None:
-            self._timer = loop.call_later(_INTERVAL_S, self._timed)
+            self._timer = loop.call_later(_INTERVAL_S, self._on_timer)
 
-    def _rung(self) -> None:
-        rings = b""
+    def _on_wake(self) -> None:
+        data = b""
         with contextlib.suppress(BlockingIOError):
-            rings = os.read(self._reader, 65536)
-        has_ended = _END in rings
+            data = os.read(self._reader, 65536)
+        has_ended = _END in data
         for source in list(self._waiting):
             if source.needs_wakeup or (has_ended and source.has_ended):
-                source.look()
+                source.read()
 
 
 def _close_unless_used(files: tuple[int, int], answers: list[Reply | Generation]) -> None:
-    # One that nobody has brought to its end would ring in whatever file has the number then.
+    # An answer that has not ended would write to the next file with that number.
     for file in files if not answers else ():
         os.close(file)
 
 
 class _EngineSource:
-    """Takes what is there, and waits for the bell when nothing is."""
+    """Reads an answer of the engine, and waits for the waker when there is nothing to read."""
 
-    def __init__(self, reply: Answer | Generation, bell: _Waker) -> None:
-        self._reply, self._bell = reply, bell
+    def __init__(self, reply: Answer | Generation, waker: _Waker) -> None:
+        self._reply, self._waker = reply, waker
         self._ready: deque[Piece] = deque()
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
-        self.needs_wakeup = True  # found nothing when it last looked: the bell rings for it
+        self.needs_wakeup = True  # found nothing when it last read: the waker calls `read`
 
     @classmethod
     def of(cls, reply: Reply | Generation) -> _EngineSource | None:
-        """The source for an answer that is made here; None where nothing can ring."""
+        """Return the source of an answer of the engine; None if it cannot write to a pipe."""
         if not isinstance(reply, (Answer, Generation)) or os.name != "posix":
             return None
-        bell = _Waker.of(asyncio.get_running_loop())
-        return cls(reply, bell) if bell.lend(reply) else None
+        waker = _Waker.of(asyncio.get_running_loop())
+        return cls(reply, waker) if waker.lend(reply) else None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the engine is done with it."""
+        """True once the engine has ended the answer."""
         return not self._reply.is_running
 
     @property
     def has_piece(self) -> bool:
-        """Whether `next` gives one at once."""
+        """True if `next` returns a piece at once."""
         return bool(self._ready)
 
     async def next(self) -> Piece | None:
         if self._ready:
             return self._ready.popleft()
-        # What was not hungry is fed with the others.
-        goes_on = self._take() if self.needs_wakeup or self.has_ended else True
-        while goes_on and not self._ready:
-            goes_on = await self._woken()
+        # Sources that found something last time are read together.
+        continues = self._take() if self.needs_wakeup or self.has_ended else True
+        while continues and not self._ready:
+            continues = await self._woken()
         return self._ready.popleft() if self._ready else None
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something, the end included, but no longer than that."""
+        """Wait for a piece or the end, at most so long."""
         if self._ready or not self._take() or self._ready:
             return
         timer = self._loop.call_later(seconds, self._give_up)
@@ -276,21 +273,21 @@ class _EngineSource:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(True)
 
-    def look(self) -> None:
-        """Wake the reader if there is something for it."""
+    def read(self) -> None:
+        """Wake the waiting task if there is something for it."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
         try:
-            goes_on = self._take()
+            continues = self._take()
         except Exception as error:
             waiter.set_exception(error)
         else:
-            if self._ready or not goes_on:
-                waiter.set_result(goes_on)
+            if self._ready or not continues:
+                waiter.set_result(continues)
 
     def _take(self) -> bool:
-        """Fetch what is there; False at the end."""
+        """Read what is there; return False at the end."""
         found = self._reply.poll()
         self.needs_wakeup = self._reply.is_quiet
         if found:
@@ -298,31 +295,31 @@ class _EngineSource:
         return found is not None
 
     async def _woken(self) -> bool:
-        """Wait until there is something; False at the end."""
+        """Wait until there is something; return False at the end."""
         self._waiter = self._loop.create_future()
-        self._bell.wake(self)
+        self._waker.wake(self)
         try:
             return await self._waiter
         finally:
-            self._bell.leave(self)
+            self._waker.leave(self)
 
     async def settle(self) -> None:
-        """Nobody else reads."""
+        """Do nothing: there is no other reader."""
 
     def close(self) -> None:
-        """Only after the reply's end."""
-        self._bell.give_back(self._reply)
+        """Give back the pipe, after the end of the reply."""
+        self._waker.give_back(self._reply)
 
 
 class _ThreadSource:
-    """A thread reads, and hands over to the event loop."""
+    """Reads a reply on a thread, and passes its pieces to the event loop."""
 
     def __init__(self, reply: Reply | Generation) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
         self._reply = reply
         self._is_over = False
-        self.has_piece = False  # nobody knows
+        self.has_piece = False  # unknown
         threading.Thread(target=self._read, name="shepherd-remote", daemon=True).start()
 
     async def next(self) -> Piece | None:
@@ -333,16 +330,16 @@ class _ThreadSource:
         return item
 
     async def wait(self, seconds: float) -> None:
-        """A remote model's first piece takes longer than any moment."""
+        """Do nothing: the first piece of a remote model takes longer."""
 
     async def settle(self) -> None:
-        """Wait for the end of the thread, which cancelling the reply brings about."""
+        """Wait for the end of the thread, which ends soon if the reply is cancelled."""
         while not self._is_over:
             with contextlib.suppress(Exception):
                 await self.next()
 
     def close(self) -> None:
-        """The thread ends with the reply."""
+        """Do nothing: the thread ends with the reply."""
 
     def _read(self) -> None:
         try:
@@ -353,5 +350,5 @@ class _ThreadSource:
             self._put(error)
 
     def _put(self, item: Piece | Exception | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._queue.put_nowait, item)

@@ -1,6 +1,6 @@
-"""What the model may do by itself: tools, and the one place where their calls are checked and carried out.
+"""Tools of the model, and the one place where their calls are checked and run.
 
-It knows memory and knowledge; nothing of models, templates or screens. Whose memory it is, a call cannot say.
+This package knows memory and knowledge, not models, templates or screens. A call cannot choose the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tools of a conversation: over the memory, over the knowledge, and which of them it has."""
+"""Built-in tools over memory and knowledge, and the toolbox of a conversation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["MEMORY_TOOLS", "conversation_tools", "knowledge_tools", "memory_tool
 
 _SOURCE = "tool"
 _MOST_RESULTS = 20
-_MOST_TEXT_CHARS = 1_000  # of a memory that is shown, and of a fact among others
+_MOST_TEXT_CHARS = 1_000  # of a memory, and of a fact among others
 _PAGE_CHARS = 3_500  # of one fact, or of several together
-_AROUND_CHARS = 6  # of JSON, around a key and its value
-_LONGEST_CHARS = 20_000  # of one that is kept
+_AROUND_CHARS = 6  # of JSON around a key and its value
+_LONGEST_CHARS = 20_000  # of a text to store
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -83,10 +83,10 @@ MEMORY_TOOLS = (
 def memory_tools(
     memory: Memory, user_id: str, *, refusal: Callable[[], str], writes: bool, keeps_secrets: bool
 ) -> list[AssistantTool]:
-    """MEMORY_TOOLS for this user alone.
+    """Return MEMORY_TOOLS for this user.
 
-    `refusal` is asked before each call: why the memory is off just now, "" when it is on. Without `writes`
-    those that change something refuse. What looks like a secret is not stored, unless `keeps_secrets`.
+    `refusal` is called before each call and says why the memory is off, "" if it is on. Without `writes`,
+    tools that change something refuse. Text that looks like a secret is not stored, unless `keeps_secrets`.
     """
     box = _MemoryTools(memory, user_id, refusal, writes, keeps_secrets)
     run = (box.search, box.store, box.clear, box.set_fact, box.get_fact, box.clear_fact)
@@ -94,7 +94,7 @@ def memory_tools(
 
 
 class _MemoryTools:
-    """What the tools do; each takes checked arguments and gives what the model is told."""
+    """Actions of the tools; each takes checked arguments and returns the result for the model."""
 
     def __init__(
         self, memory: Memory, user_id: str, refusal: Callable[[], str], writes: bool, keeps_secrets: bool
@@ -159,7 +159,7 @@ class _MemoryTools:
 
 
 def _part_of(value: str | None, offset: int) -> dict[str, Any]:
-    """A fact's value from a character on, and where the next part of a long one begins."""
+    """Return a fact's value from a character on, and where the next part of a long one begins."""
     if value is None:
         return {"value": None}
     end = offset + _PAGE_CHARS
@@ -167,7 +167,7 @@ def _part_of(value: str | None, offset: int) -> dict[str, Any]:
 
 
 def _some_of(facts: Sequence[Fact], offset: int) -> dict[str, Any]:
-    """As many facts as a model reads at once, and the number of the next one if there are more."""
+    """Return as many facts as a model reads at once, and the number of the next one."""
     shown: dict[str, str] = {}
     n_chars = 0
     for number, fact in enumerate(facts[offset:], offset):
@@ -189,10 +189,10 @@ _READING = ("query_", "get_", "search_")
 def knowledge_tools(
     knowledge: Knowledge, *, role: str = "orchestrator", refusal: Callable[[], str], writes: bool
 ) -> list[AssistantTool]:
-    """The tools of a role for this user alone.
+    """Return the tools of a role for this user.
 
-    `refusal` is asked before each call: why knowledge is off just now, "" when it is on. Without `writes`
-    those that change something refuse. Names and arguments may be spelled as the original does.
+    `refusal` is called before each call and says why knowledge is off, "" if it is on. Without `writes`,
+    tools that change something refuse. Other spellings of names and arguments are accepted.
     """
     tools = KnowledgeTools(knowledge, role)
 
@@ -220,12 +220,11 @@ def conversation_tools(
     others: Sequence[AssistantTool] = (),
     fits: Callable[[Sequence[Tool]], bool] = lambda tools: True,
 ) -> Toolbox | None:
-    """The toolbox, or None where the settings ask for no tools.
+    """Return the toolbox, or None where the settings ask for no tools.
 
-    Tools over the knowledge that nobody asked for by name are left out where their schemas do not `fits`.
-
-    `refusal` is asked before each call: why memory and knowledge are off just now, "" when they are on.
-    Without `writes` the tools that change something refuse. `others` are there in any case.
+    Tools over the knowledge that nobody asked for by name are left out unless their schemas pass `fits`.
+    `refusal` is called before each call and says why memory and knowledge are off, "" if they are on. Without
+    `writes`, tools that change something refuse. `others` are always included.
     """
     tools: list[AssistantTool] = []
     if config.memory_tools and memory is not None:

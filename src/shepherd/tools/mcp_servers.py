@@ -1,7 +1,7 @@
-"""Tools of other programs, by the Model Context Protocol: what the servers of mcp.json offer to the model.
+"""Tools of other programs by the Model Context Protocol, from the servers of mcp.json.
 
-The official SDK talks to them from an event loop in a thread of its own. A call that may change something is
-made only if the user says so, since what a server's tools do is not ours to know.
+The official SDK runs in an event loop in a thread of its own. A call that may change something needs the
+user's consent, since the effects of a server's tools are unknown.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Confirm", "ServerSpec", "chosen_servers", "opened_servers", "read_servers"]
 
-# Asked before a call that may change something: name of the tool, arguments; whether it may be made.
+# Confirms a call that may change something: takes the tool's name and the arguments.
 Confirm = Callable[[str, Arguments], bool]
 
 _CONNECT_S = 20.0
 _CALL_S = 120.0
 _SEPARATOR = "__"
-# Of a tool's name, what every protocol takes and every model can call.
+# Tool names that every protocol accepts.
 _LONGEST_NAME = 64
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _MOST_PAGES = 20
@@ -41,9 +41,9 @@ _MOST_PAGES = 20
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A server as mcp.json describes it: a program with arguments, or the address of one that runs.
+    """A server in mcp.json: a program with arguments, or the address of a running one.
 
-    `asks`: whether the user is asked before a call that may change something.
+    With `asks` the user is asked before a call that may change something.
     """
 
     name: str
@@ -56,7 +56,10 @@ class ServerSpec:
 
 
 def read_servers(path: Path) -> list[ServerSpec]:
-    """The servers of an mcp.json, in its order; none if there is no such file. ConfigError for a mistake."""
+    """Return the servers of an mcp.json, in its order; none if there is no such file.
+
+    Raises ConfigError for a mistake in it.
+    """
     try:
         document = parse_document(path.read_bytes(), path)
     except FileNotFoundError:
@@ -70,7 +73,9 @@ def read_servers(path: Path) -> list[ServerSpec]:
 
 
 def chosen_servers(specs: Sequence[ServerSpec], names: str) -> list[ServerSpec]:
-    """Those with these names, separated by commas; `*` is all. UsageError for one that is not there."""
+    """Return the servers with these comma-separated names, all for `*`; raises UsageError for unknown
+    ones.
+    """
     if names.strip() == "*":
         return list(specs)
     known = {spec.name: spec for spec in specs}
@@ -117,10 +122,10 @@ def _spec(path: Path, name: str, entry: object) -> ServerSpec:
 def opened_servers(
     specs: Sequence[ServerSpec], *, confirm: Confirm | None, warn: Callable[[str, str], None]
 ) -> Iterator[list[AssistantTool]]:
-    """The tools of these servers, which run until the end of the block.
+    """Start the servers for the length of the block and give their tools.
 
-    A server that cannot be had costs a warning. Without `confirm` nobody can be asked: what may change
-    something is refused. A server's own log goes to `mcp-NAME.log` in the state folder.
+    A server that fails to start costs a warning. Without `confirm`, tools that may change something refuse. A
+    server's own log goes to `mcp-NAME.log` in the state folder.
     """
     if not specs:
         yield []
@@ -161,7 +166,7 @@ def _connected(portal: BlockingPortal, spec: ServerSpec, stack: ExitStack) -> Cl
             client = Client(_transport(spec, own, portal), read_timeout_seconds=_CONNECT_S)
             entered = own.enter_context(portal.wrap_async_context_manager(client))
             stack.push(own.pop_all())
-    except Exception as error:  # whatever a foreign program makes of it: an ExceptionGroup, OSError, MCPError
+    except Exception as error:  # a foreign program may cause anything: an ExceptionGroup, OSError, MCPError
         raise ShepherdError(
             f"the MCP server {spec.name} cannot be reached: {_reason(error)}",
             hint=f"see its own words in {_log_path(spec)}"
@@ -172,7 +177,9 @@ def _connected(portal: BlockingPortal, spec: ServerSpec, stack: ExitStack) -> Cl
 
 
 def _transport(spec: ServerSpec, stack: ExitStack, portal: BlockingPortal) -> Any:
-    """What a client talks through. For a program its log stays open, for an address the connections."""
+    """Return the transport of a client. The log of a program, or the HTTP client, stays open with the
+    stack.
+    """
     if spec.url:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
@@ -197,14 +204,14 @@ def _log_path(spec: ServerSpec) -> Path:
 
 
 def _reason(error: BaseException) -> str:
-    """The first error of a group, in one line."""
+    """Return the first error of a group, in one line."""
     while isinstance(inner := getattr(error, "exceptions", None), tuple) and inner:
         error = inner[0]
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _listed(portal: BlockingPortal, client: Client, spec: ServerSpec) -> list[Any]:
-    """The tools as the server has them, each once. ShepherdError where it has none to list, or ends."""
+    """Return the server's tools, each once. Raises ShepherdError if it lists none or ends."""
     found: dict[str, Any] = {}
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
@@ -234,7 +241,7 @@ def _tool(
 
 
 def _shown_name(server: str, tool: str, taken: Container[str]) -> str:
-    """What the model calls it by: a name that it can write, and that no other tool has."""
+    """Return the model's name for a tool: valid for every protocol, and unique."""
     whole = _NOT_IN_NAMES.sub("_", f"{server}{_SEPARATOR}{tool}")
     if not whole[0].isalpha():
         whole = f"_{whole}"
@@ -260,7 +267,7 @@ def _allowed(
 def _call(
     portal: BlockingPortal, client: Client, spec: ServerSpec, name: str, arguments: Arguments
 ) -> object:
-    """What the tool says: its structured content, else its text."""
+    """Return a tool's structured content, or else its text."""
     result = _called(portal, spec, partial(client.call_tool, name, arguments, _CALL_S))
     text = "\n".join(part.text for part in result.content if part.type == "text")
     if result.is_error:
@@ -275,5 +282,5 @@ def _called(portal: BlockingPortal, spec: ServerSpec, action: Callable[[], Any])
         return portal.call(action)
     except MCPError as error:
         raise UsageError(str(error)) from None
-    except Exception as error:  # a connection that broke looks different with each transport
+    except Exception as error:  # a broken connection looks different with each transport
         raise ShepherdError(f"the MCP server {spec.name} does not answer: {_reason(error)}") from None

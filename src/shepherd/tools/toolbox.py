@@ -1,7 +1,7 @@
-"""Tools by name, and what comes of a call: arguments are checked against the tool's schema before it runs.
+"""Tools by name, and their calls: arguments are checked against the tool's schema before it runs.
 
-A call is the model's text, so everything about it may be wrong. What is wrong is told to the model, as a
-result that it can correct itself by; nothing that a call says ends the turn.
+A call is the model's text, so anything in it may be wrong. Errors are results, by which the model can correct
+itself; no call ends the turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shepherd.types import Tool, ToolCall
 __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 
 _MOST_ARGUMENT_CHARS = 1 << 16
-# What a model reads of one result; a window of 8,192 tokens has room for several.
+# Characters of one result; a window of 8,192 tokens holds several.
 _MOST_RESULT_CHARS = 8_000
 
 Arguments = dict[str, Any]
@@ -26,11 +26,11 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AssistantTool:
-    """A tool and what it does. `run` gets checked arguments and gives something that JSON can say.
+    """A tool and its action. `run` takes checked arguments and returns something that JSON can hold.
 
-    A UsageError of it is told to the model. Other errors are the user's to know: they may name files.
-    `other_names` are called the same. A tool that `checks_itself` takes arguments that its schema does not
-    tell of, other spellings of them, and refuses the rest.
+    The model sees the message of a UsageError. Other errors are for the user: they may name files.
+    `other_names` are aliases. A tool that `checks_itself` accepts other spellings of its arguments and
+    refuses the rest.
     """
 
     tool: Tool
@@ -41,9 +41,9 @@ class AssistantTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call: JSON, as the model reads it. `failed`: that tells of an error.
+    """Result of a call: JSON for the model. `failed` means that it is an error.
 
-    `error` is one that the model is told nothing of but that there was one.
+    `error` is an error of which the model only learns that it happened.
     """
 
     call_id: str
@@ -54,7 +54,7 @@ class ToolResult:
 
 
 class Toolbox:
-    """The tools that one conversation has. For one thread at a time."""
+    """The tools of one conversation. For one thread at a time."""
 
     def __init__(self, tools: Iterable[AssistantTool]) -> None:
         self._tools = {entry.tool.name: entry for entry in tools}
@@ -62,27 +62,27 @@ class Toolbox:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What the model is told, in order."""
+        """Tools for the model, in order."""
         return tuple(entry.tool for entry in self._tools.values())
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Carry a call out; never raises for what the call says, or for what the tool finds."""
+        """Run a call; never raises for its content or for what the tool finds."""
         entry = self._tools.get(call.name) or self._others.get(call.name)
         try:
             if entry is None:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
             found = entry.run(_arguments(entry, call.arguments))
         except UsageError as error:
-            told = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
-            return ToolResult(call.id, call.name, _told(told), failed=True)
+            content = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
+            return ToolResult(call.id, call.name, _result_text(content), failed=True)
         except ShepherdError as error:
-            told = {"error": "the tool failed, and the user was told why"}
-            return ToolResult(call.id, call.name, _told(told), failed=True, error=error)
-        return ToolResult(call.id, call.name, _told(found))
+            content = {"error": "the tool failed, and the user was told why"}
+            return ToolResult(call.id, call.name, _result_text(content), failed=True, error=error)
+        return ToolResult(call.id, call.name, _result_text(found))
 
 
-def _told(found: object) -> str:
-    """What the model reads of it: all, or the beginning of what would fill its window."""
+def _result_text(found: object) -> str:
+    """Return a result as JSON, cut if it would fill the window."""
     text = _dumped(found)
     if len(text) <= _MOST_RESULT_CHARS:
         return text
@@ -94,7 +94,7 @@ def _dumped(value: object) -> str:
 
 
 def _arguments(entry: AssistantTool, text: str) -> Arguments:
-    """The arguments of a call, checked unless the tool does that."""
+    """Return the arguments of a call, checked unless the tool does that."""
     arguments = _parsed(text)
     return arguments if entry.checks_itself else _checked(entry.tool, arguments)
 

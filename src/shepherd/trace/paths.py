@@ -1,4 +1,4 @@
-"""Paths of traces: /context/{session}/{turn}/…, their segments, patterns, and differences between two turns.
+"""Paths of traces, /context/{session}/{turn}/…: segments, patterns, and differences between two turns.
 
 A segment is text whose `/`, `%`, `*` and control characters are percent-encoded, so that a path can be split,
 matched and written on one line. Numbers are zero-padded: the order of the bytes is the order of the turns.
@@ -39,7 +39,7 @@ ROOT = "/context"
 _TURN_DIGITS = 6
 LAST_TURN = 10**_TURN_DIGITS - 1
 _INDEX_DIGITS = 4
-# An entry of PostgreSQL's index has 2,704 bytes at most. Longer names are cut and told apart by a hash.
+# PostgreSQL limits an index entry to 2,704 bytes. Longer names are cut and end in a hash.
 _MOST_SEGMENT_BYTES = 256
 _MOST_PATH_BYTES = 2048
 _HASH_CHARS = 16
@@ -47,12 +47,12 @@ _HASH_CHARS = 16
 _ENCODED = re.compile("[/%*\x00-\x1f\x7f]")
 _ESCAPE = re.compile("%([0-9A-F]{2})")
 _TURN = re.compile(rf"\d{{{_TURN_DIGITS}}}", re.ASCII)
-# Of an empty name; no encoded one looks like it.
+# Segment of an empty name; no encoded name equals it.
 _EMPTY = "%"
 
 
 def encode_segment(text: str) -> str:
-    """`text` as one segment of a path. Texts above 256 bytes are cut, and end in `~` and a hash."""
+    """Encode `text` as one segment of a path; above 256 bytes it is cut and ends in `~` and a hash."""
     text = storable(text)
     if len(text) * 4 > _MOST_SEGMENT_BYTES:
         text = _cut(text)
@@ -60,41 +60,41 @@ def encode_segment(text: str) -> str:
 
 
 def decode_segment(segment: str) -> str:
-    """The text that a segment stands for."""
+    """Decode a segment to its text."""
     return "" if segment == _EMPTY else _ESCAPE.sub(lambda match: chr(int(match[1], 16)), segment)
 
 
 def index_segment(index: int) -> str:
-    """The segment of a place in a list."""
+    """Return the segment of a place in a list."""
     return f"{index:0{_INDEX_DIGITS}d}"
 
 
 def session_path(session: str) -> str:
-    """Where the turns of a session are."""
+    """Return the path of a session."""
     return f"{ROOT}/{encode_segment(session)}"
 
 
 def turn_path(session: str, turn: int) -> str:
-    """Where a turn is, counted from 0 within its session."""
+    """Return the path of a turn, which is counted from 0 within its session."""
     if not 0 <= turn <= LAST_TURN:
         raise UsageError(f"there is no turn {turn}: they are numbered from 0 to {LAST_TURN}")
     return f"{session_path(session)}/{turn:0{_TURN_DIGITS}d}"
 
 
 def after(path: str) -> str:
-    """The first path that is behind everything below `path`: `0` follows `/` in every order of bytes."""
+    """Return the first path behind everything below `path`; the byte after `/` is `0`."""
     return f"{path}0"
 
 
 def split(path: str) -> list[str]:
-    """The segments of a path, as they are written in it."""
+    """Split a path into its encoded segments."""
     return path.strip("/").split("/")
 
 
 def checked_path(path: str) -> str:
-    """`path` if a value may be stored there; UsageError otherwise. What is accepted is written back as it is.
+    """Return an imported `path` if a value may be stored there; raises UsageError otherwise.
 
-    For what comes from outside: a session, a turn of six digits, something below it, every segment encoded.
+    It needs a session, a turn of six digits, a name below it, and every segment in its encoded form.
     """
     segments = path.split("/")
     wrong = ""
@@ -112,10 +112,10 @@ def checked_path(path: str) -> str:
 
 
 def shown_path(path: str, *, last_session: str = "", last_turn: int | None = None) -> str:
-    """The whole path that a person means by `path`, which may be a pattern.
+    """Return the whole path for the short form that a person types, which may be a pattern.
 
-    `SESSION/3/budget` is short for `/context/SESSION/000003/budget`; `last` stands for the latest session or
-    the last turn, where they are given.
+    `SESSION/3/budget` is short for `/context/SESSION/000003/budget`; `last` stands for the session or turn
+    given here.
     """
     path = storable(path)
     text = path.strip().strip("/")
@@ -147,13 +147,13 @@ def _cut(text: str) -> str:
 
 
 def has_wildcard(segments: Sequence[str]) -> bool:
-    """Whether a pattern leaves a segment open."""
+    """Return whether one of the segments is `*`."""
     return "*" in segments
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path that differs; None for the side that does not have it."""
+    """A difference at one path; None for the side that lacks it."""
 
     path: str
     before: Value | None
@@ -167,7 +167,7 @@ def diff(
     before_root: str = "",
     after_root: str = "",
 ) -> list[Change]:
-    """Return the changes from one set of paths to another, in their order; roots are taken off first."""
+    """Return the changes from one set of paths to another, in their order, without the roots."""
     old = {path[len(before_root) :].lstrip("/"): value for path, value in before}
     new = {path[len(after_root) :].lstrip("/"): value for path, value in after}
     return [
@@ -178,5 +178,5 @@ def diff(
 
 
 def _same(one: Value | None, other: Value | None) -> bool:
-    # True is not 1, and 1 is not 1.0: a change of the kind is one.
+    # A change of the kind counts, too: True is not 1, and 1 is not 1.0.
     return type(one) is type(other) and one == other

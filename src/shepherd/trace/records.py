@@ -1,239 +1,206 @@
-"""One turn as records, and the paths that follow from them: a field's name is the name in the path.
+"""Record of a turn: the plan, the prompt and everything decided about them, as paths below the turn.
 
-The way from a plan to the database:
-
-    record = TurnTrace(model="…", budget=BudgetTrace(total=8192, …), history=HistoryTrace(…), …)
-    Traces(memory.transactions, user_id).write(session_id, record)
-
-Every part may be left out, and every value that is None is not written. Sequences become zero-padded indices
-(`entities` has its items beside its counts), the keys of mappings are percent-encoded.
+A record is nested mappings and lists, which `paths_of` flattens: names become segments, places in lists
+zero-padded numbers. None is not written. docs/trace.md lists the paths.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from shepherd.escaping import storable
 from shepherd.trace.paths import Value, encode_segment, index_segment
 
-__all__ = [
-    "SCHEMA",
-    "AssembledTrace",
-    "BudgetTrace",
-    "ChunkTrace",
-    "EntitiesTrace",
-    "EntityTrace",
-    "HistoryTrace",
-    "HistoryTurnTrace",
-    "LeftOutTrace",
-    "RagTrace",
-    "RecalledTrace",
-    "SystemTrace",
-    "TailTrace",
-    "TurnTrace",
-    "paths_of",
-]
+if TYPE_CHECKING:
+    from shepherd.prompt import Draft, Plan
+    from shepherd.prompt.plan import Part
 
-# Of the paths below a turn.
+__all__ = ["SCHEMA", "numbered", "paths_of", "plain", "prompt_record", "trace_of"]
+
+# Version of the paths below a turn.
 SCHEMA = 1
 
-# What a list adds to its parent's path, where that is not its field's name.
-_ITEMS = "items"
 _LARGEST_INTEGER = 2**63
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetTrace:
-    """Tokens that each part was given. `strategy`: fixed, dynamic or prioritized."""
+def trace_of(
+    draft: Draft,
+    *,
+    model: str,
+    summary: str,
+    summary_tokens: int,
+    prompt: str | None = None,
+    with_prompt: bool = False,
+) -> dict[str, Value]:
+    """Return the paths of a finished turn.
 
-    total: int
-    system: int | None = None
-    history: int | None = None
-    entities: int | None = None
-    rag: int | None = None
-    query: int | None = None
-    facts: int | None = None
-    focus: int | None = None
-    reserve: int | None = None
-    strategy: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryTurnTrace:
-    """A turn that was shown verbatim. `content` is left out where the stored session has it."""
-
-    turn_id: str | int
-    speaker: str
-    tokens: int
-    content: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryTrace:
-    """What was shown of the conversation so far. `compression_level` says how far it was compressed."""
-
-    summary: str | None = None
-    summary_tokens: int | None = None
-    verbatim_count: int = 0
-    total_tokens: int = 0
-    compressed: bool = False
-    compression_level: str | None = None
-    turns: Sequence[HistoryTurnTrace] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityTrace:
-    """An entity that was shown, with the attributes that it was shown with."""
-
-    entity_id: str | int
-    name: str
-    type: str
-    relevance: float
-    tokens: int
-    attributes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntitiesTrace:
-    """All of them, in the order they were shown in."""
-
-    count: int
-    total_tokens: int
-    items: Sequence[EntityTrace] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkTrace:
-    """A piece of a document that was shown."""
-
-    chunk_id: str | int
-    doc_title: str
-    relevance: float
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RagTrace:
-    """What was looked up in the user's knowledge."""
-
-    query_used: str
-    chunks_retrieved: int
-    chunks_selected: int
-    reranking_used: bool = False
-    total_tokens: int = 0
-    chunks: Sequence[ChunkTrace] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemTrace:
-    """The part of the prompt that a session keeps. `sha256` is of P0 to P2 as the model saw them."""
-
-    base_instructions: str | None = None
-    personality: str | None = None
-    user_preferences: str | None = None
-    total_tokens: int = 0
-    sha256: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssembledTrace:
-    """The prompt as a whole. Of `full_prompt`, length and SHA-256 are written unless it was asked for."""
-
-    full_prompt: str | None = None
-    total_tokens: int = 0
-    under_budget: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecalledTrace:
-    """A memory that was appended to the message."""
-
-    id: int
-    score: float
-    age_days: float
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailTrace:
-    """What was appended to the user's message."""
-
-    facts: Mapping[str, str] = field(default_factory=dict)
-    context: Sequence[RecalledTrace] = ()
-    focus: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOutTrace:
-    """A part that was not shown, and why."""
-
-    id: str
-    category: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnTrace:
-    """Everything about one turn. `timings` are of its steps, in milliseconds."""
-
-    model: str | None = None
-    budget: BudgetTrace | None = None
-    system: SystemTrace | None = None
-    history: HistoryTrace | None = None
-    tail: TailTrace | None = None
-    entities: EntitiesTrace | None = None
-    rag: RagTrace | None = None
-    assembled: AssembledTrace | None = None
-    left_out: Sequence[LeftOutTrace] = ()
-    warnings: Sequence[str] = ()
-    timings: Mapping[str, float] = field(default_factory=dict)
-
-
-def paths_of(record: TurnTrace, *, with_prompt: bool = False) -> Iterator[tuple[str, Value]]:
-    """Path within the turn, and value, of everything that a turn says; `schema` is among them.
-
-    Pure: the same record gives the same pairs. `with_prompt` keeps the whole prompt. Numbers that JSON or 64
-    bits cannot hold become text.
+    `prompt` replaces the text of the prompt where a part of it must not be stored. Its length and SHA-256 are
+    recorded, or with `with_prompt` the text itself.
     """
-    yield "schema", SCHEMA
-    yield from _below("", record, with_prompt)
+    plan = draft.plan
+    text = "\n".join(message.sent for message in draft.prompt) if prompt is None else prompt
+    return paths_of(
+        {
+            "model": model,
+            "budget": _budget(plan),
+            "system": {
+                "personality": draft.snapshot.personality or None,
+                "user_preferences": draft.snapshot.preferences or None,
+                "total_tokens": plan.budget["system"],
+                "sha256": draft.snapshot.system.sha256,
+            },
+            "history": _history(draft, summary, summary_tokens),
+            "tail": {
+                "facts": {fact.key: fact.value for fact in draft.injection.facts},
+                "context": [
+                    {"id": one.id, "score": one.score, "age_days": one.age_days, "source": one.source}
+                    for one in draft.injection.results
+                ],
+                "focus": [part.id for part in plan.of("focus")],
+            },
+            "entities": _entities(plan),
+            "rag": _rag(plan),
+            "assembled": {
+                **prompt_record(text, with_prompt=with_prompt),
+                "total_tokens": plan.total_tokens,
+                "under_budget": plan.total_tokens <= plan.window_tokens,
+            },
+            "left_out": [
+                {"id": left.part.id, "category": left.part.category, "reason": left.reason}
+                for left in plan.left_out
+            ],
+            "warnings": plan.warnings,
+            "timings": {name: us / 1000 for name, us in plan.timings_us.items()},
+        }
+    )
 
 
-def _below(path: str, thing: Any, with_prompt: bool) -> Iterator[tuple[str, Value]]:
+def _budget(plan: Plan) -> dict[str, object]:
+    granted = {share.category: share.granted for share in plan.shares}
+    return {
+        "total": plan.window_tokens,
+        "system": granted.get("system"),
+        "history": granted.get("history"),
+        "entities": granted.get("entities"),
+        "rag": granted.get("knowledge"),
+        "query": granted.get("query"),
+        "facts": granted.get("memory"),
+        "focus": granted.get("focus"),
+        "reserve": plan.reserve_tokens,
+        "strategy": plan.strategy,
+    }
+
+
+def _history(draft: Draft, summary: str, summary_tokens: int) -> dict[str, object]:
+    turns = [m for m in draft.history if m.role in ("user", "assistant")]
+    return {
+        "summary": summary or None,
+        "summary_tokens": summary_tokens if summary else None,
+        "verbatim_count": sum(message.role == "user" for message in turns),
+        "total_tokens": sum(message.tokens for message in turns) + summary_tokens,
+        "compressed": draft.is_summarized,
+        "compression_level": draft.plan.compression or None,
+        "turns": [
+            # The text is in the stored conversation, under the message's number.
+            {"turn_id": message.id or place, "speaker": message.role, "tokens": message.tokens}
+            for place, message in enumerate(turns)
+        ],
+    }
+
+
+def _entities(plan: Plan) -> dict[str, object]:
+    parts = plan.of("entities")
+    items = numbered(
+        {
+            "entity_id": str(part.about.get("entity_id", part.id)),
+            "name": str(part.about.get("title", "")),
+            "type": str(part.about.get("type", "unknown")),
+            "relevance": _relevance(part),
+            "tokens": part.tokens,
+            "attributes": _attributes(part),
+        }
+        for part in parts
+    )
+    return {"count": len(parts), "total_tokens": plan.budget["entities"], **items}
+
+
+def _rag(plan: Plan) -> dict[str, object]:
+    parts = plan.of("knowledge")
+    retrieved = plan.about.get("chunks_retrieved", 0)
+    return {
+        "query_used": str(plan.about.get("query_used", "")),
+        "chunks_retrieved": retrieved if isinstance(retrieved, int) else 0,
+        "chunks_selected": len(parts),
+        "reranking_used": bool(plan.about.get("reranking_used", False)),
+        "total_tokens": plan.budget["knowledge"],
+        "chunks": [
+            {
+                "chunk_id": str(part.about.get("chunk_id", part.id)),
+                "doc_title": str(part.about.get("title", "")),
+                "relevance": _relevance(part),
+                "tokens": part.tokens,
+            }
+            for part in parts
+        ],
+    }
+
+
+def _relevance(part: Part) -> float:
+    value = part.about.get("relevance", part.score)
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _attributes(part: Part) -> dict[str, str]:
+    """Return the attributes of an entity that its form in the prompt still has."""
+    known = part.about.get("attributes")
+    pairs: Iterable[tuple[object, object]] = known.items() if isinstance(known, Mapping) else ()
+    return {str(key): str(value) for key, value in pairs if f"{key}: {value}" in part.text}
+
+
+def numbered(items: Iterable[object]) -> dict[str, object]:
+    """Return items under the segments of their places, to stand beside other names."""
+    return {index_segment(place): item for place, item in enumerate(items)}
+
+
+def prompt_record(text: str, *, with_prompt: bool) -> dict[str, Value]:
+    """Return the record of a prompt: its text, or length and SHA-256."""
+    if with_prompt:
+        return {"full_prompt": text}
+    data = storable(text)
+    return {
+        "full_prompt_length": len(data),
+        "full_prompt_sha256": hashlib.sha256(data.encode()).hexdigest(),
+    }
+
+
+def paths_of(record: Mapping[str, object]) -> dict[str, Value]:
+    """Return the values of a record, and `schema`, by their paths; keys are percent-encoded.
+
+    Numbers that JSON or 64 bits cannot hold become text. Raises TypeError for values of other types.
+    """
+    return {"schema": SCHEMA, **dict(_below("", record))}
+
+
+def _below(path: str, thing: object) -> Iterator[tuple[str, Value]]:
     if thing is None:
         return
     if isinstance(thing, (str, int, float)):
         yield path, plain(thing)
     elif isinstance(thing, Mapping):
         for key, value in thing.items():
-            yield from _below(f"{path}/{encode_segment(str(key))}", value, with_prompt)
+            name = encode_segment(str(key))
+            yield from _below(f"{path}/{name}" if path else name, value)
     elif isinstance(thing, Sequence) and not isinstance(thing, (bytes, bytearray)):
-        for index, value in enumerate(thing):
-            yield from _below(f"{path}/{index_segment(index)}", value, with_prompt)
-    elif is_dataclass(thing):
-        for part in fields(thing):
-            value = getattr(thing, part.name)
-            if part.name == "full_prompt" and value is not None and not with_prompt:
-                yield from _digest(f"{path}/{part.name}", value)
-                continue
-            name = path if part.name == _ITEMS else f"{path}/{part.name}" if path else part.name
-            yield from _below(name, value, with_prompt)
+        yield from _below(path, numbered(thing))
     else:
         raise TypeError(f"{path}: a trace cannot hold {type(thing).__name__}")
 
 
-def _digest(path: str, text: str) -> Iterator[tuple[str, Value]]:
-    data = storable(text).encode()
-    yield f"{path}_length", len(storable(text))
-    yield f"{path}_sha256", hashlib.sha256(data).hexdigest()
-
-
 def plain(value: Value) -> Value:
-    """`value` as both databases, JSON and MeTTa can hold it."""
+    """Return `value` as both databases, JSON and MeTTa can hold it."""
     if isinstance(value, str):
         return storable(str(value))
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""The traces of one user in the memory's database: one row for each path, read by ranges of paths.
+"""Traces of one user in the memory's database: one row for each path, read by ranges of paths.
 
-Rows lie in the order (user, path), so that a turn is one stretch of the table and every statement names the
+Rows are in the order (user, path), so that a turn is one range of the table and every statement names the
 user. Measured on SQLite with 1 million paths, 120 a turn: a turn's rows in 20 µs without a row id, 36 with
 one and half as many bytes again.
 """
@@ -21,7 +21,7 @@ from shepherd.trace.paths import (
     split,
     turn_path,
 )
-from shepherd.trace.records import TurnTrace, paths_of, plain
+from shepherd.trace.records import plain
 from shepherd.transactions import Connection, Transactions
 from shepherd.types import ANONYMOUS_USERS
 
@@ -32,7 +32,7 @@ _Result = TypeVar("_Result")
 Entry = tuple[str, Value]
 
 KEPT_TURNS = 200
-# What a row takes beside its value, about: the path, the user, the headers.
+# Approximate bytes of a row beside its value and its path below the turn.
 _ROW_BYTES = 112
 _PAGE = 4096
 
@@ -44,20 +44,20 @@ _DELETE = f"DELETE {_BELOW}"
 _INSERT = "INSERT INTO trace(user_id, path, value, kind) VALUES(?, ?, ?, ?)"
 _UPSERT = f"{_INSERT} ON CONFLICT(user_id, path) DO UPDATE SET value = excluded.value, kind = excluded.kind"
 
-# The kind of a value: 0 is text, which most are, and needs no conversion.
+# Conversions by the kind of a value: 0 is text, which most values are.
 _READ: tuple[Callable[[str], Value], ...] = (str, int, float, "1".__eq__)
 
 
 class Traces:
-    """What the turns of one user showed the model.
+    """Traces of one user's turns.
 
     >>> traces = Traces(memory.transactions, "steve")
-    >>> turn = traces.write("a1b2", TurnTrace(model="mini", warnings=["no room for memory"]))
+    >>> turn = traces.write("a1b2", {"model": "mini", "budget/total": 4096})
     >>> traces.get("/context/a1b2/000000/model")
     'mini'
 
-    Nobody (`""`, `"unknown"`) has no traces and leaves none. Cheap to make, thread-safe; errors are those of
-    the database.
+    Anonymous users (`""`, `"unknown"`) have no traces. Cheap to make, thread-safe; errors are those of the
+    database.
     """
 
     def __init__(self, transactions: Transactions, user_id: str = "local") -> None:
@@ -66,21 +66,13 @@ class Traces:
 
     # ---- writing
 
-    def write(
-        self,
-        session: str,
-        record: TurnTrace | Mapping[str, Value],
-        *,
-        turn: int | None = None,
-        with_prompt: bool = False,
-    ) -> int:
-        """Keep one turn, in one transaction; its number, which without `turn` is the next of its session.
+    def write(self, session: str, record: Mapping[str, Value], *, turn: int | None = None) -> int:
+        """Store one turn, by default the next of its session, in one transaction; returns its number.
 
-        A mapping holds paths below the turn. What was stored of that turn before goes, and so does every turn
-        that is not among the session's last 200.
+        The keys of `record` are paths below the turn. An earlier record of the turn is replaced, and all but
+        the last 200 turns of the session are deleted.
         """
-        pairs = record.items() if isinstance(record, Mapping) else paths_of(record, with_prompt=with_prompt)
-        below = [(path, *_stored(plain(value))) for path, value in pairs]
+        below = [(path, *_stored(plain(value))) for path, value in record.items()]
         if self.user_id in ANONYMOUS_USERS:
             return turn or 0
 
@@ -92,14 +84,14 @@ class Traces:
             connection.execute_many(
                 _INSERT, [(self.user_id, f"{root}/{path}", text, kind) for path, text, kind in below]
             )
-            self._forget_old(connection, session, number)
+            self._delete_old(connection, session_path(session), number)
             return number
 
         size = sum(len(text) + len(path) + _ROW_BYTES for path, text, _ in below)
         return self._transactions.write(self.user_id, write, size=size)
 
     def remove(self, session: str, turn: int | None = None) -> int:
-        """Forget a turn, or a whole session; how many paths that were."""
+        """Delete a turn, or a whole session; returns the number of paths."""
         root = session_path(session) if turn is None else turn_path(session, turn)
 
         def remove(connection: Connection) -> int:
@@ -108,7 +100,7 @@ class Traces:
         return self._transactions.write(self.user_id, remove)
 
     def clear(self) -> int:
-        """Forget all; how many paths that were."""
+        """Delete all traces; returns the number of paths."""
 
         def clear(connection: Connection) -> int:
             rows = connection.execute("DELETE FROM trace WHERE user_id = ? RETURNING 1", (self.user_id,))
@@ -117,9 +109,9 @@ class Traces:
         return 0 if self.user_id in ANONYMOUS_USERS else self._transactions.write(self.user_id, clear)
 
     def merge(self, entries: Iterable[Entry]) -> int:
-        """Put paths with values in, over what was there; how many. All or nothing.
+        """Store paths with values in one transaction, replacing present ones; returns their number.
 
-        The paths must be checked_path's. Of each session the last 200 turns stay.
+        The paths must have passed `checked_path`. The last 200 turns of each session are kept.
         """
         rows = [(self.user_id, path, *_stored(plain(value))) for path, value in entries]
         if self.user_id in ANONYMOUS_USERS:
@@ -135,7 +127,7 @@ class Traces:
             for root in newest:
                 last = self._last_turn(connection, root)
                 if last is not None:
-                    self._forget_below(connection, root, last)
+                    self._delete_old(connection, root, last)
 
         size = sum(len(text) + len(path) + _ROW_BYTES for _, path, text, _ in rows)
         self._transactions.write(self.user_id, merge, size=size)
@@ -144,7 +136,7 @@ class Traces:
     # ---- reading
 
     def get(self, path: str) -> Value | None:
-        """The value at exactly this path."""
+        """Return the value at exactly this path."""
         rows = self._read(
             lambda connection: connection.execute(
                 "SELECT value, kind FROM trace WHERE user_id = ? AND path = ?", (self.user_id, path)
@@ -153,18 +145,18 @@ class Traces:
         return _READ[rows[0][1]](rows[0][0]) if rows else None
 
     def turn(self, session: str, turn: int) -> list[Entry]:
-        """Everything about one turn, in the order of the paths."""
+        """Return all entries of one turn, in the order of the paths."""
         bounds = _bounds(turn_path(session, turn))
         return self._read(lambda connection: self._rows(connection, bounds))
 
     def below(self, path: str) -> list[Entry]:
-        """What is at this path and below it, in order; all of it in memory."""
+        """Return the entries at and below this path, in order."""
         return self._read(lambda connection: self._at(connection, path))
 
     def matching(self, pattern: str) -> list[Entry]:
-        """As `below`, for every path that the pattern fits: `*` stands for one whole segment.
+        """Return the entries at and below every path that matches; `*` stands for one whole segment.
 
-        The cost is one look-up for each path that the segments before a `*` leave, not a scan.
+        Costs one look-up for each match of the segments before a `*`, not a scan.
         """
         segments = split(pattern)
         if not has_wildcard(segments):
@@ -172,15 +164,15 @@ class Traces:
         return self._read(lambda connection: self._matching(connection, "", segments))
 
     def children(self, path: str = ROOT) -> list[str]:
-        """The segments that come after this path, in order; one look-up for each."""
+        """Return the distinct next segments below this path, in order; one look-up for each."""
         return self._read(lambda connection: self._children(connection, path))
 
     def last_turn(self, session: str) -> int | None:
-        """The number of the newest turn of a session."""
+        """Return the number of the newest turn of a session."""
         return self._read(lambda connection: self._last_turn(connection, session_path(session)))
 
     def entries(self, path: str = ROOT) -> Iterator[Entry]:
-        """As `below`, page by page: each page is of one moment, and little is in memory."""
+        """Yield the entries at and below this path, page by page; each page is one snapshot."""
         start, end = _bounds(path)
         whole = self.get(path)
         if whole is not None:
@@ -219,7 +211,7 @@ class Traces:
             found = str(rows[0][0])
             name, _, rest = found[len(path) + 1 :].partition("/")
             known[name] = None
-            # Behind all that is below it; a value at the path itself may have neighbours like `name-x`.
+            # Skip everything below `name`; a value at `name` itself may be followed by `name-x`.
             start = after(f"{path}/{name}") if rest else f"{found}\x01"
         return sorted(known)
 
@@ -246,23 +238,20 @@ class Traces:
         last = self._last_turn(connection, session_path(session))
         return 0 if last is None else min(last + 1, LAST_TURN)
 
-    def _forget_old(self, connection: Connection, session: str, newest: int) -> None:
-        self._forget_below(connection, session_path(session), newest)
-
-    def _forget_below(self, connection: Connection, root: str, newest: int) -> None:
-        """Removes the turns that are not among the last ones."""
+    def _delete_old(self, connection: Connection, root: str, newest: int) -> None:
+        """Delete the turns of a session before the last KEPT_TURNS."""
         first = newest - KEPT_TURNS + 1
         if first > 0:
             connection.execute(_DELETE, (self.user_id, f"{root}/", f"{root}/{first:06d}"))
 
 
 def _bounds(path: str) -> tuple[str, str]:
-    """From, and before: everything below the path."""
+    """Return the half-open range of everything below the path."""
     return f"{path}/", after(path)
 
 
 def _stored(value: Value) -> tuple[str, int]:
-    """The text and the kind of a value. repr() is the shortest text from which the same number comes back."""
+    """Return the text and the kind of a value; repr() of a number is the shortest exact text."""
     if isinstance(value, str):
         return value, 0
     if isinstance(value, bool):

@@ -1,21 +1,21 @@
-"""Export and import of traces as text, in two forms; an export is read back byte for byte.
+"""Export and import of traces as text, in two forms; importing an export restores it byte for byte.
 
-Lines have one path with its value each, and fill a PathMap:
+The first form has a path and its value on each line, and can fill a PathMap:
 
     /context/a1b2/000003/budget/total<TAB>4096
     /context/a1b2/000003/model<TAB>"mini"
 
-The value is JSON, so that its kind and every character of it come back. Paths have no control characters:
-the first tab ends them, a line feed ends the line.
+The value is JSON, which preserves its kind and every character. Paths have no control characters: the first
+tab ends them, a line feed ends the line.
 
-MeTTa's atoms have an expression for each path, with its segments as the elements:
+The second form has an expression of MeTTa for each path, with its segments as the elements:
 
     (context "a1b2" 000003 budget total 4096)
     (context "a1b2" 000003 tail facts "a/b" "c d")
 
-so that a pattern finds what a `*` finds: `(match &self (context $s $t budget total $n) ($t $n))`. A session
-is always a string; other segments are symbols where MeTTa reads them as such (or as the number of a place),
-and strings elsewhere. The file begins with the signatures of the predicates. Reading it needs no MeTTa.
+so that a pattern matches as `*` does: `(match &self (context $s $t budget total $n) ($t $n))`. A session is
+always a string; other segments are symbols or numbers where MeTTa reads them as such, and strings elsewhere.
+The file begins with the signatures of the predicates. Reading it does not need MeTTa.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
 from typing import BinaryIO, Literal
 
 from shepherd.errors import UsageError
 from shepherd.trace.paths import ROOT, Value, checked_path, decode_segment, encode_segment
-from shepherd.trace.predicates import PREDICATES
 from shepherd.trace.records import plain
 from shepherd.trace.traces import Traces
 
-__all__ = ["FORMATS", "Format", "atom_of", "export", "import_file"]
+__all__ = ["FORMATS", "PREDICATES", "Format", "Predicate", "atom_of", "export", "import_file"]
 
 Format = Literal["paths", "metta"]
 FORMATS: tuple[Format, ...] = ("paths", "metta")
@@ -42,18 +42,77 @@ _AT_ONCE = 8192
 _SYMBOL = re.compile("[a-z][a-z0-9_]*", re.ASCII)
 _PLACE = re.compile(r"\d{1,9}", re.ASCII)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
-# A string, or whatever stands until the next blank or the end of the expression.
+# A string, or everything up to the next blank or the end of the expression.
 _ELEMENT = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s()"]+')
 _SEPARATED = re.compile(rf"(?:{_ELEMENT.pattern})(?: (?:{_ELEMENT.pattern}))*")
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _UNESCAPED = {text[1]: char for char, text in _ESCAPED.items()}
-# MeTTa ends lines at none of the others, but people's tools do.
+# Only the line feed ends a line in MeTTa, but other tools split lines at the rest.
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f\x85\u2028\u2029]')
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.))", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A predicate of context injection: its name, and its type as MeTTa writes it."""
+
+    name: str
+    type: str
+    group: str
+
+    @property
+    def signature(self) -> str:
+        """The type declaration as an atom."""
+        return f"(: {self.name} {self.type})"
+
+
+# Groups of predicates, which shepherd.metta implements.
+_GROUPS = {
+    "context": """
+        inject-context (-> String DialogueState KnowledgeBase Int InjectedContext)
+        allocate-token-budget (-> String DialogueState Int TokenBudget)
+        format-dialogue-history (-> DialogueState Int FormattedHistory)
+        format-entity-context (-> DialogueState (List ResolvedEntity) Int (List EntityContext))
+        retrieve-rag-chunks (-> String (List ResolvedEntity) Int (List KnowledgeChunk))
+        build-system-prompt (-> UserPreferences AgentPersonality Int String)""",
+    "budget": """
+        total-tokens (-> ContextContent Int)
+        handle-overflow (-> ContextContent TokenBudget ContextContent)
+        compress-content (-> ContextContent Int ContextContent)
+        compression-level (-> Float CompressionLevel)""",
+    "history": """
+        summarize-turns (-> (List Turn) Int String)
+        format-recent-turns (-> (List Turn) (List FormattedTurn))
+        assemble-history (-> (Maybe String) (List FormattedTurn) String)""",
+    "entities": """
+        select-entity-attributes (-> Entity Int (List (Pair String String)))
+        get-entity-relationships (-> Entity DialogueState (List EntityRelationship))
+        format-entity (-> Entity Float (List (Pair String String)) EntityContext)""",
+    "rag": """
+        embed-query (-> String (List Float))
+        search-vector-index (-> (List Float) Int (List SearchResult))
+        apply-rag-boosts (-> (List SearchResult) (List ResolvedEntity) (List SearchResult))
+        rerank-chunks (-> String (List SearchResult) (List SearchResult))
+        format-chunk (-> Chunk DocumentSource String)""",
+    "system": """
+        format-personality (-> AgentPersonality String)
+        format-preferences (-> UserPreferences String)
+        truncate-system-prompt (-> (List String) Int String)""",
+    "compression": """
+        simplify-formatting (-> FormattedHistory FormattedHistory)
+        aggressive-summarize (-> FormattedHistory FormattedHistory)
+        reduce-entity-detail (-> (List EntityContext) (List EntityContext))
+        select-top-chunks (-> (List KnowledgeChunk) Int (List KnowledgeChunk))""",
+}
+PREDICATES = tuple(
+    Predicate(name, type_, group)
+    for group, lines in _GROUPS.items()
+    for name, _, type_ in (line.strip().partition(" ") for line in lines.strip().splitlines())
+)
+
+
 def export(traces: Traces, path: str = ROOT, *, form: Format = "paths") -> Iterator[str]:
-    """Yield everything at and below a path, in the order of the paths; as .metta with the header."""
+    """Yield the lines of everything at and below a path, in the order of the paths."""
     write = _line_of
     if form == "metta":
         write = atom_of
@@ -65,11 +124,11 @@ def export(traces: Traces, path: str = ROOT, *, form: Format = "paths") -> Itera
 def import_file(
     traces: Traces, file: BufferedReader, progress: Callable[[int], None] = lambda n: None
 ) -> int:
-    """Put the output of `export` into the traces of a user, and return the number of paths.
+    """Import the output of `export` into the traces of a user; returns the number of paths.
 
-    The first byte tells the form. A value that was there is replaced. UsageError names a bad line; the lines
-    before it may be stored already, since a transaction has thousands of paths, and importing them again
-    changes nothing.
+    The first byte tells the form. Present values are replaced. UsageError names a bad line; the lines before
+    it may be stored already, since one transaction holds thousands of paths. Importing them again changes
+    nothing.
     """
     entries = _read_lines(file) if file.peek(1)[:1] == b"/" else _read_atoms(file)
     n = 0
@@ -98,7 +157,7 @@ def _read_lines(file: BinaryIO) -> Iterator[tuple[str, Value]]:
                 raise ValueError("there is no tab in it")
             yield checked_path(path), _json_value(text)
         except (ValueError, UsageError) as error:
-            # UnicodeDecodeError and JSONDecodeError repeat what stands there.
+            # The messages of UnicodeDecodeError and JSONDecodeError repeat the text.
             what = str(error) if type(error) in (ValueError, UsageError) else "not UTF-8, or not JSON"
             raise UsageError(
                 f"line {number}: {what}", hint="a line is a path, a tab and a value in JSON"
@@ -116,7 +175,7 @@ def _json_value(text: str) -> Value:
 
 
 def _header() -> str:
-    """Return the beginning of an export: the signatures of the predicates, in their groups."""
+    """Return the header of an export: the signatures of the predicates, by group."""
     lines = ["; Traces of turns: (context SESSION TURN … VALUE), and what computes them."]
     group = ""
     for predicate in PREDICATES:

@@ -1,4 +1,4 @@
-"""The conversation on a whole screen of the terminal: chat, what memory added, memories, knowledge.
+"""The conversation on the whole screen of the terminal: chat, recalled memories, memories, knowledge.
 
-It shows what the assistant tells and passes on what is typed; the rules of turns and commands live below.
+It shows events and passes on input; the rules of turns and commands are in lower packages.
 """

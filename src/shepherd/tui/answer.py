@@ -1,4 +1,4 @@
-"""An answer on the screen, while it comes: one widget that draws lines, so that a long one costs no more."""
+"""A streaming answer: one widget that draws lines, so that the cost does not grow with its length."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from shepherd.tui.markup import Document
 
 __all__ = ["Answer"]
 
-# Between two pictures; while somebody types, keys come first.
+# Pauses between two frames; longer while the user types.
 _PAUSE_S, _PAUSE_WHILE_TYPING_S, _TYPING_S = 0.04, 0.1, 0.5
-# Of the time that reading a piece took: how long the screen then does other things.
+# Idle time after a piece, as a multiple of the time to parse it.
 _IDLE_SHARE = 2.0
-# What is read at once of an answer that comes in a flood: 2 to 3 ms.
+# Most characters to parse at once: 2 to 3 ms.
 _PIECE_CHARS = 2000
-# Lines that are kept as they were drawn: some screens of them.
+# Cached lines: a few screens.
 _MOST_STRIPS = 200
 _BETWEEN = Blank()
 
 
 class Answer(Widget):
-    """Markdown, rendered while it comes. `typed_at`: when a key was last pressed, on time.monotonic's clock.
+    """Markdown, rendered while it arrives. `typed_at`: time.monotonic() of the last key press.
 
-    What arrives waits for the next picture. Finished blocks become lines once; only the last is read again.
+    Pieces wait for the next frame. Finished blocks become lines once; only the last one is parsed again.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -50,7 +50,7 @@ class Answer(Widget):
         self._document = Document()
         self._pending = ""
         self._rendering: asyncio.Task[None] | None = None
-        self._n_blocks = 0  # of those that are finished: how many are in the lines
+        self._n_blocks = 0  # finished blocks whose lines are in _lines
         self._lines: list[Line] = []
         self._last: list[Line] = []
         self._width = 0
@@ -59,13 +59,13 @@ class Answer(Widget):
             self._document.append(printable(text), is_complete=True)
 
     def write(self, text: str) -> None:
-        """More of it."""
+        """Append a piece."""
         self._pending += printable(text)
         if self._rendering is None or self._rendering.done():
             self._rendering = asyncio.create_task(self._render_pending())
 
     async def complete(self) -> None:
-        """Nothing else comes; wait until all is drawn."""
+        """Finish; waits until everything is drawn."""
         if self._rendering is not None:
             await self._rendering
         self._read("", is_complete=True)
@@ -88,7 +88,7 @@ class Answer(Widget):
             self.refresh(layout=True)
             return
         self._lay_out()
-        # Lines of finished blocks stay as they are; of those behind, the first ones mostly do.
+        # Lines of finished blocks do not change; of the others, the first ones mostly do not.
         lines = self._lines[n_before:] + self._last
         n_same = 0
         while n_same < min(len(before), len(lines)) and before[n_same].is_same(lines[n_same]):
@@ -114,7 +114,7 @@ class Answer(Widget):
         return [line for piece in pieces for line in piece.lines(self._width)]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Its lines at that width."""
+        """Return the number of lines at that width."""
         self._fit(width)
         return len(self._lines) + len(self._last)
 
@@ -127,7 +127,7 @@ class Answer(Widget):
             self._lay_out()
 
     def render_line(self, y: int) -> Strip:
-        """The line at that place."""
+        """Draw one line."""
         self._fit(self.size.width)
         strip = self._strips.get(y)
         if strip is None:
@@ -166,17 +166,17 @@ class Answer(Widget):
         return Style.parse(name, self.app.theme_variables)
 
     def notify_style_update(self) -> None:
-        """Other colours: all lines are drawn anew."""
+        """Draw all lines again, in new colours."""
         self._strips.clear()
         super().notify_style_update()
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw what is marked, and no more what was."""
+        """Draw the new selection."""
         self._strips.clear()
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """What is marked, in lines as they were said, not as they are wrapped; without bars and padding."""
+        """Return the selected text, unwrapped, and without bars and padding."""
         said: list[str] = []
         for y in range(len(self._lines) + len(self._last)):
             line, span = self._line(y), selection.get_span(y)
@@ -191,5 +191,5 @@ class Answer(Widget):
         return ("".join(said), "\n") if said else None
 
     def action_follow(self, target: str) -> None:
-        """A link leads where foreign text says: that is shown, and not followed."""
+        """Show the target of a link without opening it, since the model chose it."""
         self.notify(printable(target), title="the link leads to", markup=False)

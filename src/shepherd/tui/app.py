@@ -1,4 +1,4 @@
-"""The application: puts the parts of the screen together, and passes events between them and the thread."""
+"""Application: composes the screen, and passes events between widgets and the conversation's thread."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
-from shepherd.commands.gc_policy import Garbage
+from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import shortened
 from shepherd.commands.slash import COMMANDS
 from shepherd.tui.conversation import (
     Asked,
+    ChatState,
     Confirming,
     Conversation,
     Ended,
@@ -29,44 +30,41 @@ from shepherd.tui.conversation import (
     Failed,
     History,
     Loading,
-    Opening,
     Output,
     Piece,
     Revising,
-    Standing,
+    SessionOptions,
     Thinking,
     settle,
 )
-from shepherd.tui.dialogs import Confirm, Pick, Reading, Revise
-from shepherd.tui.prompt import Hints, Past, Prompt
-from shepherd.tui.side import Side
-from shepherd.tui.status import Status
-from shepherd.tui.transcript import Recollection, Transcript
-from shepherd.tui.words import help_text
+from shepherd.tui.dialogs import Confirm, Pick, Reading, Revise, help_text
+from shepherd.tui.panels import SidePanel, StatusLine
+from shepherd.tui.prompt import Hints, Prompt, PromptHistory
+from shepherd.tui.transcript import RecallNote, Transcript
 
 if TYPE_CHECKING:
     from shepherd.turn.events import Event as TurnEvent
 
 __all__ = ["ShepherdApp"]
 
-# Commands that the palette offers.
+# Commands in the palette.
 _WITHOUT_ARGUMENT = ("why", "stats", "clear", "undo", "save", "model", "config", "tools")
-# Columns from which the panel has room beside the conversation.
+# From this many columns on, the panel fits beside the conversation.
 _WIDE = 100
-# Nobody waits for the screen when nothing was typed for so long.
+# After this pause in typing nobody waits for the screen.
 _QUIET_S = 2.0
 USAGES = {name: (command.usage, command.help) for name, command in COMMANDS.items()}
 
 
 class ShepherdApp(App[None]):
-    """The conversation on a whole screen. `failure` is what ended it, when that was an error.
+    """The conversation on the whole screen. `failure` is the error that ended it.
 
-    `is_answering`: a line is being worked on, a message or a command.
+    `is_answering`: a line is being processed, a message or a command.
     """
 
     TITLE = "Shepherd"
     CSS_PATH = "shepherd.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 (as its base has it)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 (as in its base class)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "help", "Help"),
         Binding("f2", "panel", "Panel"),
@@ -81,31 +79,31 @@ class ShepherdApp(App[None]):
     ]
 
     class Happened(Message):
-        """The conversation's thread tells something."""
+        """An event of the conversation's thread."""
 
         def __init__(self, event: Event) -> None:
             super().__init__()
             self.event = event
 
-    def __init__(self, opening: Opening, garbage: Garbage | None = None) -> None:
+    def __init__(self, options: SessionOptions, gc_policy: GCPolicy | None = None) -> None:
         super().__init__()
-        self._garbage = garbage
+        self._gc_policy = gc_policy
         self._touched_at = 0.0
-        self._is_swept = False
+        self._is_collected = False
         self.failure: Exception | None = None
-        self.standing: Standing | None = None
-        self.conversation = Conversation(opening, self._tell)
-        self._past = Past(lambda text: self.notify(text, severity="warning", markup=False))
+        self.chat_state: ChatState | None = None
+        self.conversation = Conversation(options, self._post_event)
+        self._history = PromptHistory(lambda text: self.notify(text, severity="warning", markup=False))
         self._transcript = Transcript()
         self._prompt = Prompt({name: usage for name, (usage, _) in USAGES.items()})
         self._hints = Hints(id="hints")
-        self._side = Side(id="side")
-        self._status = Status()
+        self._side = SidePanel(id="side")
+        self._status = StatusLine()
         self.is_answering = False
         self._has_asked_to_quit = False
 
     def compose(self) -> ComposeResult:
-        """Conversation and panel, the status line, the keys."""
+        """Build conversation, panel, status line and keys."""
         with Horizontal(id="body"):
             with Vertical(id="talk"):
                 yield self._transcript
@@ -116,22 +114,22 @@ class ShepherdApp(App[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        """Open the session beside the first drawing."""
+        """Open the session while the first screen is drawn."""
         self.conversation.start()
         self._prompt.focus()
-        self._recollect()
-        self.set_interval(_QUIET_S, self._sweep)
+        self._load_history()
+        self.set_interval(_QUIET_S, self._collect_garbage)
 
     async def on_event(self, event: events.Event) -> None:
-        """Know when a key was pressed, or the mouse moved."""
+        """Record when a key was pressed, or the mouse moved."""
         if isinstance(event, events.InputEvent):
-            self._touched_at, self._is_swept = time.monotonic(), False
+            self._touched_at, self._is_collected = time.monotonic(), False
             if isinstance(event, events.Key):
                 self._transcript.typed_at = self._touched_at
         await super().on_event(event)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the palette offers: the keys of this application, and the commands that need nothing more."""
+        """Give the palette: the keys of this application, and commands without arguments."""
         for binding in self.BINDINGS:
             if isinstance(binding, Binding) and binding.show:
                 name = f"action_{binding.action}"
@@ -144,7 +142,7 @@ class ShepherdApp(App[None]):
         yield SystemCommand("Quit", "End the conversation", self.action_quit)
 
     def say(self, line: str) -> bool:
-        """Send a line, unless another one is being worked on; whether it was sent."""
+        """Send a line, unless another one is being processed; returns whether it was sent."""
         if self.is_answering:
             self.notify("not sent: Esc stops the answer", severity="warning")
             return False
@@ -152,20 +150,20 @@ class ShepherdApp(App[None]):
         self.conversation.say(line)
         return True
 
-    # ---- what the user does
+    # ---- input
 
     @on(Prompt.Sent)
     def _send(self, event: Prompt.Sent) -> None:
         if self.say(event.text):
             self._prompt.sent(event.text)
-            self._past.add(event.text)
+            self._history.add(event.text)
 
     @on(TextArea.Changed, "#prompt")
     def _hint(self) -> None:
         self._has_asked_to_quit = False
         self._hints.show(self._prompt.matching(), USAGES)
 
-    @on(Recollection.Wanted)
+    @on(RecallNote.Wanted)
     def _show_panel(self) -> None:
         self._side.remove_class("-hidden").add_class("-shown")
 
@@ -181,45 +179,45 @@ class ShepherdApp(App[None]):
             self._prompt.focus()
 
     def action_memory(self) -> None:
-        """Search, change, pin and forget memories and facts."""
-        if self.standing is None or self.standing.memory is None:
+        """Search, edit, pin and forget memories and facts."""
+        if self.chat_state is None or self.chat_state.memory is None:
             self.notify("this conversation has no memory", severity="warning")
             return
         from shepherd.tui.memory import MemoryScreen
 
-        self.push_screen(MemoryScreen(self.standing.memory, self.standing.user_id))
+        self.push_screen(MemoryScreen(self.chat_state.memory, self.chat_state.user_id))
 
     def action_knowledge(self) -> None:
         """Search and read knowledge, follow its connections, put nodes into focus."""
-        if self.standing is None or self.standing.memory is None:
+        if self.chat_state is None or self.chat_state.memory is None:
             self.notify("this conversation has no memory", severity="warning")
             return
         from shepherd.tui.knowledge import KnowledgeScreen
 
-        self.push_screen(KnowledgeScreen(self.standing.memory, self.standing.user_id))
+        self.push_screen(KnowledgeScreen(self.chat_state.memory, self.chat_state.user_id))
 
     @work
     async def action_provider(self) -> None:
-        """Go on with another provider."""
-        if self.standing is None:
+        """Switch to another provider."""
+        if self.chat_state is None:
             return
-        pick = Pick(self.standing.providers, now=self.standing.provider, title="Who answers from here on")
+        pick = Pick(self.chat_state.providers, now=self.chat_state.provider, title="Provider from now on")
         if (name := await self.push_screen_wait(pick)) is not None:
             self.say(f"/provider {name}")
 
     def action_private(self) -> None:
-        """Recall nothing and keep nothing, until switched back."""
+        """Recall nothing and store nothing, until switched back."""
         self.say("/private")
 
     def action_stop(self) -> None:
-        """Stop the answer; without one, go back to the prompt."""
+        """Stop the answer; without one, focus the prompt."""
         if self.is_answering:
             self.conversation.cancel()
         else:
             self._prompt.focus()
 
     def action_stop_or_quit(self) -> None:
-        """Ctrl-C: stop the answer, copy what is marked, clear the prompt, or, pressed twice, quit."""
+        """Copy the selection, stop the answer, clear the prompt, or, pressed twice, quit."""
         marked = self.focused.selected_text if isinstance(self.focused, TextArea) else ""
         marked = marked or self.screen.get_selected_text() or ""
         if marked:
@@ -234,19 +232,19 @@ class ShepherdApp(App[None]):
             self._has_asked_to_quit = True
             self.notify("Ctrl-C once more, or Ctrl-Q, quits")
 
-    # ---- what the conversation tells
+    # ---- events of the conversation
 
-    def _tell(self, event: Event) -> None:
-        """From the conversation's thread."""
-        with suppress(RuntimeError):  # the screen is gone, and its loop with it
+    def _post_event(self, event: Event) -> None:
+        """Post an event of the conversation's thread."""
+        with suppress(RuntimeError):  # the event loop is closed
             self.post_message(self.Happened(event))
 
     @on(Happened)
     async def _happened(self, message: Happened) -> None:
         event = message.event
         match event:
-            case Standing():
-                self._stand(event)
+            case ChatState():
+                self._show_state(event)
             case Loading():
                 self._status.show_loading(event.text)
             case Asked():
@@ -258,7 +256,7 @@ class ShepherdApp(App[None]):
             case Output():
                 await self._transcript.show_output(event.lines)
             case History():
-                self._side.forget()
+                self._side.clear()
                 await self._transcript.show_history(event.messages)
             case Failed():
                 await self._transcript.remark(event.message, "error", event.hint)
@@ -275,16 +273,16 @@ class ShepherdApp(App[None]):
                 await self._turn_event(event)
 
     async def _turn_event(self, event: TurnEvent) -> None:
-        # Not at the top: the thread is loading it while the first screen is drawn.
+        # Not at the top: the thread loads them while the first screen is drawn.
         from shepherd.commands.explain import ending
         from shepherd.tools import ToolResult
         from shepherd.turn.events import Finished, Recalled, Warned
         from shepherd.types import ToolCall
 
         if isinstance(event, Recalled):
-            await self._transcript.show_recollection(event.injection)
-            if self.standing is not None:
-                self._side.show_recalled(event, self.standing)
+            await self._transcript.show_recall(event.injection)
+            if self.chat_state is not None:
+                self._side.show_recalled(event, self.chat_state)
         elif isinstance(event, Warned):
             await self._transcript.remark(event.message, "warning", event.hint)
         elif isinstance(event, ToolCall):
@@ -303,23 +301,23 @@ class ShepherdApp(App[None]):
         if not event.is_command:
             self._status.show_answering()
 
-    def _stand(self, standing: Standing) -> None:
-        self.standing = standing
+    def _show_state(self, state: ChatState) -> None:
+        self.chat_state = state
         self.is_answering = False
-        if self._garbage is not None:
-            self._garbage.keep()
-        self._prompt.is_private = self._past.is_private = standing.private
-        self._status.show_standing(standing)
-        self._side.show_standing(standing)
+        if self._gc_policy is not None:
+            self._gc_policy.freeze()
+        self._prompt.is_private = self._history.is_private = state.private
+        self._status.show_state(state)
+        self._side.show_state(state)
 
     @work
-    async def _recollect(self) -> None:
-        self._prompt.remember(await asyncio.to_thread(self._past.lines))
+    async def _load_history(self) -> None:
+        self._prompt.prepend(await asyncio.to_thread(self._history.lines))
 
-    def _sweep(self) -> None:
-        """Collect garbage once somebody has stopped to type, and reads."""
-        if self._garbage is None or self.is_answering or self._is_swept:
+    def _collect_garbage(self) -> None:
+        """Collect garbage once the user has stopped typing."""
+        if self._gc_policy is None or self.is_answering or self._is_collected:
             return
         if time.monotonic() - self._touched_at > _QUIET_S:
-            self._is_swept = True
-            self._garbage.sweep()
+            self._is_collected = True
+            self._gc_policy.collect()

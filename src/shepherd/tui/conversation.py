@@ -1,7 +1,6 @@
-"""The conversation behind the screen: one thread that owns the session and tells what happens, as events.
+"""The conversation behind the screen: a thread that owns the session and posts events.
 
-Nothing here knows widgets. A session belongs to one thread, and an answer takes its time; the screen must not
-wait for either.
+Nothing here knows widgets. A session belongs to one thread, and the screen must not wait for answers.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
+    "ChatState",
     "Confirming",
     "Conversation",
     "Ended",
@@ -40,35 +40,34 @@ __all__ = [
     "Failed",
     "History",
     "Loading",
-    "Opening",
     "Output",
     "Piece",
     "Revising",
-    "Standing",
+    "SessionOptions",
     "Thinking",
     "settle",
 ]
 
 _T = TypeVar("_T")
-# Pieces of an answer that come quicker are shown together: the eye sees no more, and the screen has time.
+# Pieces of an answer that arrive faster are shown together.
 _LEAST_PAUSE_S = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """What the conversation is opened with."""
+class SessionOptions:
+    """Options of a session."""
 
     config: Config
     model: str = ""
     memory: bool = True
     resume: bool = False
-    note: str = ""  # what else the user is told at the beginning
-    is_limited: bool = False  # the longest answer was asked for
+    note: str = ""  # a line for the greeting
+    is_limited: bool = False  # max_tokens was given, and wins over the provider's
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How things are between two turns."""
+class ChatState:
+    """State of the conversation between two turns."""
 
     provider: str
     providers: tuple[str, ...]
@@ -83,7 +82,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A line begins to be worked on: a message, or a command."""
+    """Processing of a line has started: a message, or a command."""
 
     text: str
     is_command: bool
@@ -91,42 +90,42 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """More of the answer."""
+    """A piece of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """More of what the model thinks before it answers."""
+    """A piece of the model's thoughts before its answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command said: lines, and for each whether it is a result or a remark beside it."""
+    """Output of a command: lines, each with whether it is a result or a remark."""
 
     lines: tuple[tuple[bool, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The conversation is another one now: what was said in it."""
+    """The conversation has changed; its messages."""
 
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What takes its time at the moment; empty when nothing does any more."""
+    """A text about what takes time; empty when it is over."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A line that could not be worked on; the conversation is as it was."""
+    """A line failed; the conversation is unchanged."""
 
     message: str
     hint: str = ""
@@ -134,7 +133,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Revising:
-    """Texts that the user is to change; `answer` waits for them, or for None."""
+    """Texts for the user to edit; `answer` waits for them, or for None."""
 
     texts: dict[str, str]
     answer: Future[dict[str, str] | None]
@@ -142,7 +141,7 @@ class Revising:
 
 @dataclass(frozen=True, slots=True)
 class Confirming:
-    """Something that the model wants to do, about which the user is asked; `answer` waits for it."""
+    """A tool call that the user has to allow; `answer` waits for that."""
 
     question: str
     answer: Future[bool]
@@ -150,22 +149,22 @@ class Confirming:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The conversation is over; with the error that ended it, unless it was asked to end."""
+    """The conversation has ended, perhaps by an error."""
 
     error: Exception | None
 
 
-_Shown: TypeAlias = Asked | Piece | Thinking | Output | History | Loading | Failed | Ended | Standing
+_Shown: TypeAlias = Asked | Piece | Thinking | Output | History | Loading | Failed | Ended | ChatState
 Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
 
 class Conversation(threading.Thread):
-    """`start()` it, `say()` lines, `stop()` it. `tell` is called in this thread with each event, in order."""
+    """`start()` it, `say()` lines, `stop()` it. `post` is called in this thread with each event, in order."""
 
-    def __init__(self, opening: Opening, tell: Callable[[Event], object]) -> None:
+    def __init__(self, options: SessionOptions, post: Callable[[Event], object]) -> None:
         super().__init__(name="shepherd-conversation", daemon=True)
-        self._opening = opening
-        self._tell = tell
+        self._options = options
+        self._post = post
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._assistant: Assistant | None = None
         self._revising: Future[dict[str, str] | None] = Future()
@@ -179,16 +178,16 @@ class Conversation(threading.Thread):
         return [message for message in history if message.role in ("user", "assistant") and message.raw]
 
     def say(self, line: str) -> None:
-        """Work on a message or a command, after those before. From any thread."""
+        """Queue a message or a command. From any thread."""
         self._lines.put(line)
 
     def cancel(self) -> None:
-        """End the answer that is being generated, if any. From any thread."""
+        """Cancel the answer that is being generated, if any. From any thread."""
         if self._assistant is not None:
             self._assistant.cancel()
 
     def stop(self) -> None:
-        """End soon; `join()` waits for it. From any thread, and twice is fine."""
+        """Stop soon; `join()` waits for it. From any thread; can be called twice."""
         self._is_stopping = True
         self._lines.put(None)
         self.cancel()
@@ -196,59 +195,59 @@ class Conversation(threading.Thread):
         settle(self._confirming, False)
 
     def run(self) -> None:
-        """Open the session, work on lines, close it."""
+        """Open the session, process lines, close it."""
         error: Exception | None = None
         try:
             self._converse()
         except Exception as failure:
             error = failure
-        self._tell(Ended(error))
+        self._post(Ended(error))
 
     def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
-        """Have the user change texts, for a command; waits."""
+        """Let the user edit texts, for a command; waits."""
         self._revising = Future()
         if self._is_stopping:
             return None
-        self._tell(Revising(texts, self._revising))
+        self._post(Revising(texts, self._revising))
         return self._revising.result()
 
     def confirm(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Ask the user whether a tool that may change something may be called; waits."""
+        """Ask the user whether a tool can be called; waits."""
         self._confirming = Future()
         if self._is_stopping:
             return False
         shown = arguments_in_full(arguments)
         question = f"{name} may change something. Allow it?\n\n{shown}".strip()
-        self._tell(Confirming(question, self._confirming))
+        self._post(Confirming(question, self._confirming))
         return self._confirming.result()
 
     def _converse(self) -> None:
-        # Here, since their imports take as long as drawing the first screen.
-        from shepherd.chat_session import opened_session
+        # Here, since these imports take as long as drawing the first screen.
+        from shepherd.chat_session import Session
         from shepherd.commands.slash import Chat
 
-        opening = self._opening
-        with opened_session(
-            opening.config,
-            model=opening.model,
-            memory=opening.memory,
+        options = self._options
+        with Session(
+            options.config,
+            model=options.model,
+            memory=options.memory,
             warn=self._warn,
             loading=self._load,
             report=self._report,
             confirm=self.confirm,
-            is_limited=opening.is_limited,
+            is_limited=options.is_limited,
         ) as session:
             self._assistant = session.assistant
             screen = _Recorder()
             chat = Chat(session.assistant, screen, self, session=session)
-            if opening.resume and not session.assistant.resume():
+            if options.resume and not session.assistant.resume():
                 self._warn("there is no conversation to continue; this is a new one", "")
-            self._tell(History(tuple(session.assistant.history)))
-            self._tell(Output(self._greeting(session.assistant)))
-            self._tell(_standing(session))
+            self._post(History(tuple(session.assistant.history)))
+            self._post(Output(self._greeting(session.assistant)))
+            self._post(_state_of(session))
             while not chat.done and (line := self._lines.get()) is not None:
                 self._work(line, chat, screen)
-                self._tell(_standing(session))
+                self._post(_state_of(session))
 
     def _greeting(self, assistant: Assistant) -> tuple[tuple[bool, str], ...]:
         from shepherd import __version__
@@ -257,7 +256,7 @@ class Conversation(threading.Thread):
         lines = [
             f"Shepherd {__version__} \N{MIDDLE DOT} {memory_in_words(assistant)}",
             "/ lists the commands, F1 the keys; F3 shows what is remembered",
-            self._opening.note,
+            self._options.note,
         ]
         return tuple((False, line) for line in lines if line)
 
@@ -265,19 +264,19 @@ class Conversation(threading.Thread):
         before = len(chat.assistant.history)
         try:
             is_command = line.startswith("/") and not line.startswith("//")
-            self._tell(Asked(line, is_command))
+            self._post(Asked(line, is_command))
             message = chat.message_of(line)
             if message is not None:
                 self._answer(chat.assistant, message)
             elif len(chat.assistant.history) != before:
-                self._tell(History(tuple(chat.assistant.history)))
+                self._post(History(tuple(chat.assistant.history)))
         except InternalError:
             raise
         except ShepherdError as error:
-            self._tell(Failed(str(error), error.hint))
+            self._post(Failed(str(error), error.hint))
         finally:
             if lines := screen.take():
-                self._tell(Output(lines))
+                self._post(Output(lines))
 
     def _answer(self, assistant: Assistant, message: str) -> None:
         from shepherd.turn.events import Delta
@@ -290,50 +289,52 @@ class Conversation(threading.Thread):
                     if time.monotonic() - told_at < _LEAST_PAUSE_S:
                         continue
                 if pending:
-                    self._tell(Piece(pending))
+                    self._post(Piece(pending))
                     pending, told_at = "", time.monotonic()
                 if isinstance(event, Thought):
-                    self._tell(Thinking(event.text))
+                    self._post(Thinking(event.text))
                 elif not isinstance(event, Delta):
-                    self._tell(event)
+                    self._post(event)
         finally:
-            if pending:  # of an answer that broke off
-                self._tell(Piece(pending))
+            if pending:  # the answer broke off
+                self._post(Piece(pending))
 
     def _warn(self, message: str, hint: str) -> None:
         from shepherd.turn.events import Warned
 
-        self._tell(Warned(message, hint))
+        self._post(Warned(message, hint))
 
     def _load(self, text: str) -> None:
-        self._tell(Loading(text))
+        self._post(Loading(text))
 
     def _report(self, event: Transferred | Waiting) -> None:
         from shepherd.inference.hub import Transferred
 
         if isinstance(event, Transferred):
             share = 100 * event.done_bytes / event.size_bytes if event.size_bytes else 0
-            self._tell(Loading(f"fetching {event.file.rpartition('/')[2]}: {share:.0f} %"))
+            self._post(Loading(f"fetching {event.file.rpartition('/')[2]}: {share:.0f} %"))
         else:
             self._warn(event.reason, "")
 
 
 def settle(answer: Future[_T], value: _T) -> None:
-    """Give an answer, unless there is one."""
+    """Set the result of a future that has none."""
     with suppress(InvalidStateError):
         answer.set_result(value)
 
 
 class _Recorder(Screen):
-    """A screen that keeps what the commands show, for a widget."""
+    """A screen that records the output of commands, for a widget."""
 
     def __init__(self) -> None:
         self._written: list[tuple[bool, str]] = []
-        super().__init__(_Tape(self._written, is_result=True), _Tape(self._written, is_result=False))
+        super().__init__(
+            _Recording(self._written, is_result=True), _Recording(self._written, is_result=False)
+        )
         self.begin_chat()
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Columns of text, as wide as what stands in them."""
+        """Write columns of text, as wide as their cells."""
         lines = [list(headers), *([shortened(str(value)) for value in row] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines:
@@ -341,7 +342,7 @@ class _Recorder(Screen):
             self.print("  ".join(cells).rstrip())
 
     def take(self) -> tuple[tuple[bool, str], ...]:
-        """The lines since the last time."""
+        """Return the lines since the last call."""
         lines: list[tuple[bool, str]] = []
         for is_result, text in self._written:
             lines += [(is_result, line) for line in text.removesuffix("\n").split("\n")]
@@ -349,7 +350,7 @@ class _Recorder(Screen):
         return tuple(lines)
 
 
-class _Tape(io.StringIO):
+class _Recording(io.StringIO):
     def __init__(self, written: list[tuple[bool, str]], *, is_result: bool) -> None:
         super().__init__()
         self._written, self._is_result = written, is_result
@@ -359,9 +360,9 @@ class _Tape(io.StringIO):
         return len(text)
 
 
-def _standing(session: Session) -> Standing:
+def _state_of(session: Session) -> ChatState:
     assistant = session.assistant
-    return Standing(
+    return ChatState(
         provider=session.provider.name,
         providers=tuple(session.table.names()),
         model=assistant.engine.info.name,

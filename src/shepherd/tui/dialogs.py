@@ -1,8 +1,8 @@
-"""Dialogs in front of the screen: texts to change, yes or no, one of several, and what is only read."""
+"""Dialogs: edit texts, confirm, pick one of several, read a text; and the text of the help."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -16,18 +16,18 @@ from textual.widgets.option_list import Option
 
 from shepherd.commands.screen import printable, shortened
 
-__all__ = ["Confirm", "Pick", "Reading", "Revise"]
+__all__ = ["Confirm", "Pick", "Reading", "Revise", "help_text"]
 
 _CLOSE: list[BindingType] = [Binding("escape", "dismiss", "Close", show=False)]
 
 
 def _titled(title: str) -> Content:
-    """A title as it is: in plain text, brackets would be taken for styles and actions."""
+    """Return a title as content, since brackets in a string would be read as markup."""
     return Content(printable(shortened(title)))
 
 
 class Revise(ModalScreen[dict[str, str] | None]):
-    """Texts to change, each under its name; gives them as they are then, or None."""
+    """Edit texts, each under its name; gives the edited texts, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*_CLOSE, Binding("ctrl+s", "save", "Save")]
 
@@ -36,7 +36,7 @@ class Revise(ModalScreen[dict[str, str] | None]):
         self._texts, self._title = texts, title
 
     def compose(self) -> ComposeResult:
-        """The fields and two buttons."""
+        """Build the fields and two buttons."""
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = _titled(self._title)
             for name, text in self._texts.items():
@@ -47,13 +47,13 @@ class Revise(ModalScreen[dict[str, str] | None]):
                 yield Button("Cancel  esc", id="cancel", compact=True)
 
     def on_mount(self) -> None:
-        """Go on where a text ends."""
+        """Put the cursor at the end of each text."""
         for field in self.query(TextArea):
             field.move_cursor(field.document.end)
 
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:
-        """Give the texts as they are."""
+        """Save the texts."""
         fields = [field.text for field in self.query(TextArea)]
         self.dismiss(dict(zip(self._texts, fields, strict=True)))
 
@@ -63,7 +63,7 @@ class Revise(ModalScreen[dict[str, str] | None]):
 
 
 class Confirm(ModalScreen[bool]):
-    """A question before something that cannot be taken back."""
+    """Ask for confirmation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,n", "answer(False)", "No", show=False),
@@ -80,7 +80,7 @@ class Confirm(ModalScreen[bool]):
         self._question, self._yes = question, yes
 
     def compose(self) -> ComposeResult:
-        """The question, which scrolls when it is long, and two buttons."""
+        """Build the question, which scrolls when it is long, and two buttons."""
         with Vertical(classes="dialog"):
             with VerticalScroll(classes="question", can_focus=False):
                 yield Static(Content(printable(self._question)))
@@ -93,16 +93,16 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
     def action_scroll_question(self, where: str) -> None:
-        """Read on, or back."""
+        """Scroll the question."""
         getattr(self.query_one(".question"), f"scroll_{where}")(animate=False)
 
     def action_answer(self, yes: bool) -> None:
-        """By a key."""
+        """Answer by a key."""
         self.dismiss(yes)
 
 
 class Pick(ModalScreen[str | None]):
-    """One of several names, or None."""
+    """Pick one of several names, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = _CLOSE
 
@@ -111,10 +111,10 @@ class Pick(ModalScreen[str | None]):
         self._names, self._now, self._title = names, now, title
 
     def compose(self) -> ComposeResult:
-        """The list, with a mark at the one that holds now."""
+        """Build the list, with a mark at the present choice."""
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = _titled(self._title)
-            dialog.border_subtitle = "enter chooses, esc leaves it"
+            dialog.border_subtitle = "enter chooses, esc cancels"
             yield OptionList(
                 *(Option(f"{'*' if name == self._now else ' '} {printable(name)}") for name in self._names),
                 markup=False,
@@ -126,7 +126,7 @@ class Pick(ModalScreen[str | None]):
 
 
 class Reading(ModalScreen[None]):
-    """A text to read, in full; any of the usual keys closes it."""
+    """Show a text to read."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q,f1", "dismiss", "Close", show=False)]
 
@@ -135,8 +135,52 @@ class Reading(ModalScreen[None]):
         self._content, self._title = content, title
 
     def compose(self) -> ComposeResult:
-        """The text, which scrolls when it is long."""
+        """Build the text, which scrolls when it is long."""
         with VerticalScroll(classes="dialog reading") as dialog:
             dialog.border_title = _titled(self._title)
             dialog.border_subtitle = "esc closes"
             yield Static(self._content)
+
+
+_KEYS = {
+    "At the prompt": [
+        ("Enter", "send"),
+        ("Alt-Enter, Ctrl-J, \\ Enter", "start a new line"),
+        ("Up, Down", "earlier lines"),
+        ("Tab", "complete a command, or leave the prompt"),
+        ("Esc, Ctrl-C", "stop the answer"),
+        ("Ctrl-D", "quit if the prompt is empty, else delete a character"),
+    ],
+    "Everywhere": [
+        ("F1, ? outside the prompt", "this help"),
+        ("F2", "show or hide the panel"),
+        ("F3", "memories and facts"),
+        ("F4", "knowledge and focus"),
+        ("F5", "switch to another provider"),
+        ("F6", "private: recall nothing, store nothing"),
+        ("Ctrl-P", "all commands, by name"),
+        ("Ctrl-Q", "quit, as Ctrl-C twice does"),
+    ],
+    "In a list": [
+        ("Up, Down, j, k", "move"),
+        ("Enter", "read it in full"),
+        ("e", "edit it"),
+        ("f, Delete", "forget it"),
+        ("p", "pin it: never delete it to make space"),
+        ("/", "search, where there is a search"),
+    ],
+}
+
+
+def help_text(usages: Mapping[str, tuple[str, str]]) -> Content:
+    """Return the help: keys, then commands."""
+    sections = [_section(title, rows) for title, rows in _KEYS.items()]
+    sections.append(_section("Commands", usages.values()))
+    sections.append(Content("To send a message that begins with a slash, type two: //etc/fstab"))
+    return Content("\n\n").join(sections)
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]]) -> Content:
+    lines = [Content.styled(title, "bold $accent")]
+    lines += [Content.assemble((f"  {key:28}", "bold"), text) for key, text in rows]
+    return Content("\n").join(lines)

@@ -1,4 +1,4 @@
-"""The screen of knowledge: search nodes, read them, follow their connections, put them into focus."""
+"""Screen of the knowledge: search and read nodes, follow their connections, put them into focus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from shepherd.commands.screen import counted, printable, shortened
 from shepherd.errors import ShepherdError
-from shepherd.tui.changes import complain
+from shepherd.tui.items import notify_error
 
 if TYPE_CHECKING:
     from shepherd.knowledge import Edge, Knowledge, Node
@@ -26,13 +26,13 @@ __all__ = ["KnowledgeScreen"]
 
 _PAGE = 200
 _MOST_EDGES = 100
-# Of a document: what a screen can hold; shepherd knowledge show has all of it.
+# Characters of a document on the screen; shepherd knowledge show has all.
 _SHOWN_CHARS = 4000
 _IN_FOCUS = "\N{BLACK CIRCLE} "
 
 
 class KnowledgeScreen(Screen[None]):
-    """Nodes on the left, the one under the cursor and its connections on the right."""
+    """Nodes on the left; the one under the cursor and its connections on the right."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f4", "dismiss", "Back"),
@@ -53,7 +53,7 @@ class KnowledgeScreen(Screen[None]):
         self._focused: list[int] = []
 
     def compose(self) -> ComposeResult:
-        """The search above the nodes and the one that is read."""
+        """Build the search, and the nodes and the current one below it."""
         yield Input(placeholder="search knowledge", compact=True, id="search")
         with Horizontal(id="lists"):
             with Vertical(id="nodes-column"):
@@ -67,7 +67,7 @@ class KnowledgeScreen(Screen[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Show those that were changed last."""
+        """Show the nodes that were changed last."""
         self._fill()
 
     @on(Input.Changed, "#search")
@@ -93,11 +93,11 @@ class KnowledgeScreen(Screen[None]):
             self._read(_other_end(self._edges[event.option_index], self._node.id)[0])
 
     def action_search(self) -> None:
-        """Type what to look for."""
+        """Focus the search."""
         self.query_one(Input).focus()
 
     def action_focus_node(self) -> None:
-        """Put the node that is read into focus, or take it out: messages bring along what is in focus."""
+        """Put the current node into focus, or remove it; nodes in focus are added to messages."""
         if self._node is None:
             return
         number = self._node.id
@@ -105,7 +105,7 @@ class KnowledgeScreen(Screen[None]):
         self._refocus([n for n in before if n != number] if number in before else [number, *before])
 
     def action_focus_nothing(self) -> None:
-        """Take everything out of focus."""
+        """Remove all nodes from focus."""
         self._refocus([])
 
     @work(exclusive=True, group="focus")
@@ -113,7 +113,7 @@ class KnowledgeScreen(Screen[None]):
         try:
             found = await asyncio.to_thread(self._knowledge.focus, numbers)
         except ShepherdError as error:
-            complain(self, error)
+            notify_error(self, error)
             return
         self._focused = [node.id for node in found]
         self.notify(f"in focus: {counted(len(found), 'node')}" if found else "nothing is in focus")
@@ -125,7 +125,7 @@ class KnowledgeScreen(Screen[None]):
         try:
             self._found, self._focused, count = await asyncio.to_thread(self._look, query)
         except ShepherdError as error:
-            complain(self, error)
+            notify_error(self, error)
             return
         title = counted(count, "node")
         if query or count > len(self._found):
@@ -140,7 +140,7 @@ class KnowledgeScreen(Screen[None]):
         try:
             node, edges = await asyncio.to_thread(self._look_at, number)
         except ShepherdError as error:
-            complain(self, error)
+            notify_error(self, error)
             return
         self._show(node, edges)
 
@@ -159,7 +159,7 @@ class KnowledgeScreen(Screen[None]):
         if self._found:
             nodes.highlighted = min(place, len(self._found) - 1)
         else:
-            empty = "Nothing here. shepherd knowledge add and import bring something."
+            empty = "Nothing here. To add something: shepherd knowledge add, or import."
             nodes.add_option(Option(Content.styled(empty, "dim"), disabled=True))
 
     def _show(self, node: Node | None, edges: list[Edge]) -> None:

@@ -1,6 +1,6 @@
-"""Lines of text as they stand on the screen: wrapped, behind bullets and bars, in columns.
+"""Layout of text in lines: wrapped, with bullets and bars, in columns.
 
-Nothing here knows Markdown, nor widgets: a style is a name that whoever draws the lines resolves.
+Nothing here knows Markdown or widgets; a style is a name that the widget resolves.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from textual.content import Content
 __all__ = ["Blank", "Grid", "Line", "Margin", "Paragraph", "Piece", "Rule", "Verbatim"]
 
 _EMPTY = Content("")
-# A text is never narrower, however deep it is nested: its end is out of sight then.
+# Least width of a text, however deep it is nested; beyond it the ends of lines are cut.
 _LEAST_COLUMNS = 8
-# A column of a table: below it words fall apart, and the cells follow each other instead.
+# Least width of a table's column; in less space the cells follow each other instead.
 _LEAST_CELL_COLUMNS = 5
 _PADDING = 2
 _ACROSS, _DOWN = "\N{BOX DRAWINGS LIGHT HORIZONTAL}", "\N{BOX DRAWINGS LIGHT VERTICAL}"
@@ -25,11 +25,11 @@ _CROSSING = "\N{BOX DRAWINGS LIGHT VERTICAL AND HORIZONTAL}"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What stands before the text, and the text. `continues`: how the line before is joined to it.
+    """A line: its margin `before`, and its text.
 
-    That is None for a line that begins a paragraph, else what the wrapping took away: a blank, or nothing.
-    `is_marked`: what stands before it is part of what is said, as a bullet is. `style`: of text and padding,
-    to the end of the screen's line.
+    `continues` is None for the first line of a paragraph, else what wrapping removed before it: " " or "".
+    `is_marked`: the margin belongs to the text, as a bullet does. `style` is that of text and padding, to the
+    end of the screen's line.
     """
 
     before: Content
@@ -40,7 +40,7 @@ class Line:
     is_marked: bool = False
 
     def is_same(self, other: Line) -> bool:
-        """Whether it looks as the other one does; contents that are equal may have other styles."""
+        """Return whether it looks the same; equal contents may differ in styles."""
         mine = (self.continues, self.padding, self.style)
         return (
             mine == (other.continues, other.padding, other.style)
@@ -51,33 +51,33 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """What stands before the first line of a piece, and before each other one; as wide as each other."""
+    """Margins of the first line and of the other lines of a piece, of the same width."""
 
     first: Content = _EMPTY
     rest: Content = _EMPTY
 
     @property
     def is_marked(self) -> bool:
-        """Whether the first line says more than the others: the item of a list begins."""
+        """Return whether the first line begins an item of a list."""
         return self.first is not self.rest
 
-    def room(self, width: int) -> int:
-        """The columns that are left for the text."""
+    def columns_left(self, width: int) -> int:
+        """Return the columns left for the text."""
         return max(width - self.rest.cell_length, _LEAST_COLUMNS)
 
     def line(
         self, text: Content, number: int, *, continues: str | None = None, padding: int = 0, style: str = ""
     ) -> Line:
-        """The line of that number, counted from 0."""
+        """Make the line of that number, counted from 0."""
         is_marked = number == 0 and self.is_marked
         return Line(self.first if number == 0 else self.rest, text, continues, padding, style, is_marked)
 
 
 class Piece(Protocol):
-    """Something that stands on lines of its own."""
+    """A block of lines."""
 
     def lines(self, width: int) -> list[Line]:
-        """As many as it needs at that width."""
+        """Lay it out in that width."""
         ...
 
 
@@ -88,22 +88,22 @@ class Blank:
     margin: Margin = Margin()
 
     def lines(self, width: int) -> list[Line]:
-        """That line."""
+        """Return the empty line."""
         return [Line(self.margin.rest, _EMPTY)]
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text that is wrapped at its blanks; it may have line ends of its own."""
+    """Text that is wrapped at blanks; it can contain line feeds."""
 
     margin: Margin
     text: Content
     style: str = ""
 
     def lines(self, width: int) -> list[Line]:
-        """Those of its words."""
+        """Wrap the text."""
         found: list[Line] = []
-        room = self.margin.room(width)
+        room = self.margin.columns_left(width)
         for text in self.text.split(allow_blank=True):
             continues: str | None = None
             for piece, joined in _wrapped(text, room):
@@ -114,16 +114,16 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """Lines that stand as they are, folded where there is no room; with a rim of their own style."""
+    """Preformatted lines, folded where they are too long, with padding in their style."""
 
     margin: Margin
     texts: Sequence[Content]
     style: str = ""
 
     def lines(self, width: int) -> list[Line]:
-        """Those lines, and an empty one before and after them."""
+        """Fold the lines, with an empty one before and after them."""
         found = [self._line(_EMPTY, 0)]
-        room = max(self.margin.room(width) - 2 * _PADDING, _LEAST_COLUMNS)
+        room = max(self.margin.columns_left(width) - 2 * _PADDING, _LEAST_COLUMNS)
         for text in self.texts:
             for number, piece in enumerate(text.fold(room)):
                 found.append(self._line(piece, len(found), continues="" if number else None))
@@ -136,19 +136,19 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A line across."""
+    """A horizontal rule."""
 
     margin: Margin
     style: str = ""
 
     def lines(self, width: int) -> list[Line]:
-        """That line."""
-        return [self.margin.line(Content(_ACROSS * self.margin.room(width)), 0, style=self.style)]
+        """Draw the rule."""
+        return [self.margin.line(Content(_ACROSS * self.margin.columns_left(width)), 0, style=self.style)]
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table: its first row names the columns."""
+    """A table; its first row has the headers."""
 
     margin: Margin
     rows: Sequence[Sequence[Content]]
@@ -156,10 +156,10 @@ class Grid:
     rule_style: str = ""
 
     def lines(self, width: int) -> list[Line]:
-        """Its rows; one whose cells are wrapped takes several."""
+        """Lay out the rows; one with wrapped cells takes several lines."""
         n_columns = max(map(len, self.rows), default=0)
         rows = [[*row, *[_EMPTY] * (n_columns - len(row))] for row in self.rows]
-        room = self.margin.room(width) - 3 * (n_columns - 1)
+        room = self.margin.columns_left(width) - 3 * (n_columns - 1)
         if room < _LEAST_CELL_COLUMNS * n_columns:
             return self._lines_one_by_one(rows, width)
         widths = _shares(
@@ -183,7 +183,7 @@ class Grid:
 
 
 def _wrapped(text: Content, width: int) -> Iterable[tuple[Content, str | None]]:
-    """The lines of one paragraph, each with what stood between it and the line before."""
+    """Wrap a paragraph; each line comes with the text removed between it and the previous one."""
     plain, position = text.plain, 0
     for number, line in enumerate(text.wrap(width)):
         begin = plain.find(line.plain, position)
@@ -192,7 +192,7 @@ def _wrapped(text: Content, width: int) -> Iterable[tuple[Content, str | None]]:
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Columns for each: what it wants, or a fair share of what the smaller ones leave."""
+    """Return the width of each column: what it wants, or a fair share of what narrower ones leave."""
     shares = [0] * len(wanted)
     for place, (columns, index) in enumerate(
         sorted((columns, index) for index, columns in enumerate(wanted))

@@ -1,4 +1,4 @@
-"""Markdown that grows, as pieces to be drawn: what is finished is read once, only the last block again."""
+"""Incremental Markdown: finished blocks are parsed once, only the last one again."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["Document"]
 _BULLETS = "\N{BULLET}\N{BLACK SMALL SQUARE}\N{TRIANGULAR BULLET}\N{WHITE BULLET}"
 _BAR = "\N{LEFT HALF BLOCK} "
 _TAB_COLUMNS = 4
-# Code is coloured in stretches of one to two times so many lines, up to an empty line if there is one. What
-# is behind changes none of them; 500 lines at once take 28 ms for each picture. In finished code they are
-# longer, since a string that goes over the end of one has the colours of code.
+# Code is highlighted in stretches of one to two times so many lines, up to an empty line if there is one, so
+# that later lines change none of them; 500 lines at once take 28 ms for each frame. In finished code they are
+# longer, since a string that crosses the end of a stretch gets wrong colours.
 _STRETCH_LINES, _FINISHED_STRETCH_LINES = 40, 400
 _NOTHING = Content("")
-# A last line of these alone may become a list, a rule, a heading, the end of code; the next words show which.
+# A last line of these alone may become a list, a rule, a heading or the end of code, as more text will show.
 _UNDECIDED = re.compile(r"(?:[-=*_#>+|`~: \t]+|[ \t]*\d{1,9}[.)]?[ \t]*)\Z")
 _STYLES = {"em_open": ".em", "strong_open": ".strong", "s_open": ".s"}
 
 
 class Document:
-    """A text in Markdown of which more and more is known; a block is what stands at its outermost level."""
+    """A growing Markdown text; its blocks are the elements of the outermost level."""
 
     def __init__(self) -> None:
-        self.blocks: list[list[Piece]] = []  # those that nothing changes any more
-        self.last: list[list[Piece]] = []  # what stands behind them, as far as it is known
+        self.blocks: list[list[Piece]] = []  # finished
+        self.last: list[list[Piece]] = []  # those behind, as far as they are known
         self._open = ""
         self._definitions: dict[str, object] = {}
         self._outline = MarkdownIt("gfm-like")
@@ -45,7 +45,7 @@ class Document:
         self._codes: dict[tuple[str, str], list[Content]] = {}
 
     def append(self, text: str, *, is_complete: bool = False) -> None:
-        """More of it; `is_complete`: and nothing else. Costs as much as what the last block has."""
+        """Append text; `is_complete` says that it is the end. The cost is that of the last block."""
         self._open += text
         source = self._open
         if not is_complete:
@@ -61,7 +61,7 @@ class Document:
         lines = _FINISHED_STRETCH_LINES if is_complete else _STRETCH_LINES
         self.last = [self._pieces(group, known, lines) for group in groups[n_finished:]]
         if n_finished:
-            # Not splitlines(): lines end at "\n" alone for whoever counted them.
+            # Not splitlines(): the parser counted lines by "\n" alone.
             self._open = "\n".join(self._open.split("\n")[_begin(groups[n_finished]) :])
 
     def _pieces(self, group: Sequence[Token], known: _Known, stretch_lines: int) -> list[Piece]:
@@ -91,7 +91,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was read for the picture before."""
+    """Cache of the previous frame."""
 
     contents: Mapping[str, Content]
     codes: Mapping[tuple[str, str], list[Content]]
@@ -102,7 +102,7 @@ def _begin(group: Sequence[Token]) -> int:
 
 
 def _groups(tokens: Sequence[Token]) -> list[list[Token]]:
-    """The tokens of each block."""
+    """Group the tokens by block."""
     groups: list[list[Token]] = []
     for token in tokens:
         if token.level == 0 and token.nesting >= 0:
@@ -113,30 +113,30 @@ def _groups(tokens: Sequence[Token]) -> list[list[Token]]:
 
 @dataclass(slots=True)
 class _Level:
-    """A list's item, or a quotation: what stands before its lines."""
+    """Margins of a list's item or a quotation."""
 
     first: Content
     rest: Content
     style: str = ""
     n_pieces: int = 0
-    ends_apart: bool = False  # behind its last piece comes an empty line
+    ends_apart: bool = False  # an empty line follows its last piece
 
 
 @dataclass(slots=True)
 class _Layout:
-    """Turns the tokens of one block into pieces."""
+    """Conversion of one block's tokens into pieces."""
 
     read: Callable[[str], Content]
-    colour: Callable[[str, str], list[Content]]  # of code in a language
+    colour: Callable[[str, str], list[Content]]  # code and its language
     _found: list[Piece] = field(default_factory=list)
     _levels: list[_Level] = field(default_factory=lambda: [_Level(_NOTHING, _NOTHING)])
-    _markers: list[Iterator[str]] = field(default_factory=list)  # of the lists around: those to come
-    _is_apart: bool = False  # the paragraph that begins has an empty line before it
+    _markers: list[Iterator[str]] = field(default_factory=list)  # of the enclosing lists: the next ones
+    _is_apart: bool = False  # an empty line precedes the paragraph that begins
     _style: str = ""
     _rows: list[list[Content]] | None = None
 
     def pieces(self, tokens: Sequence[Token]) -> list[Piece]:
-        """Those of the block, in order."""
+        """Return the pieces of the block, in order."""
         for number, token in enumerate(tokens):
             self._take(token, tokens[number:])
         return self._found
@@ -161,7 +161,7 @@ class _Layout:
                 self._take_table(token)
             case _ if token.nesting:
                 self._take_nesting(token, following)
-            case _ if token.content:  # HTML, and what else there may be: it is said, so it is shown
+            case _ if token.content:  # HTML and anything else is shown as it is
                 text = Content(token.content.rstrip("\n"))
                 self._add(lambda margin: Paragraph(margin, text))
 
@@ -175,7 +175,7 @@ class _Layout:
             self._add(lambda margin: Grid(margin, rows, ".head", ".rule"))
 
     def _take_nesting(self, token: Token, following: Sequence[Token]) -> None:
-        """Where a list, its item or a quotation begins and ends."""
+        """Begin or end a list, an item or a quotation."""
         level = self._levels[-1]
         if token.type in ("bullet_list_open", "ordered_list_open") and level.n_pieces and level.ends_apart:
             self._found.append(Blank(self._margin(is_first=False)))
@@ -196,7 +196,7 @@ class _Layout:
                     self._found.append(Blank(self._margin(is_first=False)))
                 self._levels.append(_Level(bar, bar, ".quote"))
             case "list_item_close" | "blockquote_close":
-                if not level.n_pieces:  # nothing stands in it, but it is there
+                if not level.n_pieces:  # an empty item is shown, too
                     self._add(lambda margin: Paragraph(margin, Content("")), is_apart=False)
                 self._levels.pop()
 
@@ -218,7 +218,7 @@ class _Layout:
 
 
 def _n_items(token: Token, following: Sequence[Token]) -> int:
-    """The items of the list that this token begins."""
+    """Return the number of items in the list that this token begins."""
     found = 0
     for each in following:
         if each.type == "ordered_list_close" and each.level == token.level:
@@ -228,14 +228,14 @@ def _n_items(token: Token, following: Sequence[Token]) -> int:
 
 
 def _numbers(start: int, n: int) -> Iterator[str]:
-    """The markers of a list, as wide as the last."""
+    """Return the markers of a list, as wide as the last one."""
     markers = [f"{number}. " for number in range(start, start + n)]
     width = max(map(len, markers), default=0) + 1
     return (marker.rjust(width) for marker in markers)
 
 
 def _stretches(code: str, n_lines: int) -> Iterator[str]:
-    """Its lines, some at once; where one ends depends on nothing behind it."""
+    """Split code into stretches; the end of one does not depend on later lines."""
     stretch: list[str] = []
     for line in code.split("\n"):
         stretch.append(line)
@@ -247,7 +247,7 @@ def _stretches(code: str, n_lines: int) -> Iterator[str]:
 
 
 def _content(children: Sequence[Token]) -> Content:
-    """A paragraph's text with its styles."""
+    """Return a paragraph's text with its styles."""
     parts: list[str] = []
     spans: list[Span] = []
     begun: list[tuple[int, list[str | Style]]] = []

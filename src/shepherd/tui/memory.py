@@ -1,4 +1,4 @@
-"""The screen of memories and facts: search them, read, change, pin and forget them, add new ones."""
+"""Screen of memories and facts: search, read, edit, pin, forget and add."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from textual.widgets import Footer, Input, Label
 
 from shepherd.commands.screen import counted
 from shepherd.errors import ShepherdError
-from shepherd.tui.changes import Items, complain
 from shepherd.tui.dialogs import Revise
-from shepherd.tui.words import Item
+from shepherd.tui.items import Item, Items, notify_error
 from shepherd.types import Fact
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _PAGE = 200
 
 
 class MemoryScreen(Screen[None]):
-    """What is remembered of one user, as a search finds it, or the newest first."""
+    """Memories and facts of one user: results of a search, or the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f3", "leave", "Back"),
@@ -46,7 +45,7 @@ class MemoryScreen(Screen[None]):
         self._limit = _PAGE
 
     def compose(self) -> ComposeResult:
-        """The search above facts and memories."""
+        """Build the search, and facts and memories below it."""
         yield Input(placeholder="search memories and facts", compact=True, id="search")
         with Horizontal(id="lists"):
             with Vertical(id="facts-column"):
@@ -75,21 +74,21 @@ class MemoryScreen(Screen[None]):
         self._fill()
 
     def action_leave(self) -> None:
-        """From the search to the list, from the list to the conversation; what was searched for is kept."""
+        """Return to the conversation."""
         self.dismiss()
 
     def action_search(self) -> None:
-        """Type what to look for."""
+        """Focus the search."""
         self.query_one(Input).focus()
 
     def action_more(self) -> None:
-        """List older ones, too."""
+        """Also list older memories."""
         self._limit += _PAGE
         self._fill()
 
     @work
     async def action_add(self) -> None:
-        """Remember something."""
+        """Add a memory."""
         await self._add({"question": "", "answer": ""}, "What to remember")
 
     @work
@@ -106,18 +105,18 @@ class MemoryScreen(Screen[None]):
         try:
             await asyncio.to_thread(store, first.strip(), second.strip(), self._user)
         except ShepherdError as error:
-            complain(self, error)
+            notify_error(self, error)
         self._fill()
 
     @work(exclusive=True)
     async def _fill(self) -> None:
         query = self.query_one(Input).value.strip()
         try:
-            facts, memories, count = await asyncio.to_thread(self._look, query)
+            facts, memories, count = await asyncio.to_thread(self._query, query)
         except ShepherdError as error:
-            complain(self, error)
+            notify_error(self, error)
             return
-        empty = "Nothing fits." if query else None
+        empty = "Nothing matches." if query else None
         self.query_one("#facts", Items).show(facts, self._memory, self._user, empty=empty)
         self.query_one("#memories", Items).show(memories, self._memory, self._user, empty=empty)
         title = counted(count, "memory", "memories")
@@ -128,8 +127,8 @@ class MemoryScreen(Screen[None]):
         self.query_one("#facts-title", Label).update(Content(counted(len(facts), "fact")))
         self.query_one("#memories-title", Label).update(Content(title))
 
-    def _look(self, query: str) -> tuple[list[Item], list[Item], int]:
-        """Facts and memories that fit; beside the screen's thread."""
+    def _query(self, query: str) -> tuple[list[Item], list[Item], int]:
+        """Return matching facts and memories; runs in another thread."""
         words = query.casefold().split()
         facts: list[Item] = [
             fact

@@ -1,4 +1,4 @@
-"""Where the user types: several lines, a history shared with `shepherd chat`, completion of commands."""
+"""Prompt: several lines, a history shared with `shepherd chat`, completion of commands."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from shepherd.paths import history_file
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
-__all__ = ["Hints", "Past", "Prompt"]
+__all__ = ["Hints", "Prompt", "PromptHistory"]
 
 
 _MOST_HINTS = 6
 
 
 class Prompt(TextArea):
-    """A message or a command: Enter sends it, Ctrl-J, Alt-Enter or a \\ at its end begins a new line."""
+    """Input of messages and commands: Enter sends, Ctrl-J, Alt-Enter or a \\ at the end starts a new line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("alt+enter,shift+enter,ctrl+j", "new_line", "New line", show=False),
         Binding("tab", "complete", "Complete", show=False),
-        Binding("f6", "app.private", "Private", show=False),  # else TextArea's, which marks the line
+        Binding("f6", "app.private", "Private", show=False),  # overrides TextArea's
         Binding("ctrl+d", "delete_or_quit", "Quit", show=False),
     ]
 
     is_private: reactive[bool] = reactive(False)
 
     class Sent(Message):
-        """The user is done with a line."""
+        """A line was sent."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -46,45 +46,45 @@ class Prompt(TextArea):
         super().__init__(id="prompt", compact=True, highlight_cursor_line=False)
         self._commands = commands
         self._past: list[str] = []
-        self._place = 0  # in the past; its length is the line being written
+        self._place = 0  # in the history; its length stands for the line being written
         self._draft = ""
 
     @property
     def past(self) -> list[str]:
-        """The lines that were sent, the oldest first."""
+        """The lines that were sent, oldest first."""
         return list(self._past)
 
-    def remember(self, lines: list[str]) -> None:
-        """The lines of earlier conversations, the oldest first."""
+    def prepend(self, lines: list[str]) -> None:
+        """Add the lines of earlier conversations, oldest first."""
         self._past = [*lines, *self._past]
         self._place = len(self._past)
 
     def watch_is_private(self, is_private: bool) -> None:
-        """Show it at the frame."""
+        """Show it in the border."""
         self.set_class(is_private, "-private")
-        self.border_title = "private: nothing is recalled, nothing is kept" if is_private else ""
+        self.border_title = "private: nothing is recalled or stored" if is_private else ""
 
     def matching(self) -> list[str]:
-        """The commands that the text may become; none unless it begins with one slash and has no blank."""
+        """Return the commands that begin with the text; none unless it is one slash and a word."""
         text = self.text
         if not text.startswith("/") or text.startswith("//") or any(mark.isspace() for mark in text):
             return []
         return [name for name in self._commands if name.startswith(text[1:])]
 
     def action_new_line(self) -> None:
-        """Begin a new line; an empty first one is none."""
+        """Start a new line, unless the prompt is empty."""
         if self.text:
             self.insert("\n")
 
     async def action_delete_or_quit(self) -> None:
-        """Delete what is behind the cursor, as shells do; where nothing was typed, quit."""
+        """Delete the character after the cursor, as shells do; quit if the prompt is empty."""
         if self.text:
             self.action_delete_right()
         else:
             await self.app.action_quit()
 
     def action_complete(self) -> None:
-        """Complete the command as far as it is clear; without one, go to the next part of the screen."""
+        """Complete the command as far as it is unambiguous; without one, focus the next widget."""
         names = self.matching()
         if not names:
             self.screen.focus_next()
@@ -96,7 +96,7 @@ class Prompt(TextArea):
         self.put(f"/{common} " if len(names) == 1 else f"/{common}")
 
     def put(self, text: str) -> None:
-        """Replace what stands there; the cursor is at its end."""
+        """Replace the text, with the cursor at its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
@@ -106,8 +106,8 @@ class Prompt(TextArea):
             event.prevent_default()
             self._enter()
         elif event.key in self._bindings.key_to_bindings:
-            # At once: a binding is otherwise looked for in one ancestor after the other, each of which has a
-            # queue, and the letter that was typed after a backspace is there before it is.
+            # At once: otherwise the event passes the queue of each ancestor, and a letter that was typed
+            # after a backspace would be inserted before it.
             event.stop()
             event.prevent_default()
             for binding in self._bindings.get_bindings_for_key(event.key):
@@ -117,14 +117,14 @@ class Prompt(TextArea):
             await super()._on_key(event)
 
     def action_cursor_up(self, select: bool = False) -> None:
-        """A line up; from the first one to the line that was sent before."""
+        """Move a line up; from the first line, to the previous entry of the history."""
         if select or not self.cursor_at_first_line or self._place == 0:
             super().action_cursor_up(select)
         else:
             self._go(self._place - 1)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """A line down; from the last one to the line that was sent after, and in the end to the new one."""
+        """Move a line down; from the last line, to the next entry of the history, or the new line."""
         if select or not self.cursor_at_last_line or self._place == len(self._past):
             super().action_cursor_down(select)
         else:
@@ -139,7 +139,7 @@ class Prompt(TextArea):
             self.post_message(self.Sent(text))
 
     def sent(self, text: str) -> None:
-        """It was taken: the prompt is empty again, and the line part of the history."""
+        """Clear the prompt after a line was accepted, and add the line to the history."""
         if not self._past or self._past[-1] != text:
             self._past.append(text)
         self._place = len(self._past)
@@ -154,12 +154,12 @@ class Prompt(TextArea):
 
 
 class Hints(Static):
-    """The commands that the text at the prompt may become."""
+    """Commands that begin with the text at the prompt."""
 
     _names: tuple[str, ...] = ()
 
     def show(self, names: list[str], usages: Mapping[str, tuple[str, str]]) -> None:
-        """List them, with what they do; nothing is drawn anew when they are the same."""
+        """List them with their help; draws nothing when they are the same as before."""
         if tuple(names) == self._names:
             return
         self._names = tuple(names)
@@ -177,8 +177,8 @@ class Hints(Static):
 _MOST_LINES = 1000
 
 
-class Past:
-    """The history file; private lines are not written to it. From one thread."""
+class PromptHistory:
+    """History file; private lines are not written to it. Use it from one thread."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self.is_private = False
@@ -186,17 +186,17 @@ class Past:
         self._history: History | None = None
 
     def lines(self) -> list[str]:
-        """The latest lines, the oldest first."""
+        """Return the latest lines, oldest first."""
         newest_first = self._opened().load_history_strings()
         return [line for line, _ in zip(newest_first, range(_MOST_LINES), strict=False)][::-1]
 
     def add(self, line: str) -> None:
-        """Keep a line for the next time."""
+        """Add a line."""
         self._opened().store_string(line)
 
     def _opened(self) -> History:
         if self._history is None:
-            # Here, since it brings the libraries of the other prompt with it.
+            # Here, since it imports prompt_toolkit.
             from shepherd.commands.history import open_history
 
             self._history = open_history(history_file(), lambda: self.is_private, self._warn)

@@ -1,4 +1,4 @@
-"""What was said, as it is said: messages, streaming answers, what commands show."""
+"""Transcript: messages, streaming answers, output of commands."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _BINDINGS: list[BindingType] = [
 
 
 class Said(Static):
-    """A message of the user's, as it was typed."""
+    """A message of the user."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Content(printable(text)))
 
 
 class Remark(Static):
-    """A line beside the conversation: what a command showed, a warning, an error."""
+    """Output of a command, a warning or an error."""
 
     def __init__(self, content: Content, kind: str) -> None:
         super().__init__(content, classes=f"-{kind}")
 
 
-class Recollection(Static):
-    """One line on what memory added to the message above; a click shows it."""
+class RecallNote(Static):
+    """One line about what memory added to the message above; a click opens the panel."""
 
     class Wanted(UiMessage):
-        """The user wants to see what was added."""
+        """A click on the line."""
 
     def on_click(self) -> None:
-        """Ask for the panel that shows it."""
+        """Request the panel."""
         self.post_message(self.Wanted())
 
 
 class Transcript(VerticalScroll):
-    """The conversation from its beginning; stays at its end until the user scrolls up."""
+    """The whole conversation; follows its end until the user scrolls up."""
 
     BINDINGS: ClassVar[list[BindingType]] = _BINDINGS
 
@@ -66,15 +66,15 @@ class Transcript(VerticalScroll):
         self._thinking: Static | None = None
 
     def compose(self) -> ComposeResult:
-        """Nothing yet."""
+        """Build nothing yet."""
         yield from ()
 
     def on_mount(self) -> None:
-        """Stay at the end."""
+        """Follow the end."""
         self.anchor()
 
     async def show_history(self, messages: Iterable[Message]) -> None:
-        """Begin anew, with what was said in this conversation."""
+        """Replace everything with the messages of a conversation."""
         await self.end_answer()
         await self.remove_children()
         said: list[Widget] = []
@@ -87,22 +87,22 @@ class Transcript(VerticalScroll):
         self.anchor()
 
     async def show_message(self, text: str) -> None:
-        """What the user said, or the command that was given."""
+        """Append a message or command of the user."""
         await self.mount(Said(text))
         self.anchor()
 
-    async def show_recollection(self, injection: Injection) -> None:
-        """What memory added, in one line."""
+    async def show_recall(self, injection: Injection) -> None:
+        """Append a line about what memory added."""
         if not injection:
             return
         facts = [counted(len(injection.facts), "fact")] if injection.facts else []
         found = [counted(len(injection.results), "memory", "memories")] if injection.results else []
         names = ", ".join(f"{fact.key}={shortened(fact.value, 24)}" for fact in injection.facts[:4])
         text = f"remembered {' and '.join(facts + found)}" if facts or found else "remembered something"
-        await self.mount(Recollection(Content(printable(f"{text}: {names}" if names else text))))
+        await self.mount(RecallNote(Content(printable(f"{text}: {names}" if names else text))))
 
     async def think(self, text: str) -> None:
-        """The end of what the model thinks, while it thinks."""
+        """Show the last words of the model's thoughts while it thinks."""
         self._thought += text
         line = shortened(self._thought[-400:], 400)[-100:]
         if self._thinking is None:
@@ -111,7 +111,7 @@ class Transcript(VerticalScroll):
         self._thinking.update(Content(printable(f"thinking: {line}")))
 
     async def write(self, text: str) -> None:
-        """More of the answer."""
+        """Append a piece of the answer."""
         await self._end_thinking()
         if self._answer is None:
             self._answer = Answer(typed_at=lambda: self.typed_at)
@@ -119,14 +119,14 @@ class Transcript(VerticalScroll):
         self._answer.write(text)
 
     async def end_answer(self) -> None:
-        """The answer is complete, or broken off; what comes next begins another one."""
+        """Finish the answer, complete or not; the next piece starts another one."""
         await self._end_thinking()
         if self._answer is not None:
             await self._answer.complete()
         self._answer = None
 
     async def remark(self, text: str, kind: str, hint: str = "") -> None:
-        """A line of that kind: note, warning or error."""
+        """Append a line of that kind: note, warning or error."""
         await self.end_answer()
         content = Content(printable(text))
         if hint:
@@ -134,7 +134,7 @@ class Transcript(VerticalScroll):
         await self.mount(Remark(content, kind))
 
     async def show_output(self, lines: Iterable[tuple[bool, str]]) -> None:
-        """What a command showed; remarks beside its result are dim."""
+        """Append the output of a command, with dim remarks."""
         parts = [
             Content(printable(text)) if is_result else Content.styled(printable(text), "$text-muted")
             for is_result, text in lines

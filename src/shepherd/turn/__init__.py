@@ -1,7 +1,7 @@
-"""The turn: plan, prompt, generate, tools, record. Every face answers through it.
+"""The turn: plan, prompt, generate, tools, record. Chat and server answer through it.
 
-It knows a draft of the prompt, a model and tools; it does not know HTTP, terminals, or where settings come
-from.
+This package knows a draft of the prompt, a model and tools; it does not know HTTP, terminals, or where
+settings come from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Components of a conversation of one user with one model, chosen by the rules of memory of that model."""
+"""Components of a conversation of one user with one model, by the model's access to memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.prompt import Planner
 from shepherd.trace import Traces
-from shepherd.turn.store import ConversationStore
+from shepherd.turn.recorder import ConversationStore
 from shepherd.types import ANONYMOUS_USERS
 
 if TYPE_CHECKING:
+    from shepherd.entities import EntityReader
     from shepherd.extraction import ExtractionWorker
     from shepherd.prompt import Summarizer
-    from shepherd.prompt.entity_tracking import Dialogue, EntityReader
+    from shepherd.prompt.entity_tracking import Dialogue
     from shepherd.providers import ChatModel
 
 __all__ = ["ModelAccess", "TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
@@ -27,11 +28,11 @@ __all__ = ["ModelAccess", "TurnComponents", "open_components", "supports_entity_
 class ModelAccess:
     """A model, and what it may do with the memory.
 
-    Without `writes_memory` the memory is only read. With `extraction`, what the user says is queued for it,
-    in the transaction that stores the message. With a `summarizer`, turns are summed up before they leave
-    the window; a `reader` finds the entities of a message, beside the rules. Without `tells_private` the
-    model is not told what is private of people. With `forgetful` nothing is recalled or stored while it
-    answers, and what earlier messages hold of the memory is taken off.
+    Without `writes_memory` the memory is only read. With `extraction`, the user's messages are queued for it
+    in the transaction that stores them. With a `summarizer`, turns are summarised before they leave the
+    window; a `reader` finds entities in addition to the rules. Without `shows_private` private attributes of
+    entities are not shown to the model. With `forgetful` nothing is recalled or stored, and what earlier
+    messages hold of the memory is removed.
     """
 
     model: ChatModel
@@ -40,16 +41,16 @@ class ModelAccess:
     extraction: ExtractionWorker | None = None
     summarizer: Summarizer | None = None
     reader: EntityReader | None = None
-    tells_private: bool = True
+    shows_private: bool = True
     forgetful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TurnComponents:
-    """Parts that a conversation works with; None for those that the model or the settings rule out.
+    """Components of a conversation; None for those that the model or the settings rule out.
 
-    `knowledge` is read for each message, `dialogue` tracks the entities, `traces` stores how each prompt was
-    made.
+    `knowledge` is searched for each message, `dialogue` tracks the entities, `traces` stores how each prompt
+    was made.
     """
 
     access: ModelAccess
@@ -61,7 +62,7 @@ class TurnComponents:
 
 
 def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnComponents:
-    """Open the components that these settings ask for; an anonymous user and a forgetful model get few."""
+    """Open the components for these settings; an anonymous user and a forgetful model get few."""
     is_known = user_id not in ANONYMOUS_USERS
     model, memory = access.model, access.memory
     config = with_auto_resolved(config, model)
@@ -76,11 +77,11 @@ def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnCo
     if memory is not None and is_known and not access.forgetful:
         knowledge = Knowledge(memory.transactions, user_id, count_tokens=model.count_tokens)
         if config.context_entities is True:
-            # Not at the top: it is a tenth of the way to the first prompt, and few models need it.
+            # Not at the top: it takes a tenth of the time to the first prompt, and few models need it.
             from shepherd.prompt.entity_tracking import Dialogue
 
             dialogue = Dialogue(
-                memory, knowledge, user_id, allow_private=access.tells_private, reader=access.reader
+                memory, knowledge, user_id, allow_private=access.shows_private, reader=access.reader
             )
         if store.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)
@@ -100,7 +101,7 @@ def with_auto_resolved(config: Config, model: ChatModel) -> Config:
 
 
 def supports_entity_blocks(chat_model: Path | None) -> bool:
-    """Whether a model understands entity blocks; the bundled one was not trained on them."""
+    """Return whether a model understands entity blocks; the bundled one was not trained on them."""
     from shepherd.inference.models import is_built_in
 
     return chat_model is None or not is_built_in(chat_model)

@@ -1,4 +1,4 @@
-"""What a turn tells while it runs; every frontend shows these."""
+"""Events of a running turn, which every frontend shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Delta", "Event", "Finished", "Recalled", "ToolResult", "Warned"]
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What memory adds to this message; comes once, before the first piece of the answer.
+    """The lines that memory adds to this message; comes once, before the first piece of the answer.
 
     `plan` has everything that the model is shown, with tokens.
     """
@@ -31,7 +31,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something failed that the answer does not depend on."""
+    """A failure that the answer does not depend on."""
 
     message: str
     hint: str = ""
@@ -39,10 +39,10 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The answer, and what the turn cost; its last event, unless it raised.
+    """The answer and the cost of the turn; the last event, unless the turn raised.
 
-    What was said before a tool was called came as Delta, and is no part of the answer. `plan.budget` has the
-    prompt's tokens by category, `plan.chosen` and `plan.left_out` what was shown and what was not.
+    Text before a tool call came as Delta and is not part of the answer. `plan.budget` has the prompt's tokens
+    by category, `plan.chosen` and `plan.left_out` the parts that were shown and those that were not.
     """
 
     answer: str

@@ -1,29 +1,161 @@
-"""What a turn leaves behind: a stored exchange, memories, whom it was about, a trace; and undoing it."""
+"""Record of turns: exchanges in a session, memories, entities, traces; and undoing all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from shepherd.errors import ShepherdError
-from shepherd.prompt import Draft, Exchange
+from shepherd.memory import Memory, Turn
+from shepherd.prompt import Draft, Exchange, Summary
+from shepherd.prompt.archive_policy import is_statement, is_worth_a_memory
 from shepherd.prompt.exchanges import messages_of
+from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
-from shepherd.trace.planned import trace_of
+from shepherd.trace import trace_of
 from shepherd.types import Message
 
 if TYPE_CHECKING:
+    from shepherd.memory import OpenJob
     from shepherd.turn.components import TurnComponents
 
-__all__ = ["Recorder", "attempted"]
+__all__ = ["ConversationStore", "Learner", "Recorder", "append_turn"]
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class Learner(Protocol):
+    """Interface of shepherd.extraction.ExtractionWorker, which learns from messages."""
+
+    @property
+    def open_job(self) -> OpenJob:
+        """Job to which the next message is added."""
+
+    def told(self, session_id: str, user_id: str | None = None) -> None:
+        """Take note that a message was stored with `open_job`."""
+
+    def release(self, session_id: str = "", user_id: str | None = None) -> None:
+        """Let the collected messages be processed."""
+
+
+def append_turn(
+    memory: Memory,
+    session_id: str,
+    user_id: str,
+    message: Message | None,
+    following: Iterable[Message],
+    *,
+    learner: Learner | None,
+) -> None:
+    """Store a turn's messages, oldest first, and set their ids; raises StoreError.
+
+    `message` is the user's, stored together with the job for `learner`; None where it is stored already.
+    """
+    if message is not None:
+        job = learner.open_job if learner is not None else None
+        message.id = memory.append_message(session_id, message, user_id, job=job)
+    for other in following:
+        other.id = memory.append_message(session_id, other, user_id)
+
+
+class ConversationStore:
+    """Stored form of one user's conversation; without `writes` nothing is stored.
+
+    `session_id` is None until the first exchange is written.
+    """
+
+    def __init__(
+        self, memory: Memory | None, user_id: str, *, writes: bool, archives: bool, learner: Learner | None
+    ) -> None:
+        self.writes = writes and memory is not None
+        self.learner = learner if self.writes else None
+        self.session_id: str | None = None
+        self._memory = memory
+        self._user_id = user_id
+        self.archives = archives
+
+    def write(self, exchange: Exchange, *, model: str, archive: bool, now: int) -> None:
+        """Append an exchange to the session; with `archive`, store a statement as a memory.
+
+        Raises StoreError.
+        """
+        assert self._memory is not None
+        if self.session_id is None:
+            self.session_id = self._memory.start_session(self._user_id, model)
+        append_turn(
+            self._memory,
+            self.session_id,
+            self._user_id,
+            exchange.user,
+            (*exchange.steps, exchange.answer),
+            learner=self.learner,
+        )
+        exchange.in_session = True
+        if self.learner is not None:
+            self.learner.told(self.session_id)
+        if archive and self.archives and is_statement(exchange.user.raw):
+            exchange.memory_id = self._archive(exchange, now)
+
+    def write_summary(self, exchanges: Sequence[Exchange], summary: Summary) -> None:
+        """Store the summary that replaces these evicted exchanges, without its private pieces.
+
+        Raises StoreError.
+        """
+        last_id = max((exchange.answer.id for exchange in exchanges if exchange.in_session), default=0)
+        if self._memory is not None and self.session_id and last_id:
+            summaries = SummaryStore(self._memory.transactions, self._user_id)
+            summaries.save(self.session_id, StoredSummary(summary.public, last_id))
+
+    def read_summary(self) -> StoredSummary:
+        """Return the summary of the evicted exchanges. Raises StoreError."""
+        if self._memory is None or not self.session_id:
+            return StoredSummary()
+        return SummaryStore(self._memory.transactions, self._user_id).load(self.session_id)
+
+    def can_archive(self, exchange: Exchange) -> bool:
+        """Return whether an evicted exchange may become a memory; a private one is in no session."""
+        return self.writes and exchange.in_session and self.archives
+
+    def archive_all(self, exchanges: Sequence[Exchange], now: int) -> None:
+        """Store exchanges as memories, questions too, unless memory answered them. Raises StoreError."""
+        for exchange in exchanges:
+            if is_worth_a_memory(exchange.user, exchange.answer.raw):
+                self._archive(exchange, exchange.user.created_at or now)
+
+    def undo(self, exchange: Exchange) -> None:
+        """Delete what was written of the last exchange. Raises StoreError."""
+        if self._memory is None:
+            return
+        if exchange.in_session and self.session_id:
+            self._memory.delete_last_turn(self.session_id, self._user_id)
+        exchange.in_session = False  # if the rest fails, the next try must not delete another turn
+        if exchange.memory_id is not None:
+            self._memory.delete_memory(exchange.memory_id, self._user_id)
+        exchange.memory_id = None
+
+    def release(self) -> None:
+        """Let the learner process the messages of a conversation that ends."""
+        if self.learner is not None and self.session_id:
+            try:
+                self.learner.release(self.session_id)
+            except ShepherdError as error:  # the job stays in the database and is released later
+                _log.info("extraction: %s", error)
+
+    def _archive(self, exchange: Exchange, said_at: int) -> int | None:
+        """Store the exchange as a memory; returns its id if it is new, since undo deletes only new ones."""
+        assert self._memory is not None
+        turn = Turn(exchange.user.raw, exchange.answer.raw.strip(), said_at, self.session_id or "")
+        memory_id = self._memory.archive_turn(turn, self._user_id)
+        record = None if memory_id is None else self._memory.get_memory(memory_id, self._user_id)
+        return memory_id if record is not None and record.timestamp == said_at else None
 
 
 class Recorder:
-    """Writes the turns of one conversation down, under the rules that hold for its model.
+    """Records the turns of one conversation, under the rules of memory that hold for its model.
 
-    `on_evicted` is told of the messages that left the window, oldest first.
+    `on_evicted` is called with the messages that left the window, oldest first.
     """
 
     def __init__(self, parts: TurnComponents, on_evicted: Callable[[Sequence[Message]], None] | None) -> None:
@@ -31,11 +163,11 @@ class Recorder:
         self._on_evicted = on_evicted
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
 
-    def hear(self, draft: Draft, exchange: Exchange) -> None:
-        """The answer ends the turn for those that listen whom it is about."""
-        exchange.is_heard, draft.is_heard = draft.is_heard, False
-        if exchange.is_heard and self._dialogue is not None:
-            self._dialogue.answered(exchange.answer.raw)
+    def register_answer(self, draft: Draft, exchange: Exchange) -> None:
+        """Add the answer to the dialogue, which ends its turn."""
+        exchange.is_registered, draft.is_registered = draft.is_registered, False
+        if exchange.is_registered and self._dialogue is not None:
+            self._dialogue.end_turn(exchange.answer.raw)
 
     def store(
         self,
@@ -47,9 +179,9 @@ class Recorder:
         now: int,
         with_prompt: bool,
     ) -> None:
-        """Write the exchange down; the first failure ends it: a locked database is waited for once.
+        """Store the exchange. The first failure ends it, so that a locked database is waited for once.
 
-        `before`: those that the model had before it. `with_prompt`: the trace has the whole prompt.
+        `before` are the exchanges that the model had before it. `with_prompt` traces the whole prompt.
         """
         if draft.private or not self._store.writes:
             return
@@ -57,52 +189,53 @@ class Recorder:
         def write() -> None:
             self._store.write(exchange, model=self._model, archive=archive, now=now)
             if leaving := draft.evicted(before):
-                self._store.note_left(leaving, draft.snapshot.summary)
+                self._store.write_summary(leaving, draft.snapshot.summary)
             session = self._store.session_id or ""
-            if self._dialogue is not None and exchange.is_heard:
+            if self._dialogue is not None and exchange.is_registered:
                 self._dialogue.save(session)
             if self._traces is not None:
-                summary = draft.snapshot.summary.kept.text
+                summary = draft.snapshot.summary.public.text
                 record = trace_of(
                     draft,
                     model=self._model,
                     summary=summary,
                     summary_tokens=self._count(summary),
-                    prompt=draft.kept_prompt(before),
+                    prompt=draft.public_prompt(before),
+                    with_prompt=with_prompt,
                 )
-                exchange.trace = self._traces.write(session, record, with_prompt=with_prompt)
+                exchange.trace = self._traces.write(session, record)
 
-        attempted(draft, "keeping this turn", write)
+        _attempt(draft, "keeping this turn", write)
 
-    def let_go(self, draft: Draft, before: Sequence[Exchange], now: int) -> None:
-        """Archive the turns that left the window, so that they can be recalled; `before` as in `store`."""
+    def archive_evicted(self, draft: Draft, before: Sequence[Exchange], now: int) -> None:
+        """Store evicted turns as memories, so that they can be recalled; `before` as in `store`."""
         leaving = draft.evicted(before)
         if not leaving:
             return
-        kept = [exchange for exchange in leaving if self._store.may_archive(exchange)]
-        attempted(draft, "keeping what left the window", lambda: self._store.archive_all(kept, now))
+        archived = [exchange for exchange in leaving if self._store.can_archive(exchange)]
+        _attempt(draft, "keeping what left the window", lambda: self._store.archive_all(archived, now))
         what = "exchange" if len(leaving) == 1 else f"{len(leaving)} exchanges"
-        where = "kept in memory" if len(kept) == len(leaving) else "no longer part of this conversation"
-        how = "left it with a summary" if draft.is_folded else "left it"
+        where = "kept in memory" if len(archived) == len(leaving) else "no longer part of this conversation"
+        how = "left it with a summary" if draft.is_summarized else "left it"
         draft.notes.append((f"the window was full: the oldest {what} {how}, {where}", ""))
         on_evicted = self._on_evicted
         if on_evicted is not None:
-            left = messages_of(leaving)
-            attempted(draft, "summing up what left the window", lambda: on_evicted(left))
+            messages = messages_of(leaving)
+            _attempt(draft, "summing up what left the window", lambda: on_evicted(messages))
 
-    def take_back(self, exchange: Exchange) -> None:
-        """Undo what was written of the last exchange; what failed can be tried again. Raises StoreError."""
+    def undo(self, exchange: Exchange) -> None:
+        """Delete what was recorded of the last exchange; may be tried again after a StoreError."""
         session = self._store.session_id
-        self._store.take_back(exchange)
+        self._store.undo(exchange)
         if self._traces is not None and session and exchange.trace is not None:
             self._traces.remove(session, exchange.trace)
             exchange.trace = None
-        if self._dialogue is not None and exchange.is_heard:
-            self._dialogue.take_back()
+        if self._dialogue is not None and exchange.is_registered:
+            self._dialogue.roll_back()
 
 
-def attempted(draft: Draft, what: str, action: Callable[[], _T]) -> _T | None:
-    """The result of something that the answer does not depend on; a failure becomes a warning."""
+def _attempt(draft: Draft, what: str, action: Callable[[], _T]) -> _T | None:
+    """Run an action that the answer does not depend on; a failure becomes a warning."""
     try:
         return action()
     except ShepherdError as error:

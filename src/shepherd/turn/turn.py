@@ -1,4 +1,4 @@
-"""One turn of a conversation, for every face: the prompt, the replies, and the tools between them."""
+"""One turn of a conversation, for chat and server: the prompt, the replies, and the tools between them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class GenerationOptions:
     """Options of the replies of one turn.
 
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
-    `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one.
-    `extra` holds options that only this kind of model takes, such as stop strings.
+    `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
+    options of this kind of model only, such as stop strings.
     """
 
     sampling: Sampling
@@ -46,8 +46,8 @@ class Turn:
     Each reply has to be read to its end before the next step. `cancel` may be called from any thread,
     everything else from one at a time.
 
-    `plan` writes the tail of the draft's message; it is called again when turns were evicted. `toolbox` has
-    the tools that are carried out here: those of `own_names`, or all where that is None.
+    `plan` writes the tail of the draft's message; it is called again after an eviction. `toolbox` has the
+    tools to run here: those of `own_names`, or all where that is None.
     """
 
     def __init__(
@@ -82,18 +82,18 @@ class Turn:
 
     @property
     def stats(self) -> TurnStats:
-        """Cost of all replies so far, of which the present one has been read."""
+        """Cost of all replies so far; the present one must have been read."""
         stats = self.reply.stats
         return stats if self._earlier is None else added_stats(self._earlier, stats)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether `cancel` was called."""
+        """True once `cancel` was called."""
         return self._cancelled.is_set()
 
     @property
     def own_calls(self) -> tuple[ToolCall, ...]:
-        """Calls of the present reply that are carried out here."""
+        """Calls of the present reply to run here."""
         if self._toolbox is None:
             return ()
         names = self._own_names
@@ -101,13 +101,13 @@ class Turn:
 
     @property
     def other_calls(self) -> tuple[ToolCall, ...]:
-        """Calls of the present reply that a client is to carry out."""
+        """Calls of the present reply for the client to run."""
         if self._own_names is None:
             return ()
         return tuple(call for call in self.reply.tool_calls if call.name not in self._own_names)
 
     def cancel(self) -> None:
-        """End the present reply, and the turn with it; what was said stays said."""
+        """End the present reply and the turn with it; the text so far is kept."""
         self._cancelled.set()
         if self._reply is not None:
             self._reply.cancel()
@@ -121,7 +121,7 @@ class Turn:
         return self._begin()
 
     def continues(self) -> bool:
-        """Whether the reply, which has been read, calls tools of ours and another one may follow."""
+        """Return whether another reply follows: this one, which was read, calls tools to run here."""
         stats = self.stats
         if not self.own_calls or self.is_cancelled:
             return False
@@ -136,9 +136,9 @@ class Turn:
         return True
 
     def run_tools(self) -> Iterator[ToolResult]:
-        """Carry out the reply's calls of our tools, and make calls and results steps of the draft.
+        """Run the reply's own calls, and add calls and results to the draft's steps.
 
-        Beside calls that a client is to carry out the results are lost: its answer ends with those calls.
+        Beside calls for the client the results are lost: the answer ends with those calls.
         """
         assert self._toolbox is not None
         results = []
@@ -165,7 +165,7 @@ class Turn:
             reply = self._begin()
             reply.wait()
         except ContextOverflowError:
-            # A server's window may be known since its refusal, and what tools have done must not be lost.
+            # A refusal may have told a server's window, and the results of tools must not be lost.
             reply = self._begin()
         self._earlier = stats
         self.rounds += 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.memory.vectors.fusion import candidates, fuse
+from shepherd.memory.queries import RecallQuery
+from shepherd.memory.vectors.recall import candidates, fuse
 from shepherd.memory.vectors.table import Near, Nearest
 from shepherd.types import SearchResult
 
@@ -20,11 +21,15 @@ def hit(id: int, score: float, relevance: float) -> SearchResult:
     return SearchResult(id, f"q{id}", f"a{id}", int(NOW), score, relevance, 0.0)
 
 
-def fused(words, rows, mean=0.0, **options):
-    defaults = {"weight": 0.25, "limit": 10, "now": NOW, "recency_floor": 1.0, "min_relevance": 0.0}
+def asking(**options):
+    defaults = {"limit": 10, "now": NOW, "recency_floor": 1.0, "min_relevance": 0.0}
+    return RecallQuery((), **{**defaults, **options})
+
+
+def fused(words, rows, mean=0.0, *, weight=0.25, **options):
     return [
         (one.id, pytest.approx(one.score), pytest.approx(one.relevance))
-        for one in fuse(words, Nearest(rows, mean), **{**defaults, **options})
+        for one in fuse(words, Nearest(rows, mean), asking(**options), weight=weight)
     ]
 
 
@@ -75,7 +80,7 @@ def test_candidates_are_the_best_of_those_that_are_not_withheld():
     words = [hit(2, 8.0, 0.5), hit(4, 4.0, 0.5), hit(1, 2.0, 0.5)]
     since = {"except_session": "now", "except_since": int(NOW) - DAY}
 
-    told, vectors = candidates(words, Nearest(rows, 0.4), 1, 8, **since)
+    told, vectors = candidates(words, Nearest(rows, 0.4), 1, 8, asking(**since))
 
     assert told == [words[1]]
     assert (vectors.rows, vectors.mean) == ([rows[2], rows[3]], 0.4)
@@ -86,10 +91,10 @@ def test_more_candidates_are_asked_for_only_while_withheld_ones_take_their_place
     words = [hit(row.id, 1.0, 0.5) for row in here]
     now = {"except_session": "now", "except_since": 0}
 
-    assert candidates([], Nearest(here, 0.0), 4, 4, **now) is None
-    assert candidates(words, Nearest(here + there, 0.0), 4, 4, **now) is None
-    assert candidates(words, Nearest(here + there, 0.0), 4, 16, **now) == ([], Nearest(there, 0.0))
-    assert candidates(words, Nearest(here, 0.0), 4, 4, except_session="", except_since=0) is not None
+    assert candidates([], Nearest(here, 0.0), 4, 4, asking(**now)) is None
+    assert candidates(words, Nearest(here + there, 0.0), 4, 4, asking(**now)) is None
+    assert candidates(words, Nearest(here + there, 0.0), 4, 16, asking(**now)) == ([], Nearest(there, 0.0))
+    assert candidates(words, Nearest(here, 0.0), 4, 4, asking()) is not None
 
 
 def test_weight_zero_is_the_order_of_words_and_one_that_of_vectors():

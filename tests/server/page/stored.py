@@ -6,15 +6,7 @@ import time
 
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob
-from shepherd.trace import (
-    BudgetTrace,
-    HistoryTrace,
-    HistoryTurnTrace,
-    LeftOutTrace,
-    TailTrace,
-    Traces,
-    TurnTrace,
-)
+from shepherd.trace import Traces, paths_of
 from shepherd.types import Message
 
 __all__ = ["DAY_S", "a_year", "conversation"]
@@ -99,14 +91,27 @@ def conversation(memory: Memory, user: str, question: str, answer: str) -> str:
     asked = Message("user", question, question + injection.tail, injection)
     memory.append_message(session, asked, user, job=OpenJob("worker", 9))
     memory.append_message(session, Message("assistant", answer), user)
-    shown = TurnTrace(
-        model="a-model",
-        budget=BudgetTrace(total=4096, system=320, history=1200, facts=24, query=12, reserve=1024),
-        history=HistoryTrace(
-            turns=[HistoryTurnTrace(turn_id=0, speaker="user", tokens=12, content=question)]
-        ),
-        tail=TailTrace(facts={fact.key: fact.value for fact in injection.facts}),
-        left_out=[LeftOutTrace(id="document 3", category="knowledge", reason="no room")],
+    shown = paths_of(
+        {
+            "model": "a-model",
+            "budget": {
+                "total": 4096,
+                "system": 320,
+                "history": 1200,
+                "facts": 24,
+                "query": 12,
+                "reserve": 1024,
+                "strategy": "",
+            },
+            "history": {
+                "verbatim_count": 0,
+                "total_tokens": 0,
+                "compressed": False,
+                "turns": [{"turn_id": 0, "speaker": "user", "tokens": 12, "content": question}],
+            },
+            "tail": {"facts": {fact.key: fact.value for fact in injection.facts}},
+            "left_out": [{"id": "document 3", "category": "knowledge", "reason": "no room"}],
+        }
     )
     Traces(memory.transactions, user).write(session, shown)
     return session

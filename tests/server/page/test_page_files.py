@@ -13,7 +13,7 @@ from shepherd.config import Config
 from shepherd.memory import Memory
 from shepherd.server import page
 from shepherd.server.app import create_app
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 STATIC = Path(page.__file__).parent / "static"
@@ -25,7 +25,7 @@ MODULES = [path for path in FILES if path.suffix == ".js"]
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with Memory(tmp_path_factory.mktemp("page") / "memory.db") as memory:
         memory.keys.create("anna", ["memory"])
-        app = create_app(SessionState(Config(), memory, True, needs_key=True))
+        app = create_app(AppState(Config(), memory, True, needs_key=True))
         with Running(app) as running, running.client() as client:
             yield client
 

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from shepherd.config import Config
 from shepherd.server.app import create_app
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 
@@ -161,7 +161,7 @@ def test_a_memory_whose_number_javascript_cannot_hold_is_still_the_one_that_is_c
 
 
 def test_a_server_that_is_gone_is_said_in_words(memory, visit):
-    with Running(create_app(SessionState(Config(), memory, True))) as server:
+    with Running(create_app(AppState(Config(), memory, True))) as server:
         page = visit(server.url, "steve")
         page.open("memories")
 

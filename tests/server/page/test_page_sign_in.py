@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from shepherd.config import Config, default_user_id
 from shepherd.memory import Memory
 from shepherd.server.app import create_app
-from shepherd.server.session_server import SessionState
+from shepherd.server.state import AppState
 from tests.server.running import Running
 
 
@@ -29,13 +29,13 @@ def keys(own_memory) -> dict[str, str]:
 
 @pytest.fixture
 def closed(own_memory, keys) -> Iterator[Running]:
-    with Running(create_app(SessionState(Config(), own_memory, True, needs_key=True))) as running:
+    with Running(create_app(AppState(Config(), own_memory, True, needs_key=True))) as running:
         yield running
 
 
 @pytest.fixture
 def open_to_all(own_memory) -> Iterator[Running]:
-    with Running(create_app(SessionState(Config(), own_memory, True))) as running:
+    with Running(create_app(AppState(Config(), own_memory, True))) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""From files, folders, web pages and other programs' databases to nodes. Doing it twice changes nothing."""
+"""Import of files, folders, web pages and other programs' databases; a second import changes nothing."""
 
 from shepherd.knowledge.importing.importer import import_from
 from shepherd.knowledge.importing.web import WebLimits

@@ -1,4 +1,4 @@
-"""From the bytes of a document to its text, title and date: text, Markdown, HTML, PDF."""
+"""Text, title and date of a document's bytes: text, Markdown, HTML, PDF."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _BOMS = (
 )
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.DOTALL)
-# Blanks at the end are taken away afterwards: in the patterns they would cost the square of their number.
+# Trailing white space is stripped afterwards: in the patterns it would take quadratic time.
 _FIELD = re.compile(r"^(title|date)[^\S\n]*:(.*)$", re.MULTILINE | re.IGNORECASE)
 _HEADING = re.compile(r"^#{1,6}[^\S\n]+(\S.*)$", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-# What pages that name these have in fact, as browsers read them (WHATWG's Encoding Standard).
+# Browsers read pages with these names in another encoding (WHATWG's Encoding Standard).
 _MEANT = {"iso8859-1": "cp1252"}
-# Python's own, which no page is in; some take the square of a page's length.
+# Encodings of Python that no page has; some take quadratic time.
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
 
 
 class Document(NamedTuple):
-    """What was read; `date` is YYYY-MM-DD or empty."""
+    """Contents of a document; `date` is YYYY-MM-DD or empty."""
 
     title: str
     text: str
@@ -73,9 +73,9 @@ def read(
     charset: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Document:
-    """The document in `data`; `name` is a file's or the end of an address. DocumentError for what is none."""
+    """Return the document in `data`; `name` is a file's or the end of an address. Raises DocumentError."""
     form = _form(data, name, content_type)
-    name = storable(name)  # a file's may be any bytes
+    name = storable(name)  # a file's name can be any bytes
     stem = PurePath(name).stem.strip() or name.strip() or form
     if form == "pdf":
         pages = pdf.read(data, name, progress)
@@ -86,7 +86,7 @@ def read(
     if form == "html":
         try:
             page = html.read(text)
-        except (AssertionError, ValueError) as error:  # HTMLParser's, of what it has not thought of
+        except (AssertionError, ValueError) as error:  # HTMLParser has its limits
             raise DocumentError(
                 f"{name}: the page cannot be read ({type(error).__name__})", hint="is it damaged?"
             ) from error
@@ -126,12 +126,12 @@ def _decoded(data: bytes, name: str, charset: str, form: str) -> str:
             return data.decode(encoding)
         except (ValueError, LookupError):
             continue
-    # Every byte means something in it: what is not UTF-8 and says nothing else is mostly this.
+    # Most texts that are neither UTF-8 nor declare an encoding are in cp1252, which decodes every byte.
     return data.decode("cp1252", "replace")
 
 
 def _encoding(charset: str) -> str:
-    """The encoding that is meant by the name; "" if it is none of a page's."""
+    """Return Python's name of a page's encoding; "" for an unknown one."""
     try:
         name = codecs.lookup(charset).name
     except (ValueError, LookupError):
@@ -140,12 +140,12 @@ def _encoding(charset: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Line breaks as one character, nothing that a database or a reader would stumble over."""
+    """Return the text with \n as line break, and without characters that cannot be stored."""
     return storable(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd"))
 
 
 def _marked(text: str) -> tuple[str, str]:
-    """Title and date of a Markdown text: of its front matter, or the first heading."""
+    """Return title and date of a Markdown text, from its front matter or first heading."""
     title = date = ""
     front = _FRONT_MATTER.match(text)
     if front:
@@ -162,7 +162,7 @@ def _marked(text: str) -> tuple[str, str]:
 
 
 def _without_closing(heading: str) -> str:
-    """A heading's words without the `#`s behind them: `Notes ##` is Notes, `C#` is C#."""
+    """Return a heading without the closing `#`s: `Notes ##` is Notes, `C#` is C#."""
     words = heading.rstrip()
     bare = words.rstrip("#")
     return words if bare and not bare[-1].isspace() else bare.rstrip()

@@ -1,4 +1,4 @@
-"""The readable text of a web page: what stands in its main part, without scripts, menus and footers."""
+"""Readable text of a web page: its main part, without scripts, menus and footers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SKIPPED = frozenset(
         *("nav", "aside", "footer", "button", "select", "dialog"),
     }
 )
-# A menu is only skipped as long as something is left: some pages are one.
+# Some pages are nothing but a menu: then only these elements are skipped.
 _NEVER_SHOWN = frozenset({"script", "style", "template", "svg"})
 _BLOCKS = frozenset(
     {
@@ -25,14 +25,14 @@ _BLOCKS = frozenset(
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _MAIN = frozenset({"main", "article"})
-# Less than this in <main> is a teaser.
+# A shorter <main> is a teaser.
 _LEAST_MAIN_CHARS = 200
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATE_NAMES = frozenset({"article:published_time", "date", "dc.date", "dcterms.created", "datepublished"})
 
 
 class Page(NamedTuple):
-    """What was found; `date` is YYYY-MM-DD or empty."""
+    """Contents of a page; `date` is YYYY-MM-DD or empty."""
 
     title: str
     text: str
@@ -41,7 +41,7 @@ class Page(NamedTuple):
 
 
 def read(markup: str) -> Page:
-    """Title, text, description and date of an HTML document, however broken."""
+    """Return title, text, description and date of an HTML document, however broken."""
     reader = _Reader(_SKIPPED)
     reader.feed(markup)
     reader.close()
@@ -58,7 +58,7 @@ class _Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.title = self.heading = self.description = self.date = ""
         self._skipped = skipped
-        self._skipping: list[str] = []  # the element that is skipped, once per nesting of its name
+        self._skipping: list[str] = []  # the skipped element, once for each nested one of its name
         self._pre = self._main = 0
         self._in_title = False
         self._in_heading = False
@@ -66,21 +66,21 @@ class _Reader(HTMLParser):
         self._mains: list[str] = []
 
     def text(self) -> str:
-        """The main part if there is one worth the name, else everything."""
+        """Return the main part if it is long enough, else everything."""
         main = _tidy("".join(self._mains))
         return main if len(main) >= _LEAST_MAIN_CHARS else _tidy("".join(self._all))
 
     # ---- what HTMLParser calls
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """`<![CDATA[…]]>` and its like; what is none of them is a comment, as it is to browsers."""
+        """Parse `<![CDATA[…]]>`; other marked sections are comments, as for browsers."""
         try:
             return super().parse_marked_section(i, report)
         except AssertionError:
             return self.parse_bogus_comment(i)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element begins."""
+        """Begin an element."""
         if self._skipping:
             if tag == self._skipping[0]:
                 self._skipping.append(tag)
@@ -100,7 +100,7 @@ class _Reader(HTMLParser):
             self._begin(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """An element ends."""
+        """End an element."""
         if self._skipping:
             if tag == self._skipping[0]:
                 self._skipping.pop()
@@ -116,7 +116,7 @@ class _Reader(HTMLParser):
             self._main = max(self._main - 1, 0)
 
     def handle_data(self, data: str) -> None:
-        """Text."""
+        """Add text."""
         if self._in_title:
             self.title += data
         elif not self._skipping:

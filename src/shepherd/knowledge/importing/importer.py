@@ -1,7 +1,7 @@
-"""Import of whatever is named: a file, a folder, an address, an RA-H database, an export of our own.
+"""Import of a file, a folder, an address, an RA-H database or an export of our own.
 
-Each document is one transaction, so an interruption loses none that was reported, and going on is doing it
-again: what is there and unchanged is found by the hash of its bytes, and not even read as a document.
+Each document is one transaction, so an interruption loses none that was reported. A repeated import
+recognises unchanged documents by the hash of their bytes, and does not parse them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from shepherd.knowledge import nodes, transfer
 from shepherd.knowledge.importing import documents, web
 from shepherd.knowledge.importing.rah import RaHDatabase
 from shepherd.knowledge.importing.web import WebLimits
-from shepherd.knowledge.incoming import put, put_dimensions, put_edges, put_nodes
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import Outcome
 
 __all__ = ["Progress", "import_from"]
 
-# How far, of how much (0: not known), and what it is at.
+# Called with the amount done, the total (0: unknown) and a name.
 Progress = Callable[[int, int, str], None]
 
 _SQLITE = b"SQLite format 3\0"
@@ -38,17 +37,17 @@ def import_from(
     limits: WebLimits | None = None,
     progress: Progress = lambda done, total, name: None,
 ) -> Iterator[Outcome]:
-    """What became of each document of `source`, a path or an address, as it happens.
+    """Import `source`, a path or an address; yield the outcome of each document.
 
-    Of a folder, what cannot be read is a `failed` outcome and the rest goes on; a single document raises
-    DocumentError or UsageError.
+    A file of a folder that cannot be read has the outcome `failed`; a single document raises DocumentError or
+    UsageError.
     """
     limits = limits or WebLimits()
     tags = tuple(map(storable, dimensions))
     if "://" in source:
         yield _import_page(knowledge, source, tags, limits)
         return
-    path = Path(os.path.expanduser(source))  # Path's own raises for a user that there is none of
+    path = Path(os.path.expanduser(source))  # Path.expanduser raises for an unknown user
     if path.is_dir():
         yield from _import_folder(knowledge, path, tags, limits, progress)
     elif not path.is_file():
@@ -80,7 +79,7 @@ def _import_folder(
 
 
 def _documents_in(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
-    """Files of a known kind, in the order of their names; nothing hidden, no folder twice."""
+    """Yield files of a known kind, sorted by name; no hidden ones, no folder twice."""
     root = folder.resolve()
     for base, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -92,7 +91,7 @@ def _documents_in(folder: Path, unreadable: Callable[[OSError], None]) -> Iterat
 
 
 def _is_within(link: Path, root: Path) -> bool:
-    """Whether a link leads to something that is below `root` and not hidden there."""
+    """Return True if a link leads to a file below `root` that is not hidden."""
     target = link.resolve()
     return target.is_relative_to(root) and not any(
         part.startswith(".") for part in target.relative_to(root).parts
@@ -155,7 +154,7 @@ def _store_document(
     if known is not None and known[1] == digest:
         return Outcome(name, "unchanged", known[0])
     document = read()
-    node_id, state = put(
+    node_id, state = transfer.put(
         knowledge,
         NewNode(
             title=document.title,
@@ -175,15 +174,14 @@ def _store_document(
 
 def _import_rah(knowledge: Knowledge, path: Path, progress: Progress) -> Iterator[Outcome]:
     with RaHDatabase(str(path), knowledge.now()) as database:
-        n_nodes, n_edges = database.count()
-        total = n_nodes + n_edges
-        put_dimensions(knowledge, database.dimensions())
-        ids: dict[str, int] = {}
-        for key, node_id, state in put_nodes(knowledge, database.nodes()):
-            ids[key] = node_id
-            progress(len(ids), total, "nodes")
-            yield Outcome(f"node {key}", state, node_id)
-        put_edges(knowledge, database.edges(), ids, lambda done: progress(n_nodes + done, total, "edges"))
+        yield from transfer.put_graph(
+            knowledge,
+            database.dimensions(),
+            database.nodes(),
+            database.edges(),
+            total=database.count("nodes") + database.count("edges"),
+            progress=progress,
+        )
 
 
 def _beginning(path: Path) -> bytes:

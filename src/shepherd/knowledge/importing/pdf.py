@@ -1,7 +1,6 @@
-"""The text of a PDF, page by page, by pypdf in a process of its own.
+"""Text of a PDF, page by page, read by pypdf in a process of its own.
 
-A PDF is a program's worth of structures from anywhere: one page may ask for hours or for all memory. In a
-process of its own that ends this document, with an error that says so, and nothing else.
+A hostile or broken page can take hours or all memory. In a process of its own, it costs this document alone.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ __all__ = ["Pages", "read"]
 
 Progress = Callable[[int, int], None]
 
-# A page of a real document takes a hundredth of a second; the largest scanned drawings some seconds.
+# A usual page takes a hundredth of a second, the largest scanned drawings some seconds.
 LONGEST_PAGE_S = 60.0
 _MOST_MEMORY = 2 << 30
 
 
 class Pages(NamedTuple):
-    """What was found; `starts` is where in the text each page begins."""
+    """Contents of a PDF; `starts` has the place in the text where each page begins."""
 
     title: str
     text: str
@@ -40,7 +39,7 @@ def read(
     *,
     longest_page_s: float = LONGEST_PAGE_S,
 ) -> Pages:
-    """Title and text of a PDF; DocumentError if it is damaged, locked, without text, or endless."""
+    """Return title and text of a PDF; DocumentError if it is damaged, locked, empty or takes too long."""
     found = _Found(progress)
     if subprocess_sandbox.can_run():
         ending = subprocess_sandbox.stream(__name__, [], data, found.line, silence_s=longest_page_s)
@@ -66,7 +65,7 @@ def read(
 
 
 class _Found:
-    """What the process has said so far."""
+    """Records that the process has written so far."""
 
     def __init__(self, progress: Progress) -> None:
         self.title = ""
@@ -75,14 +74,14 @@ class _Found:
         self._progress = progress
 
     def line(self, line: bytes) -> None:
-        """One line of its output."""
+        """Parse a line of output."""
         try:
             self.take(json.loads(line))
         except ValueError:
-            return  # what else was printed comes from libraries
+            return  # output of a library
 
     def take(self, record: dict[str, Any]) -> None:
-        """The title and the number of pages first, then a page at a time; a refusal is not for here."""
+        """Add a record: title and number of pages first, then a page each."""
         if "pages" in record:
             self.title, self._total = str(record["title"]), int(record["pages"])
         elif "text" in record:
@@ -99,12 +98,12 @@ def _joined(pages: list[str]) -> tuple[str, list[int]]:
 
 
 def _records(data: bytes) -> Iterator[dict[str, Any]]:
-    """Title and number of pages, then the text of each page; DocumentError without a name."""
+    """Yield title and number of pages, then the text of each page; DocumentError without the file's name."""
     try:
         from pypdf import PdfReader
     except ImportError as error:
         raise DocumentError("PDF needs pypdf", hint="pip install pypdf") from error
-    # Without pypdf's remarks about what it could mend.
+    # Hides pypdf's warnings about defects that it repairs.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(io.BytesIO(data))
@@ -120,7 +119,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
         raise DocumentError(
             f"the PDF needs more than {_MOST_MEMORY >> 30} GiB of memory", hint="print it to a new PDF"
         ) from error
-    # A PDF may be wrong in every way there is, and pypdf raises accordingly.
+    # pypdf raises all kinds of exceptions for broken files.
     except Exception as error:
         raise DocumentError(
             f"the PDF cannot be read ({type(error).__name__})", hint="is it damaged?"

@@ -1,8 +1,8 @@
-"""Fetches a web page: http and https, public addresses, a few redirects, so many bytes.
+"""Download of a web page: http and https, public addresses, few redirects, limited size.
 
-The name is resolved here, every address it has is looked at, and the connection goes to one of those: what a
-second look-up would say does not matter. Each redirect is looked at in the same way. Proxies of the
-environment are not used, since they would resolve the name by themselves.
+The name is resolved once, all its addresses are checked, and the connection uses one of these, so a second
+look-up cannot change it. Redirects are checked in the same way. The environment's proxies are not used, since
+they would resolve the name themselves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class WebLimits:
-    """`allowed_hosts`: names and addresses that may be fetched although they are private."""
+    """Limits of a download; `allowed_hosts` are private names and addresses that are allowed."""
 
     allowed_hosts: Collection[str] = ()
     most_bytes: int = 32 << 20
@@ -41,13 +41,13 @@ class WebLimits:
 
     @classmethod
     def of(cls, config: Config) -> WebLimits:
-        """Those of the settings."""
+        """Return the limits of the settings."""
         names = (name.strip().lower() for name in config.knowledge_allowed_hosts.split(","))
         return cls(frozenset(filter(None, names)), config.knowledge_max_mb << 20)
 
 
 class Fetched(NamedTuple):
-    """What came, and from where in the end."""
+    """A downloaded document and its address after redirects."""
 
     url: str
     name: str
@@ -57,7 +57,7 @@ class Fetched(NamedTuple):
 
 
 def fetch(url: str, limits: WebLimits) -> Fetched:
-    """The document at `url`; UsageError for an address that is refused, DocumentError for what goes wrong."""
+    """Return the document at `url`; UsageError for a refused address, DocumentError for other failures."""
     deadline = time.monotonic() + limits.most_seconds
     for _ in range(_MOST_REDIRECTS + 1):
         found = _fetch_one(url, limits, deadline)
@@ -70,7 +70,7 @@ def fetch(url: str, limits: WebLimits) -> Fetched:
 
 
 def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
-    """The document, or where it has moved to."""
+    """Return the document, or the address of a redirect."""
     parts = _split(url)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host:
@@ -135,17 +135,17 @@ def _body(response: http.client.HTTPResponse, host: str, limits: WebLimits, dead
 
 
 class _Connection(http.client.HTTPConnection):
-    """Goes to an address that has been looked at, whatever the name means a moment later."""
+    """A connection to an address that was checked, even if the name resolves to another one later."""
 
     def __init__(self, host: str, port: int | None, limits: WebLimits, *, is_secure: bool) -> None:
         self.default_port = 443 if is_secure else 80
-        # The port is given: without one the end of an IPv6 address would be taken for it.
+        # Without a port, http.client takes the end of an IPv6 address for it.
         super().__init__(host, port or self.default_port, timeout=limits.timeout_s)
         self._is_secure = is_secure
         self._limits = limits
 
     def connect(self) -> None:
-        """To the first of the addresses that answers."""
+        """Connect to the first address that answers."""
         for address in _public_addresses(self.host, self.port, self._limits):
             try:
                 self.sock = socket.create_connection((str(address), self.port), self.timeout)
@@ -159,7 +159,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _public_addresses(host: str, port: int, limits: WebLimits) -> list[_Address]:
-    """All that the name stands for, none of them private; UsageError otherwise."""
+    """Return all addresses of a name; UsageError if one is private."""
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -177,7 +177,7 @@ def _public_addresses(host: str, port: int, limits: WebLimits) -> list[_Address]
 
 def _is_public(address: _Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
-        # What is wrapped in it is where the packet goes.
+        # Packets go to the embedded IPv4 address.
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
         if address in _NAT64:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
@@ -191,7 +191,7 @@ def _split(url: str) -> SplitResult:
         url.encode()  # an argument that is not UTF-8 arrives with surrogates
         parts = urlsplit(url)
         _ = parts.port
-        if "[" in parts.netloc:  # urlsplit itself looks into the brackets since Python 3.11
+        if "[" in parts.netloc:  # urlsplit checks brackets itself since Python 3.11
             ipaddress.IPv6Address((parts.hostname or "").partition("%")[0])
     except ValueError:
         raise _no_address() from None

@@ -1,6 +1,6 @@
-"""Memories from elsewhere: one module a format, each a generator of our records that never holds the whole.
+"""Memories from other programs: one module a format, each a generator of our records.
 
-Knows foreign files; nothing of the store that the records go into.
+No file is ever held in memory as a whole, and nothing is known of the store that the records go into.
 """
 
 from shepherd.memory.importers.records import Bad, Entry

@@ -1,9 +1,9 @@
 """ChatGPT's data export: conversations.json, alone or in the ZIP archive.
 
 An array of conversations, each a tree of messages (`mapping`) with the leaf of the branch that was read last
-(`current_node`): that branch is imported, regenerated answers are not. A turn is what the user wrote and all
-that was answered until he wrote again. What ChatGPT itself remembered are messages to its tool `bio`, and the
-user's own lines about himself ("custom instructions"); newer archives may have them as memories.json.
+(`current_node`): that branch is imported, regenerated answers are not. A turn is a message of the user with
+all answers until the next one. ChatGPT's own memories are messages to its tool `bio` and the user's "custom
+instructions"; newer archives can have them as memories.json.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
-from shepherd.memory.importers import jsonstream
-from shepherd.memory.importers.records import ABOUT_USER, Bad, Entry, moment, statement, text
+from shepherd.memory.importers.records import ABOUT_USER, Bad, Entry, json_items, moment, statement, text
 from shepherd.memory.records import NewMemory
 
 __all__ = ["is_part", "read"]
@@ -27,25 +26,22 @@ _MARKS = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue206]")
 
 
 def is_part(name: str) -> bool:
-    """Whether a file of the archive has something to import."""
+    """Return True for a file of the archive that has something to import."""
     return _PART.fullmatch(name) is not None
 
 
 def read(file: BufferedReader, now: int) -> Iterator[Entry]:
-    """The turns and memories of each conversation, in the order of the file."""
-    number = 0
-    try:
-        for _, item in jsonstream.items(file):
-            number += 1
-            if isinstance(item, dict) and isinstance(item.get("mapping"), dict):
-                yield from _conversation(item, now)
-            elif isinstance(item, dict) and (said := text(item.get("content")) or text(item.get("memory"))):
-                created = moment(item.get("created_at", item.get("create_time")), now)
-                yield statement(ABOUT_USER, said, created, SOURCE)
-            else:
-                yield Bad(f"conversation {number}", "not a conversation of ChatGPT's")
-    except ValueError as error:
-        yield Bad(f"conversation {number + 1}", str(error))
+    """Yield the turns and memories of each conversation, in the order of the file."""
+    for place, _, item in json_items(file, "conversation"):
+        if isinstance(item, Bad):
+            yield item
+        elif isinstance(item, dict) and isinstance(item.get("mapping"), dict):
+            yield from _conversation(item, now)
+        elif isinstance(item, dict) and (said := text(item.get("content")) or text(item.get("memory"))):
+            created = moment(item.get("created_at", item.get("create_time")), now)
+            yield statement(ABOUT_USER, said, created, SOURCE)
+        else:
+            yield Bad(place, "not a conversation of ChatGPT's")
 
 
 def _conversation(conversation: dict[str, Any], now: int) -> Iterator[NewMemory]:
@@ -82,7 +78,7 @@ def _turn(asked: list[str], answered: list[str], timestamp: int, session: str) -
 
 
 def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
-    """The messages from the root to the leaf that was read last."""
+    """Return the messages from the root to the leaf that was read last."""
     mapping = conversation["mapping"]
     node_id = conversation.get("current_node")
     if node_id not in mapping:
@@ -115,12 +111,12 @@ def _role(message: dict[str, Any]) -> str:
     kind = (
         (message.get("content") or {}).get("content_type") if isinstance(message.get("content"), dict) else ""
     )
-    # The user's lines about himself are hidden in every conversation.
+    # Custom instructions are hidden in every conversation.
     return "" if is_hidden and kind != "user_editable_context" else role
 
 
 def _text(content: dict[str, Any]) -> str:
-    """What was said or written; pictures, thoughts and calls of tools are not."""
+    """Return the text of a message: no pictures, thoughts or tool calls."""
     if content.get("content_type") not in ("text", "multimodal_text"):
         return ""
     parts = content.get("parts")

@@ -1,7 +1,7 @@
-"""The MCP memory server's graph: memory.jsonl, an entity or a relation a line; or all as one JSON object.
+"""Graph of the MCP memory server: memory.jsonl with an entity or a relation a line, or one JSON object.
 
-Each observation becomes a memory of its own under the entity's name, so that a graph that has grown can be
-imported again and only what is new comes in. The file has no times: what is imported is of now.
+Each observation becomes a memory of its own under the entity's name, so that a second import of a graph that
+has grown adds only what is new. The file has no times: every memory gets the time of the import.
 """
 
 from __future__ import annotations
@@ -10,29 +10,37 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
-from shepherd.memory.importers import jsonstream
-from shepherd.memory.importers.records import Bad, Entry, json_object, statement, text
+from shepherd.memory.importers.records import (
+    Bad,
+    Entry,
+    json_items,
+    json_lines,
+    json_object,
+    relation,
+    statement,
+    text,
+)
 
 __all__ = ["read"]
 
 SOURCE = "mcp"
-_KEYS = {"entities": "entity", "relations": "relation"}
+_KINDS = {"entities": "entity", "relations": "relation"}
 
 
 def read(file: BufferedReader, now: int) -> Iterator[Entry]:
-    """A record of each observation and each relation."""
+    """Yield a record of each observation and each relation."""
     if _is_graph(file.peek()):
-        yield from _graph(file, now)
-        return
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
-        try:
-            item = json_object(line)
-        except ValueError as error:
-            yield Bad(f"line {number}", str(error))
-            continue
-        yield from _records(f"line {number}", item.get("type"), item, now)
+        items = ((place, _KINDS.get(key), item) for place, key, item in json_items(file))
+    else:
+        items = (
+            (place, None if isinstance(item, Bad) else item.get("type"), item)
+            for place, item in json_lines(file)
+        )
+    for place, kind, item in items:
+        if isinstance(item, Bad):
+            yield item
+        else:
+            yield from _records(place, kind, item, now)
 
 
 def _is_graph(head: bytes) -> bool:
@@ -40,16 +48,6 @@ def _is_graph(head: bytes) -> bool:
         return "entities" in json_object(head.split(b"\n", 1)[0])
     except ValueError:
         return head.lstrip()[:1] == b"{" and b'"type"' not in head.split(b"\n", 1)[0]
-
-
-def _graph(file: BufferedReader, now: int) -> Iterator[Entry]:
-    number = 0
-    try:
-        for key, item in jsonstream.items(file):
-            number += 1
-            yield from _records(f"item {number}", _KEYS.get(key), item, now)
-    except ValueError as error:
-        yield Bad(f"item {number + 1}", str(error))
 
 
 def _records(place: str, kind: object, item: Any, now: int) -> Iterator[Entry]:
@@ -63,10 +61,9 @@ def _records(place: str, kind: object, item: Any, now: int) -> Iterator[Entry]:
             else:
                 yield Bad(place, "an observation is not a text")
     elif kind == "relation" and isinstance(item, dict):
-        source, relation, target = (text(item.get(key)) for key in ("from", "relationType", "to"))
-        if source and relation and target:
-            yield statement(source, f"{source} {relation.replace('_', ' ')} {target}", now, SOURCE)
-        else:
-            yield Bad(place, "a relation without from, relationType or to")
+        source, verb, target = (text(item.get(key)) for key in ("from", "relationType", "to"))
+        yield relation(source, verb, target, now, SOURCE) or Bad(
+            place, "a relation without from, relationType or to"
+        )
     else:
         yield Bad(place, "neither an entity nor a relation")

@@ -1,4 +1,4 @@
-"""Our own JSON lines, as transfer.export writes them; plain {"question": …, "answer": …} is enough."""
+"""JSON lines of `shepherd memory export`; plain {"question": …, "answer": …} is enough."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from shepherd.escaping import storable
-from shepherd.memory.importers.records import LARGEST_TIME, Bad, Entry, json_object
+from shepherd.memory.importers.records import LARGEST_TIME, Bad, Entry, json_lines
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.types import Fact
 
@@ -18,15 +18,12 @@ TYPES = ("memory", "fact", "fact-change", FORMAT)
 
 
 def read(lines: Iterable[str | bytes | Mapping[str, Any]], now: int) -> Iterator[Entry]:
-    """The record of each line; empty ones are nothing."""
-    for number, line in enumerate(lines, start=1):
-        if isinstance(line, (str, bytes)) and not line.strip():
-            continue
+    """Yield the record of each line; empty lines are skipped."""
+    for place, item in json_lines(lines):
         try:
-            record = _record(json_object(line), now)
+            record = item if isinstance(item, Bad) else _record(item, now)
         except ValueError as error:
-            yield Bad(f"line {number}", str(error))
-            continue
+            record = Bad(place, str(error))
         if record is not None:
             yield record
 
@@ -85,7 +82,7 @@ def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> st
 
 def _time(entry: Mapping[str, Any], name: str, default: int) -> int:
     value = entry.get(name, default)
-    # NaN compares with nothing and is refused here too.
+    # NaN compares with nothing, so it is refused as well.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LARGEST_TIME:
         raise ValueError(f"{name} is not a time in unix seconds")
     return int(value)

@@ -1,4 +1,4 @@
-"""A file or stream to import from: opened once, its format found in its first bytes, its progress counted."""
+"""File or stream to import from: opened once, its format detected, its progress counted."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _READERS: dict[str, _Reader] = {
     "mem0": mem0.read,
     "mcp": mcp.read,
 }
-# --format; llm is a database, and read by its rows.
+# Values of --format; llm is a database and has no reader of a stream.
 FORMATS = (*_READERS, "llm")
 
 
 class Source:
-    """Where to import from: a path, or a binary stream.
+    """Path or binary stream to import from.
 
-    `done` of `total` says how far reading has come, in bytes or rows; `total` is 0 where it cannot be known.
-    Usable as a context manager, which closes what it opened.
+    `done` and `total` are in bytes, or in rows of a database; `total` is 0 if it is unknown.
+    As a context manager it closes the files that it opened.
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO, format: str = "auto") -> None:
@@ -61,7 +61,7 @@ class Source:
         self._closing.close()
 
     def entries(self, now: int) -> Iterator[Entry]:
-        """The records, as they are read; `now` is the time of those that have none."""
+        """Yield the records; those without a time get `now`."""
         if self.format == "llm":
             yield from self._rows(now)
         elif self._file.peek(4).startswith(_ZIP):
@@ -78,7 +78,7 @@ class Source:
 
     def _file_at(self, path: str) -> IO[bytes]:
         try:
-            # Closing it would drop the locks that SQLite holds on it for this process.
+            # Closing any descriptor of it would drop the locks that SQLite holds for this process.
             if os.path.exists(path) and is_open(path):
                 raise UsageError(f"{path}: this is the memory itself", hint="name another file to import")
             file = self._closing.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
@@ -94,7 +94,7 @@ class Source:
         self.done += size
 
     def _zipped(self, now: int) -> Iterator[Entry]:
-        """Those files of a ZIP archive that the format is known to keep memories in."""
+        """Yield the records of the files of a ZIP archive that have memories."""
         if self.path is None or self.format != "chatgpt":
             raise UsageError(f"{self._name}: a ZIP archive", hint="unpack it first")
         try:
@@ -117,12 +117,12 @@ class Source:
         self._closing.close()
         self.done = self.total = 0
         with llm.Logs(self.path) as logs:
-            self.total = logs.count()
+            self.total = logs.n_turns()
             for entry in logs.entries(now):
                 self.done += 1
                 yield entry
 
-    # ---- whose it is
+    # ---- format
 
     def _detected(self) -> str:
         head = self._file.peek(_BYTES)
@@ -134,7 +134,7 @@ class Source:
 
 
 def _format_of_text(head: bytes) -> str:
-    """By the keys at the beginning; what is not recognised is read as lines of our own."""
+    """Return the format by the keys at the beginning; `shepherd` for unknown ones."""
     first_line = head.split(b"\n", 1)[0]
     try:
         entry: Any = json.loads(first_line)
@@ -164,7 +164,7 @@ def _format_of_keys(keys: Iterable[str], kind: object) -> str:
 
 
 class _Counted(io.RawIOBase):
-    """Tells how much has been read of another stream."""
+    """A stream that counts how much has been read of another."""
 
     def __init__(self, inner: IO[bytes], count: Callable[[int], None]) -> None:
         self._inner = inner
@@ -174,7 +174,7 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        # One piece at a time: a pipe gives what it has, and detection need not wait for the rest.
+        # One piece at a time: detection must not wait for the rest of a pipe.
         read = getattr(self._inner, "read1", self._inner.read)
         try:
             data: bytes = read(len(buffer))

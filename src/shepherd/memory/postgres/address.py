@@ -1,4 +1,4 @@
-"""`postgresql://…`: what of it goes to PostgreSQL, what is ours, and how it may be shown."""
+"""Addresses `postgresql://…`: parameters of libpq, our own ones, and a form without passwords."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Address", "parse"]
 # Bytes of an identifier in PostgreSQL (NAMEDATALEN - 1); it cuts longer ones, and two could become one.
 _LONGEST_NAME = 63
 _HINT = "write it like postgresql://user@host:5432/database?schema=name"
-# What notices within seconds that a server is gone, unless the address says otherwise.
+# Defaults by which a lost server is noticed within seconds.
 _DEFAULTS = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
@@ -32,14 +32,14 @@ _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 @dataclass(frozen=True)
 class Address:
-    """Where the database is. `shown` has no secret in it, and neither has repr()."""
+    """The address of a database. `shown` and repr() have no secrets."""
 
     shown: str
     schema: str | None
     parameters: dict[str, str] = field(repr=False)
 
     def without_secrets(self, text: str) -> str:
-        """`text` with this address's passwords taken out, should libpq ever say one."""
+        """Return `text` without this address's passwords, in case libpq repeats one."""
         secrets = [self.parameters.get(name) for name in _SECRETS] + [os.environ.get("PGPASSWORD")]
         for secret in secrets:
             if secret and re.search(re.escape(secret), text):
@@ -48,18 +48,18 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """The address that `url` spells; UsageError for none. `schema=` is ours, the rest is libpq's."""
+    """Parse an address; raise UsageError if it is not one. `schema=` is ours, the rest is libpq's."""
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
         names = [value for key, value in query if key == "schema"]
-        # libpq does not know `+` for a blank.
+        # libpq does not read `+` as a blank.
         theirs = urlencode([pair for pair in query if pair[0] != "schema"], quote_via=quote)
         known = conninfo_to_dict(urlunsplit(parts._replace(query=theirs)))
         # Several hosts have several ports.
         ports = [int(port) for port in str(known.get("port") or "").split(",") if port]
     except (psycopg.ProgrammingError, ValueError):
-        # libpq's own words repeat the address, password and all.
+        # libpq's message repeats the address with the password.
         raise UsageError("memory_database: PostgreSQL cannot read this address", hint=_HINT) from None
     if any(not 0 < port < 65536 for port in ports):
         raise UsageError("memory_database: a port is from 1 to 65535", hint=_HINT)
@@ -74,7 +74,7 @@ def parse(url: str) -> Address:
 
 
 def _is_name(name: str) -> bool:
-    # PostgreSQL keeps names that begin with pg_ for itself.
+    # PostgreSQL reserves names that begin with pg_.
     return 0 < len(name.encode()) <= _LONGEST_NAME and "\0" not in name and not name.startswith("pg_")
 
 
@@ -83,7 +83,7 @@ def _shown(parameters: dict[str, str], schema: str | None) -> str:
     user = f"{quote(parameters['user'], safe='')}@" if parameters.get("user") else ""
     port = f":{parameters['port']}" if parameters.get("port") else ""
     name = quote(parameters.get("dbname", ""), safe="")
-    # A socket's folder stands in the query, as libpq itself wants it.
+    # A socket's folder is in the query, as libpq requires.
     in_query = {"host": host} if host.startswith("/") else {}
     in_query |= {"schema": schema} if schema else {}
     query = f"?{urlencode(in_query, safe='/', quote_via=quote)}" if in_query else ""

@@ -1,6 +1,12 @@
-"""Connections to one schema of a PostgreSQL database: a pool, transactions, locks, and what is tried again.
+"""Connections to one schema of a PostgreSQL database: a pool, transactions, locks, and retries.
 
-Knows servers and transactions; nothing of what the tables mean.
+Knows servers and transactions, but not the tables.
+
+The pool is our own. psycopg_pool (3.3) connects in worker threads, one new connection at a time, and only
+logs why a connection failed: `getconn` waits for the whole timeout and then raises PoolTimeout. A wrong
+password or a server that is not running must be reported at once and with its reason, and a server that
+restarts must be waited for. A broken connection takes no idle ones with it there, so each of them would fail
+a transaction after a restart, or a check would cost a round trip per transaction.
 """
 
 from __future__ import annotations
@@ -19,23 +25,23 @@ import psycopg
 from psycopg import sql
 
 from shepherd.errors import StoreError, StoreLockedError
-from shepherd.memory.connection import Value
 from shepherd.memory.postgres import failures, text
 from shepherd.memory.postgres.address import parse
+from shepherd.transactions import Value
 
 __all__ = ["Connection", "Database"]
 
 _Result = TypeVar("_Result")
 Raw = psycopg.Connection[tuple[Any, ...]]
 
-# More threads than this at once wait for each other: the server has a process for each connection.
+# Further threads wait: the server has a process for each connection.
 _MOST_CONNECTIONS = 8
 _RETRY_S = 0.05
 _STATEMENT_TIMEOUT_MS = 60_000
-# A process that was stopped in the middle of a transaction must not keep its locks for ever.
+# A process that was stopped inside a transaction must not keep its locks for ever.
 _IDLE_TIMEOUT_MS = 60_000
 
-# For every connection, unless the address's `options` name them.
+# Settings of every connection, unless the address's `options` name them.
 _SETTINGS = {
     "statement_timeout": _STATEMENT_TIMEOUT_MS,
     "idle_in_transaction_session_timeout": _IDLE_TIMEOUT_MS,
@@ -47,10 +53,7 @@ _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 class Connection:
-    """One transaction's door to the server, in the form that both engines share.
-
-    The transaction begins with the first statement, in the same round trip.
-    """
+    """A connection inside a transaction, which begins with the first statement, in the same round trip."""
 
     def __init__(self, raw: Raw, *beginning: bytes) -> None:
         self._raw = raw
@@ -59,22 +62,22 @@ class Connection:
     def execute(
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
     ) -> list[tuple[Any, ...]]:
-        """All rows of the result."""
+        """Return all rows of the result."""
         return self.execute_together([(statement, parameters)])[0]
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Runs the statement with the parameters of each row, all in one round trip."""
+        """Run the statement with the parameters of each row, all in one round trip."""
         self.execute_together([(statement, row) for row in rows])
 
     def run(self, statement: str) -> None:
-        """A statement without parameters and rows, such as CREATE: sent as it is."""
+        """Run a statement without parameters and rows, such as CREATE."""
         self._begin()
         self._raw.execute(statement.encode(), prepare=False)
 
     def execute_together(
         self, statements: Sequence[tuple[str, Sequence[Value | Sequence[Value]]]], *, binary: bool = False
     ) -> list[list[tuple[Any, ...]]]:
-        """The rows of each statement, all in one round trip. `binary` is how the server sends them."""
+        """Return the rows of each statement, all in one round trip; `binary` is their format on the wire."""
         is_alone = len(statements) == 1 and not self._beginning
         with nullcontext() if is_alone or not _has_pipelines() else self._raw.pipeline():
             self._begin()
@@ -91,13 +94,13 @@ class Connection:
 
 @cache
 def _has_pipelines() -> bool:
-    # libpq 14 and newer; asking takes longer than a round trip.
+    # libpq 14 and newer; the check takes longer than a round trip.
     return psycopg.Pipeline.is_supported()
 
 
 @lru_cache(256)
 def _numbered(statement: str) -> bytes:
-    """`?` and `?1` as PostgreSQL writes them. No statement of ours has a question mark in a literal."""
+    """Replace `?` and `?1` by `$1`. No statement of ours has a question mark in a literal."""
     count = 0
 
     def number(match: re.Match[str]) -> str:
@@ -109,10 +112,10 @@ def _numbered(statement: str) -> bytes:
 
 
 class Database:
-    """The schema that `url` names. Thread-safe; StoreError when it cannot be reached.
+    """The schema that `url` names. Thread-safe; raises StoreError if the server cannot be reached.
 
-    `read` and `write` run a function inside a transaction. When the connection is lost before the commit, or
-    another writer was first, they run it again, until `patience_s` is over: it must do nothing but use its
+    `read` and `write` run a function inside a transaction. If the connection is lost before the commit, or
+    another writer was first, they run it again, for `patience_s` seconds: it must have no effect but on its
     connection.
     """
 
@@ -129,19 +132,19 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The address, without its password."""
+        """Address without the password."""
         return self.address.shown
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """What `work` returns; everything in it sees the same moment."""
+        """Return the result of `work`; everything in it sees the same moment."""
         return self._run(work, _READ)
 
     def write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
-        """What `work` returns, once it is committed. Writers of one user, of any process, take turns."""
+        """Return the result of `work` once it is committed. Writers of one user take turns."""
         return self.write_locked(f"user {user_id}", work)
 
     def write_locked(self, name: str, work: Callable[[Connection], _Result]) -> _Result:
-        """As `write`, taking turns with those who give the same name."""
+        """Do as `write`, with a lock of that name."""
         if self.read_only:
             raise failures.read_only(self.address)
 
@@ -149,12 +152,12 @@ class Database:
         return self._run(work, _WRITE, lock)
 
     def lock_number(self, name: str) -> int:
-        """Advisory locks have 64 bits, per database. Two names that share one only wait for each other."""
+        """Return the advisory lock of a name: 64 bits, per database; a collision only makes writers wait."""
         digest = hashlib.blake2b(f"shepherd\0{self.schema}\0{name}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big", signed=True)
 
     def close(self) -> None:
-        """Closes the connections that are not in use, the others when they come back; twice is fine."""
+        """Close idle connections, the others when they are returned; a second call does nothing."""
         with self._lock:
             self.is_closed = True
             idle, self._idle = self._idle, []
@@ -220,7 +223,7 @@ class Database:
         with self._lock:
             gone = [raw] if self.is_closed else []
             if raw.closed:
-                # A server that restarts takes all connections at once: the others are gone too.
+                # A server that restarts breaks all connections at once: the idle ones too.
                 gone, self._idle = [raw, *self._idle], []
             elif not gone:
                 self._idle.append(raw)
@@ -232,7 +235,7 @@ class Database:
         try:
             raw: Raw = psycopg.connect(**self.address.parameters, autocommit=True)  # type: ignore[arg-type]
         except psycopg.Error as error:
-            # A server that has answered before is restarting; one that never did is not there.
+            # A server that has answered before may be restarting; one that never did is not running.
             may_pass = self._has_connected or "starting up" in str(error)
             raise _UnreachableError(
                 failures.from_connecting(self.address, error), may_pass=may_pass

@@ -1,6 +1,6 @@
-"""The one door from PostgreSQL's errors to Shepherd's: what happened, to which database, the remedy.
+"""PostgreSQL's errors as Shepherd's: what happened, to which database, and the remedy.
 
-The server's DETAIL lines quote rows, and are never repeated; only an error's number and first line are.
+The server's DETAIL lines quote rows, so only an error's number and first line are repeated.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["from_connecting", "from_statement", "is_conflict", "is_lost", "lost_
 _CONFLICTS = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, may be tried again
 _GOING = {"57P01", "57P02", "57P03"}  # the server stops, crashed, is not ready yet
 
-# libpq gives no number for a failed connection, only the server's words; they are English unless lc_messages
-# says otherwise, and what is not recognised is shown as it came.
+# libpq gives no number for a failed connection, only the server's message; it is English unless lc_messages
+# is set, and is shown unchanged if it is not recognised.
 _PASSWORD = ("password authentication failed", "no password supplied", "authentication failed")
 _NO_ENTRY = ("no pg_hba.conf entry", "pg_hba.conf rejects")
 _NOT_THERE = ("does not exist",)
@@ -34,7 +34,7 @@ _TOO_MANY = ("too many clients", "remaining connection slots", "too many connect
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, and the server may be back in a moment."""
+    """Return whether the connection is lost, and the server may be back in a moment."""
     state = error.sqlstate
     if state is None:
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
@@ -42,12 +42,12 @@ def is_lost(error: psycopg.Error) -> bool:
 
 
 def is_conflict(error: psycopg.Error) -> bool:
-    """Whether the transaction was rolled back for another one's sake, and may be tried again."""
+    """Return whether the transaction was rolled back because of another one, and may be tried again."""
     return error.sqlstate in _CONFLICTS
 
 
 def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
-    """The error to raise when there is no connection."""
+    """Return the error to raise when there is no connection."""
     words = address.without_secrets(" ".join(str(error).split()))
     where = address.shown
     if any(known in words for known in _PASSWORD):
@@ -75,7 +75,7 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
 
 
 def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
-    """The error to raise instead of `error`, which a connected server or psycopg raised."""
+    """Return the error to raise instead of `error`, which a connected server or psycopg raised."""
     state = error.sqlstate or ""
     where = address.shown
     if state in _KNOWN:
@@ -94,7 +94,7 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
 
 
 def lost_commit(address: Address) -> StoreError:
-    """The connection went while a change was being committed."""
+    """Return the error for a connection that was lost during a commit."""
     return StoreError(
         f"{address.shown}: the connection was lost while a change was stored; it may or may not be there",
         hint="look whether it is there, and do it again if not",
@@ -102,7 +102,7 @@ def lost_commit(address: Address) -> StoreError:
 
 
 def read_only(address: Address) -> StoreReadOnlyError:
-    """Opened for reading alone, or nothing else is allowed."""
+    """Return the error for a write to a database that is opened or allowed for reading only."""
     return StoreReadOnlyError(f"{address.shown}: the database cannot be written", hint=_RIGHTS)
 
 
@@ -129,7 +129,7 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
 
 
 def _first_line(error: psycopg.Error) -> str:
-    # Of class 22 (data exception) already the first line may quote a value.
+    # In class 22 (data exception) even the first line may quote a value.
     if (error.sqlstate or "22").startswith("22"):
         return type(error).__name__
     return error.diag.message_primary or type(error).__name__

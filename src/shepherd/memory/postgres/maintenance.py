@@ -1,129 +1,52 @@
-"""Looks after a schema: counts, sizes, max_db_size.
-
-The pages of a deleted row come back when the server's autovacuum has passed, so the size of the tables says
-nothing about what is kept. What max_db_size limits is computed from the rows: see shares.py.
-"""
+"""Maintenance of a whole schema: sizes, the index of terms, and the check for damage."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
+from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import StoreReadOnlyError
-from shepherd.memory import pruning, tenants
+from shepherd.memory import consistency, memories, tenants
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.schema import TABLES
-from shepherd.memory.postgres.terms import TERMS
-from shepherd.memory.records import MemoryStats
-from shepherd.memory.shares import OWN_BYTES_SQL, KnowledgeBytes, knowledge_bytes
+from shepherd.memory.postgres.size_limit import Limit
+from shepherd.memory.postgres.terms import TERMS, ServerChunks, terms_of
+from shepherd.memory.records import CheckReport, MemoryStats
+from shepherd.memory.schema import SEQUENCE_BITS
 
-__all__ = ["Limit", "settle", "stats"]
+__all__ = ["check", "refresh_index", "settle", "stats"]
 
-_Result = TypeVar("_Result")
-
-_log = logging.getLogger(__name__)
-
-_OWN_BYTES = f"SELECT coalesce(sum({OWN_BYTES_SQL}), 0)::bigint FROM tenants"
-
-
-class _Engine:
-    """pruning.Engine for a server: lengths of rows, and the turns of its users' writers."""
-
-    terms = TERMS
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.where = database.shown
-
-    def used(self, connection: Connection, knowledge: Mapping[str, int] | None = None) -> int:
-        """Bytes that max_db_size limits."""
-        knowledge = knowledge_bytes(connection) if knowledge is None else knowledge
-        return int(connection.execute(_OWN_BYTES)[0][0]) + sum(knowledge.values())
-
-    def lock(self, connection: Connection, user_id: str) -> None:
-        """Waits for the user's turn."""
-        connection.execute(
-            "SELECT pg_advisory_xact_lock(?)", (self._database.lock_number(f"user {user_id}"),)
-        )
-
-    def settle(self, connection: Connection) -> None:
-        """The server's autovacuum does, in time."""
-
-
-class Limit:
-    """max_db_size, looked at often enough: adding up all users costs more than a write."""
-
-    # Other processes write too; after so long their writes are counted.
-    _STALE_S = 10.0
-    _MOST_SPARE_BYTES = 256 * 1024
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.bytes = limit_bytes
-        self._room = 0
-        self._looked_at = 0.0
-        self._knowledge = KnowledgeBytes()
-
-    def write(
-        self,
-        database: Database,
-        connection: Connection,
-        user_id: str,
-        work: Callable[[Connection], _Result],
-        written_bytes: int,
-    ) -> _Result:
-        """What `work` returns, which writes so much knowledge; StoreFullError where there is no room."""
-        if self._room > written_bytes:
-            return work(connection)
-        return pruning.write_within(connection, _Engine(database), self.bytes, user_id, work)
-
-    def keep(self, database: Database, user_id: str, written_bytes: int) -> None:
-        """Removes what is oldest when the database is over the limit, as it may be after such a write."""
-        self._room -= written_bytes
-        if self._room > 0 and time.monotonic() - self._looked_at < self._STALE_S:
-            return
-        room = self.bytes - self.used(database)
-        if room < 0:
-            # A little more than asked, or every write from now on would have to look again.
-            room = min(self.bytes // 64, self._MOST_SPARE_BYTES)
-            self._prune(database, user_id, self.bytes - room)
-        # Eight processes that all write as much stay within it.
-        self._room = room // 8
-        self._looked_at = time.monotonic()
-
-    def used(self, database: Database) -> int:
-        """Bytes of all rows."""
-
-        def read(connection: Connection) -> int:
-            return _Engine(database).used(connection, self._knowledge.of(connection))
-
-        return database.read(read)
-
-    def _prune(self, database: Database, user_id: str, limit: int) -> None:
-        """Removes what is oldest, from those who hold most, in small transactions, until the rest fits."""
-        engine = _Engine(database)
-        exhausted: set[int] = set()
-
-        def step(connection: Connection) -> bool:
-            knowledge = self._knowledge.of(connection)
-            excess = engine.used(connection, knowledge) - limit
-            if excess <= 0:
-                return False
-            # Nobody waits for the lock that this step holds already, so waiting here cannot be for ever.
-            if pruning.take_some(connection, engine, excess, knowledge, exhausted, user_id) is None:
-                _log.warning("%s: over max_db_size by what may not be removed", database.shown)
-                return False
-            return True
-
-        while database.write_locked("pruning", step):
-            pass
+_PAGE = 500
+_COUNTED = (
+    (
+        "FROM context WHERE id NOT IN (SELECT id FROM context_terms)",
+        "{} memories are missing from the index of terms",
+    ),
+    (
+        "FROM context_terms WHERE id NOT IN (SELECT id FROM context)",
+        "{} entries of the index of terms have no memory",
+    ),
+    (
+        "FROM context c JOIN context_terms t ON t.id = c.id"
+        " WHERE (t.doc_len, t.timestamp) IS DISTINCT FROM (c.doc_len, c.timestamp)",
+        "{} entries of the index of terms differ from their memory",
+    ),
+    (
+        "FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = current_schema() AND NOT i.indisvalid",
+        "{} indexes are not valid; REINDEX SCHEMA makes them again",
+    ),
+)
+_ROWS = (
+    "SELECT c.id, c.user_message, c.assistant_response, c.content_hash, c.doc_len,"
+    " t.terms, t.repeated, t.counts, t.doc_len"
+    f" FROM context c LEFT JOIN context_terms t ON t.id = c.id WHERE c.id > ? ORDER BY c.id LIMIT {_PAGE}"
+)
 
 
 def stats(database: Database, user_id: str, limit: Limit) -> MemoryStats:
-    """Counts of one user, and sizes of the whole schema."""
+    """Return counts of a user and sizes of the schema."""
     used = limit.used(database)
 
     def count(connection: Connection) -> MemoryStats:
@@ -143,13 +66,103 @@ def stats(database: Database, user_id: str, limit: Limit) -> MemoryStats:
 
 
 def settle(database: Database) -> None:
-    """Sorts what the index has only collected, and counts what the planner goes by."""
+    """Sort the pending entries of the indexes of terms, and update the planner's statistics."""
 
     def tidy(connection: Connection) -> None:
         for index in ("context_terms_gin", "chunk_terms_gin"):
             connection.execute("SELECT gin_clean_pending_list(?::text::regclass)", (index,))
         connection.run("ANALYZE context, context_terms, chunks, chunk_terms, nodes, edges")
 
-    # Only the tables' owner may; autovacuum comes by itself, later.
+    # Only the tables' owner may; autovacuum does it later.
     with contextlib.suppress(StoreReadOnlyError):
         database.write_locked("settle", tidy)
+
+
+# ---- the check
+
+
+def check(database: Database, *, repair: bool) -> CheckReport:
+    """Look for damage, and with `repair` mend everything that can be rebuilt from the rows.
+
+    The indexes of terms are compared with the rows, and the rows with one another (see consistency); the
+    server itself checks pages.
+    """
+    index_problems, row_problems = database.read(_look)
+    found = (*index_problems, *row_problems)
+    if not found or not repair:
+        return CheckReport(found)
+
+    def mend(connection: Connection) -> None:
+        _lock(connection)
+        consistency.mend_rows(connection, TERMS)
+        if index_problems:
+            _reindex(connection)
+        if consistency.chunk_problems(connection, ServerChunks()):
+            consistency.mend_chunks(connection, ServerChunks())
+
+    database.write_locked("schema", mend)
+    left = {problem for problems in database.read(_look) for problem in problems}
+    return CheckReport(found, tuple(problem for problem in found if problem not in left))
+
+
+def refresh_index(database: Database) -> None:
+    """Rebuild the terms if another version of the tokenizer has made them."""
+    if database.read(_is_outdated):
+        database.write_locked("schema", _refresh)
+
+
+def _refresh(connection: Connection) -> None:
+    # Another process may have been first.
+    if _is_outdated(connection):
+        _lock(connection)
+        _reindex(connection)
+
+
+def _is_outdated(connection: Connection) -> bool:
+    rows = connection.execute("SELECT value FROM meta WHERE key = 'tokenizer_version'")
+    return rows != [(TOKENIZER_VERSION,)]
+
+
+def _look(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the problems of the index of terms, and of rows."""
+    other_terms, other_hashes = _compare_rows(connection)
+    problems = [words.format(n) for what, words in _COUNTED if (n := consistency.count(connection, what))]
+    if _is_outdated(connection):
+        problems.append("the index of terms was made by another version of the tokenizer")
+    elif other_terms:
+        problems.append(f"{other_terms} memories are in the index of terms with other words")
+    row_problems = consistency.problems(connection, other_hashes)
+    return tuple(problems), (*row_problems, *consistency.chunk_problems(connection, ServerChunks()))
+
+
+def _compare_rows(connection: Connection) -> tuple[int, int]:
+    """Return how many rows the index has with other terms, and how many have the hash of another text."""
+    other_terms = other_hashes = 0
+    after = -(1 << 63)
+    while page := connection.execute(_ROWS, (after,)):
+        for memory_id, question, answer, digest, doc_len, *indexed in page:
+            other_hashes += not consistency.is_own_hash(question, answer, digest)
+            is_missing = indexed[0] is None  # counted as such
+            found = terms_of(memory_id >> SEQUENCE_BITS, question, answer)
+            other_terms += not is_missing and (tuple(indexed) != found or doc_len != found.length)
+        after = page[-1][0]
+    return other_terms, other_hashes
+
+
+def _lock(connection: Connection) -> None:
+    # Writers wait; readers see the state before.
+    connection.run(
+        "LOCK TABLE tenants, context, context_terms, knowledge_sums, nodes, edges, chunks, chunk_terms"
+        " IN SHARE ROW EXCLUSIVE MODE"
+    )
+
+
+def _reindex(connection: Connection) -> None:
+    """Rebuild the terms from the rows, and all the numbers that come from them."""
+    connection.execute("DELETE FROM context_terms")
+    for (tenant,) in connection.execute("SELECT number FROM tenants"):
+        memories.reindex(connection, tenant, TERMS)
+    consistency.mend_sums(connection)
+    consistency.reindex_chunks(connection, ServerChunks())
+    connection.execute("DELETE FROM meta WHERE key = 'tokenizer_version'")
+    connection.execute("INSERT INTO meta(key, value) VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))

@@ -1,7 +1,7 @@
-"""Brings the tables of the original Shepherd in PostgreSQL into ours, inside the caller's transaction.
+"""Migration of the original Shepherd's tables in PostgreSQL, inside the caller's transaction.
 
-They are those of its files (see memory/migration.py) with one column more, `search_vector`, which is made
-from the texts. They stay in the schema under other names, as they were: a server has no copy beside a file.
+The tables are those of its files (see memory/migration.py) and one more column, `search_vector`, which is
+derived from the texts. They stay in the schema under other names, in place of a copy of the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shepherd.memory.records import NewMemory
 
 __all__ = ["Columns", "columns_of_original", "migrate", "put_aside"]
 
-# Of each of the original's tables, its columns.
+# Columns by table of the original.
 Columns = Mapping[str, set[str]]
 
 _MAY_HAVE = OLD_COLUMNS | {"user_id", "search_vector"}
@@ -34,7 +34,7 @@ _PAGE = 200
 
 
 def columns_of_original(connection: Connection, schema: str) -> Columns:
-    """The original's tables in this schema; none where any table of these names has other columns."""
+    """Return the original's tables in this schema; none if any table of these names has other columns."""
     found: dict[str, dict[str, str]] = {}
     for table, column, kind in connection.execute(
         "SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text FROM pg_class c"
@@ -56,9 +56,9 @@ def columns_of_original(connection: Connection, schema: str) -> Columns:
 
 
 def put_aside(database: Database, connection: Connection, old: Columns) -> dict[str, str]:
-    """Takes the old names out of the way of ours. What each table is called now.
+    """Rename the old tables; return the new name of each.
 
-    StoreError when they are another role's: only their owner may rename them.
+    StoreError if they are another role's, since only their owner can rename them.
     """
     not_owned = connection.execute(
         "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -79,13 +79,13 @@ def put_aside(database: Database, connection: Connection, old: Columns) -> dict[
             (database.schema, name),
         )
         kept[table] = name if (name,) not in taken else f"{name}_{len(taken) + 1}"
-        # From here on nobody writes into it: the lock lasts as long as the transaction.
+        # Locks the table until the end of the transaction.
         connection.run(f"ALTER TABLE {table} RENAME TO {kept[table]}")
     return kept
 
 
 def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Migrated:
-    """Stores everything that is in the tables put aside in ours, which are there, the oldest first."""
+    """Store all rows of the renamed tables in ours, the oldest first."""
     n_new = n_known = 0
     rows = " UNION ALL ".join(
         f"SELECT {owner_of(old[table])}, user_message, assistant_response, CAST(timestamp AS BIGINT) AS at,"

@@ -1,7 +1,7 @@
-"""From keywords to results: the server finds who has which keyword, our formulas rank, in one fixed order.
+"""Ranking on a server: PostgreSQL returns the postings of the keywords, and our formulas rank them.
 
 The same sums in the same order as src/_native/recall.c, one rounding per operation, and then the same
-rescoring by the conversation around: equal data gives equal bits on both engines.
+rescoring by the conversation around a memory: equal data gives equal bits on both engines.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from shepherd._native import rank
 from shepherd._native.text import match_expression
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.postgres.database import Connection
-from shepherd.memory.records import Periods
-from shepherd.memory.results import COLUMNS, Hit, Row, best_results
+from shepherd.memory.queries import COLUMNS, Hit, RecallQuery, Row, best_results
 from shepherd.memory.schema import memory_range
 from shepherd.types import SECONDS_PER_DAY, SearchResult
 
@@ -27,12 +26,12 @@ _Numbers = NDArray[np.int64]
 _Doubles = NDArray[np.float64]
 
 _K1, _B = 0.9, 0.3
-# As recall.c: so many keywords are looked up, and of those that are known so many of the rarest ranked by.
+# As in recall.c: the number of keywords that are looked up, and of the rarest known ones that are ranked by.
 _MOST_LOOKED_UP = 64
 _MOST_KEYWORDS = 16
 
-# One row per keyword, its postings in PostgreSQL's own binary form of an array: a posting costs 48 bytes of
-# the wire and no Python object. A keyword without postings has no row. The arrays are of bigint.
+# One row per keyword, its postings in PostgreSQL's binary form of a bigint array: a posting takes 48 bytes of
+# traffic and no Python object. A keyword without postings has no row.
 _POSTINGS = (
     "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)),"
     " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
@@ -54,7 +53,7 @@ _ELEMENT = np.dtype([("size", ">i4"), ("value", ">i8")])
 
 @dataclass(frozen=True)
 class _Postings:
-    """Who has one keyword: parallel arrays."""
+    """Memories with one keyword, as parallel arrays."""
 
     ids: _Numbers
     tf: _Doubles
@@ -64,7 +63,7 @@ class _Postings:
 
 @dataclass(frozen=True)
 class _Scored:
-    """The memories that have a keyword: parallel arrays, ids ascending; `order` is best first."""
+    """Memories with any of the keywords, as parallel arrays, ids ascending; `order` is best first."""
 
     tenant: int
     ids: _Numbers
@@ -74,7 +73,7 @@ class _Scored:
     n_docs: float
 
     def bm25_of(self, memory_ids: list[int]) -> list[float]:
-        """0 for a memory without any of the keywords."""
+        """Return the BM25 of each memory, 0 without any of the keywords."""
         wanted = np.array(memory_ids, dtype=np.int64)
         places = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
         found: list[float] = np.where(self.ids[places] == wanted, self.bm25[places], 0.0).tolist()
@@ -84,63 +83,44 @@ class _Scored:
 def best(
     connection: Connection,
     user_id: str,
-    keywords: Sequence[str],
-    *,
-    limit: int,
-    now: float,
-    recency_floor: float,
-    min_relevance: float,
-    except_session: str = "",
-    except_since: int = 0,
-    periods: Periods = (),
+    query: RecallQuery,
 ) -> list[SearchResult]:
-    """The best memories of a user, as memory.search.best."""
+    """Return the best memories of a user, best first, ties to the one stored last."""
     users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
-    words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
+    words = list(dict.fromkeys(query.keywords))[:_MOST_LOOKED_UP]
     lists = _postings(connection, MEMORIES, users[0][0], words) if users else []
     if not lists:
         return []
-    scored = _score(lists, *users[0], now=now, floor=recency_floor)
+    scored = _score(lists, query, *users[0])
     labels = [rank.key(word) for word in words]
 
-    def find(asked: int) -> list[Hit]:
-        # As many candidates as are asked for: what they lend each other depends on it, on both engines.
-        return _rescore(
-            connection,
-            MEMORIES,
-            scored,
-            labels,
-            periods,
-            asked,
-            now=now,
-            floor=recency_floor,
-            least=min_relevance,
-        )
+    def find(n: int) -> list[Hit]:
+        # The scores that neighbours add depend on the number of candidates, on both engines.
+        return _rescore(connection, MEMORIES, scored, labels, query, n)
 
     def fetch(ids: list[int]) -> dict[int, Row]:
         return {row[0]: row for row in connection.execute(_ROWS, (ids,))}
 
-    return best_results(
-        find, fetch, limit=limit, now=now, except_session=except_session, except_since=except_since
-    )
+    return best_results(query, find, fetch)
 
 
 def best_chunks(
     connection: Connection, tenant: int, keywords: Sequence[str], *, limit: int, min_relevance: float
 ) -> list[Hit]:
-    """The best chunks of a tenant's knowledge, which have no time, best first."""
+    """Return the best chunks of a tenant's knowledge, which have no time, best first."""
+    query = RecallQuery(keywords, limit, 0.0, 1.0, min_relevance)
     sums = connection.execute("SELECT n, total_length FROM knowledge_sums WHERE number = ?", (tenant,))
     words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
     lists = _postings(connection, CHUNKS, tenant, words) if sums and words else []
     if not lists:
         return []
-    scored = _score(lists, tenant, *sums[0], now=0.0, floor=1.0)
+    scored = _score(lists, query, tenant, *sums[0])
     labels = [rank.key(word) for word in words]
-    return _rescore(connection, CHUNKS, scored, labels, (), limit, now=0.0, floor=1.0, least=min_relevance)
+    return _rescore(connection, CHUNKS, scored, labels, query, limit)
 
 
 def _postings(connection: Connection, corpus: Corpus, tenant: int, words: list[str]) -> list[_Postings]:
-    """Of each keyword that the tenant's memories have, in the keywords' order."""
+    """Return the postings of each keyword that the tenant's rows have, in the keywords' order."""
     # The quoted tokens of FTS5's query are the terms as they are stored; none has a quote in it.
     terms = match_expression(words, tenant).decode()[1:-1].split('" OR "')
     first, last = memory_range(tenant)
@@ -164,10 +144,10 @@ def _numbers(array: bytes) -> _Numbers:
 
 
 def _score(
-    lists: list[_Postings], tenant: int, n_memories: int, total_length: int, *, now: float, floor: float
+    lists: list[_Postings], query: RecallQuery, tenant: int, n_memories: int, total_length: int
 ) -> _Scored:
-    """BM25 of every memory that has one of the keywords, and BM25 times recency."""
-    # A row of tenants that says less than the postings (a damaged database) must not give NaN.
+    """Return BM25 of every memory with one of the keywords, ordered by BM25 times recency."""
+    # Sums that are smaller than the postings (a damaged database) must not give NaN.
     n_docs = float(max(n_memories, *(len(postings.ids) for postings in lists)))
     used = _rarest(lists)
     idfs = [rank.idf(n_docs, len(postings.ids)) for postings in used]
@@ -176,7 +156,8 @@ def _score(
         idf_sum += idf
     ids, doc_len, timestamps = _documents(used)
     bm25 = _sums(used, idfs, ids, doc_len, total_length / n_docs)
-    age_days = np.maximum((now - timestamps) / SECONDS_PER_DAY, 0.0)
+    age_days = np.maximum((query.now - timestamps) / SECONDS_PER_DAY, 0.0)
+    floor = query.recency_floor
     scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
     return _Scored(tenant, ids, bm25, np.lexsort((ids, scores))[::-1], idf_sum, n_docs)
 
@@ -186,15 +167,11 @@ def _rescore(
     corpus: Corpus,
     scored: _Scored,
     labels: list[int],
-    periods: Periods,
-    asked: int,
-    *,
-    now: float,
-    floor: float,
-    least: float,
+    query: RecallQuery,
+    n: int,
 ) -> list[Hit]:
-    """The best, what the conversation around them adds included."""
-    candidates = set(scored.ids[scored.order[: max(asked, rank.CANDIDATES)]].tolist())
+    """Return the best `n` hits, scored with the conversation around them."""
+    candidates = set(scored.ids[scored.order[: max(n, rank.CANDIDATES)]].tolist())
     within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
     first, last = memory_range(scored.tenant)
     rows = connection.execute(
@@ -205,10 +182,16 @@ def _rescore(
         (memory_id - first, timestamp, bm25, thread, label, asks, memory_id in candidates)
         for (memory_id, timestamp, thread, label, asks), bm25 in zip(rows, bm25s, strict=True)
     ]
+    least = query.min_relevance
     lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
     hits: list[Hit] = []
     rescored = rank.rescore(
-        around, now=now, recency_floor=floor, labels=labels, periods=periods, weights=corpus.weights
+        around,
+        now=query.now,
+        recency_floor=query.recency_floor,
+        labels=labels,
+        periods=query.periods,
+        weights=corpus.weights,
     )
     for sequence, bm25, evidence, score in rescored:
         mean = 0.5 * (bm25 + evidence)
@@ -217,19 +200,19 @@ def _rescore(
         relevance = rank.relevance(mean, scored.idf_sum, scored.n_docs)
         if relevance >= least:
             hits.append((first + sequence, bm25, score, relevance))
-        if len(hits) == asked:
+        if len(hits) == n:
             break
     return hits
 
 
 def _rarest(lists: list[_Postings]) -> list[_Postings]:
-    """The keywords to rank by: of too many the rarest, the earlier where equally rare, in their order."""
+    """Return the keywords to rank by, in their order: of too many the rarest, ties to the earlier."""
     order = sorted(range(len(lists)), key=lambda place: (len(lists[place].ids), place))
     return [lists[place] for place in sorted(order[:_MOST_KEYWORDS])]
 
 
 def _documents(lists: list[_Postings]) -> tuple[_Numbers, _Doubles, _Doubles]:
-    """Id, length and time of every memory in the postings, ids ascending."""
+    """Return id, length and time of every memory in the postings, ids ascending."""
     ids, places = np.unique(np.concatenate([postings.ids for postings in lists]), return_index=True)
     doc_len = np.concatenate([postings.doc_len for postings in lists])[places]
     timestamps = np.concatenate([postings.timestamps for postings in lists])[places]
@@ -239,7 +222,7 @@ def _documents(lists: list[_Postings]) -> tuple[_Numbers, _Doubles, _Doubles]:
 def _sums(
     lists: list[_Postings], idfs: list[float], ids: _Numbers, doc_len: _Doubles, mean_len: float
 ) -> _Doubles:
-    """BM25 of each document, added up in the order of the keywords; the operations are those of rank.h."""
+    """Return BM25 of each document, added up in the order of the keywords, with the operations of rank.h."""
     base = _K1 * (1.0 - _B)
     slope = _K1 * _B / mean_len if mean_len > 0.0 else 0.0
     norms = base + slope * doc_len

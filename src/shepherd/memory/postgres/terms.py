@@ -1,4 +1,4 @@
-"""Memories on their way in: rows of `context`, their terms in `context_terms`, their sums in `tenants`.
+"""PostgreSQL's index of words: `context_terms` for memories and `chunk_terms` for chunks of documents.
 
 Inside the caller's transaction, which holds the lock of the user.
 """
@@ -9,35 +9,41 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from shepherd import transactions
 from shepherd._native.text import scoped
-from shepherd.memory import connection as shared
-from shepherd.memory import discourse, memories, tenants
-from shepherd.memory.memories import TermIndex, content_hash, unambiguous_hash
+from shepherd.memory import memories
+from shepherd.memory.memories import (
+    INSERT_MEMORY,
+    USER,
+    NewRows,
+    TermIndex,
+    content_hash,
+    unambiguous_hash,
+)
+from shepherd.memory.postgres import search
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
-from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.transactions import ChunkHit
 
-__all__ = ["TERMS", "Terms", "add_all", "terms_of"]
-
+__all__ = ["TERMS", "ServerChunks", "Terms", "add_all", "terms_of"]
 
 _INSERT_TERMS = (
     "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
     " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])"
 )
-_INSERT_MEMORY = (
-    "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
-    " pinned, source, session, thread, label, asks) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_CHUNK_TERMS = (
+    "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts)"
+    " VALUES(?, ?, ?::text[], ?::text[], ?::int[])"
 )
-_USER = (
-    "SELECT t.number, t.next_sequence, c.thread, c.timestamp, c.session FROM tenants t"
-    f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
-    " WHERE t.user_id = ?"
+_COUNT = (
+    "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
+    " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4"
 )
 
 
 class Terms(NamedTuple):
-    """One memory's terms as `context_terms` keeps them; `length` counts repeats."""
+    """Terms of a memory as `context_terms` stores them; `length` counts repeats."""
 
     terms: list[str]
     repeated: list[str] | None
@@ -46,7 +52,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(tenant: int, question: str, answer: str) -> Terms:
-    """The scoped terms of question and answer, in order of first appearance."""
+    """Return the scoped terms of question and answer, in order of first appearance."""
     in_question, question_length = scoped(question, tenant)
     in_answer, answer_length = scoped(answer, tenant)
     counted = Counter(f"{in_question.decode()} {in_answer.decode()}".split())
@@ -59,11 +65,59 @@ def terms_of(tenant: int, question: str, answer: str) -> Terms:
     )
 
 
+def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+    """Store memories; return the id of each, and whether it is new. Takes two round trips."""
+    digests = [content_hash(memory.question, memory.answer) for memory in new]
+    others = [unambiguous_hash(memory.question, memory.answer) for memory in new]
+    user, rows = connection.execute_together(
+        [
+            (USER, (user_id,)),
+            (
+                "SELECT content_hash, id, user_message FROM context"
+                " WHERE user_id = ? AND content_hash = ANY(?::text[])",
+                (user_id, list({*digests, *others})),
+            ),
+        ]
+    )
+    known = {digest: (memory_id, question) for digest, memory_id, question in rows}
+    added = _TermRows(connection, user_id, user[0] if user else None, known)
+    stored = [added.place(memory, digest) for memory, digest in zip(new, digests, strict=True)]
+    if added.rows:
+        connection.execute_together(
+            [
+                *((INSERT_MEMORY, row) for row in added.rows),
+                *((_INSERT_TERMS, row) for row in added.terms),
+                (_COUNT, added.sums),
+            ]
+        )
+    return stored
+
+
+class _TermRows(NewRows):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.terms: list[tuple[Any, ...]] = []
+
+    def find_stored(self, digest: str) -> None:
+        """Return None: `known` has both hashes of every new memory."""
+
+    def add_terms(self, memory_id: int, memory: NewMemory) -> tuple[int, int]:
+        found = terms_of(self.tenant, memory.question, memory.answer)
+        self.terms.append(
+            (memory_id, memory.timestamp, found.length, found.terms, found.repeated, found.counts)
+        )
+        stored = escaped(memory.question) + escaped(memory.answer)
+        return found.length, len(stored.encode())
+
+
 class _TermIndex:
-    """The table context_terms, for the functions that both engines share."""
+    """TermIndex over context_terms."""
+
+    def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
+        return add_all(connection, user_id, new)
 
     def replace(
-        self, connection: shared.Connection, tenant: int, memory_id: int, question: str, answer: str
+        self, connection: transactions.Connection, tenant: int, memory_id: int, question: str, answer: str
     ) -> int:
         found = terms_of(tenant, question, answer)
         connection.execute(
@@ -76,99 +130,65 @@ class _TermIndex:
         memories.describe(connection, memory_id, found.length, question, answer)
         return found.length
 
-    def remove(self, connection: shared.Connection, memory_id: int) -> None:
+    def remove(self, connection: transactions.Connection, memory_id: int) -> None:
         connection.execute("DELETE FROM context_terms WHERE id = ?", (memory_id,))
         connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
 
     def note_changes(
-        self, connection: shared.Connection, tenant: int, version: int, memory_ids: Iterable[int]
+        self, connection: transactions.Connection, tenant: int, version: int, memory_ids: Iterable[int]
     ) -> None:
-        pass  # nobody keeps a server's memories in main memory
+        pass  # memories of a server are not held in main memory
 
 
 TERMS: TermIndex = _TermIndex()
 
 
-def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-    """Stores memories; for each its id, and whether it is new. Two round trips, however many they are."""
-    tenant, sequence, before, known = _known(connection, user_id, new)
-    stored: list[tuple[int, bool]] = []
-    rows, terms, size = [], [], 0
-    for memory in new:
-        digest = content_hash(memory.question, memory.answer)
-        if digest in known and known[digest][1] != memory.question:
-            digest = unambiguous_hash(memory.question, memory.answer)
-        if digest in known:
-            stored.append((known[digest][0], False))
-            continue
-        memory_id = tenant << SEQUENCE_BITS | sequence
-        known[digest] = (memory_id, memory.question)
-        stored.append((memory_id, True))
-        found = terms_of(tenant, memory.question, memory.answer)
-        thread = discourse.thread(sequence, memory.timestamp, memory.session, before)
-        terms.append((memory_id, memory.timestamp, found.length, found.terms, found.repeated, found.counts))
-        rows.append(
-            (memory_id, memory.question, memory.answer, memory.timestamp, digest, user_id, found.length,
-             int(memory.pinned), memory.source, memory.session, thread,
-             discourse.label(memory.question, memory.answer), discourse.asks(memory.question, memory.answer))
-        )  # fmt: skip
-        sequence += 1
-        before = discourse.Neighbour(thread, memory.timestamp, memory.session)
-        size += _size(memory.question, memory.answer)
-    if rows:
-        _insert(connection, tenant, rows, terms, size)
-    return stored
+class ServerChunks:
+    """ChunkIndex over chunk_terms."""
 
+    unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunk_terms)"
+    orphaned = "FROM chunk_terms WHERE id NOT IN (SELECT id FROM chunks)"
 
-def _known(
-    connection: Connection, user_id: str, new: Sequence[NewMemory]
-) -> tuple[int, int, discourse.Neighbour | None, dict[str, tuple[int, str]]]:
-    """The user's number, the next sequence, the memory before that, and what is stored already, by hash."""
-    digests = {
-        digest
-        for memory in new
-        for digest in (
-            content_hash(memory.question, memory.answer),
-            unambiguous_hash(memory.question, memory.answer),
+    def add(
+        self, connection: transactions.Connection, tenant: int, chunks: Sequence[tuple[int, str]]
+    ) -> list[int]:
+        """Add the words of each (id, text); return how many words each has, with repeats."""
+        found = [(chunk_id, terms_of(tenant, text, "")) for chunk_id, text in chunks]
+        connection.execute_together(  # type: ignore[attr-defined]  # of the one engine that this serves
+            [
+                (_INSERT_CHUNK_TERMS, (chunk_id, terms.length, terms.terms, terms.repeated, terms.counts))
+                for chunk_id, terms in found
+            ]
         )
-    }
-    user, rows = connection.execute_together(
-        [
-            (_USER, (user_id,)),
-            (
-                "SELECT content_hash, id, user_message FROM context"
-                " WHERE user_id = ? AND content_hash = ANY(?::text[])",
-                (user_id, list(digests)),
-            ),
-        ]
-    )
-    known = {digest: (memory_id, question) for digest, memory_id, question in rows}
-    if not user:
-        return tenants.ensure(connection, user_id), 1, None, known
-    [(tenant, sequence, *before)] = user
-    return tenant, sequence, None if before[0] is None else discourse.Neighbour(*before), known
+        return [terms.length for _, terms in found]
 
+    def remove(self, connection: transactions.Connection, chunk_ids: Sequence[int]) -> None:
+        """Remove the words of chunks."""
+        connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (list(chunk_ids),))  # type: ignore[arg-type]
 
-def _insert(
-    connection: Connection,
-    tenant: int,
-    rows: list[tuple[Any, ...]],
-    terms: list[tuple[Any, ...]],
-    size: int,
-) -> None:
-    sums = (len(rows), sum(row[6] for row in rows), size, tenant)
-    connection.execute_together(
-        [
-            *((_INSERT_MEMORY, row) for row in rows),
-            *((_INSERT_TERMS, row) for row in terms),
-            (
-                "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
-                " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4",
-                sums,
-            ),
-        ]
-    )
+    def note_removed(
+        self, connection: transactions.Connection, tenant: int, version: int, chunk_ids: Sequence[int]
+    ) -> None:
+        """Do nothing: chunks of a server are not held in main memory."""
 
+    def clear(self, connection: transactions.Connection) -> None:
+        """Remove the words of all chunks."""
+        connection.execute("DELETE FROM chunk_terms")
 
-def _size(question: str, answer: str) -> int:
-    return len(escaped(question).encode()) + len(escaped(answer).encode()) + tenants.ROW_BYTES
+    def search(
+        self,
+        connection: transactions.Connection,
+        tenant: int,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        min_relevance: float,
+    ) -> list[ChunkHit]:
+        """Return the best chunks of a tenant, best first, ties to the larger id."""
+        return search.best_chunks(
+            connection,  # type: ignore[arg-type]  # as above
+            tenant,
+            keywords,
+            limit=limit,
+            min_relevance=min_relevance,
+        )

@@ -1,7 +1,7 @@
-"""How Python's values cross to PostgreSQL and back, where psycopg's own way would not do.
+"""Adapters of Python's values for psycopg, where its own do not suffice.
 
-PostgreSQL's text cannot hold U+0000, a file of SQLite can. Here it is stored as the noncharacter U+10FFFE and
-"0", and that noncharacter itself with "1": whatever was stored comes back.
+PostgreSQL's text cannot hold U+0000, SQLite's can. Here it is stored as the noncharacter U+10FFFE and "0",
+and that noncharacter itself as U+10FFFE and "1", so that any text comes back unchanged.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ _NUL, _ITSELF = _ESCAPE + "0", _ESCAPE + "1"
 
 
 def escaped(text: str) -> str:
-    """`text` as it is stored."""
+    """Return `text` as it is stored."""
     if "\0" not in text and _ESCAPE not in text:
         return text
     return text.replace(_ESCAPE, _ITSELF).replace("\0", _NUL)
 
 
 def register(context: AdaptContext) -> None:
-    """Makes a connection speak that way."""
+    """Register the adapters with a connection."""
     adapters = context.adapters
     adapters.register_dumper(str, _TextDumper)
     adapters.register_loader("text", _TextLoader)
     adapters.register_loader("text", _BinaryTextLoader)
-    # One type for all whole numbers: by size there would be several prepared statements of each.
+    # One type for all integers: with types by size there would be several prepared statements for each.
     adapters.register_dumper(int, Int8Dumper)
-    # What sum() makes of BIGINT; whole, all of it.
+    # The type of sum() over BIGINT, always an integer here.
     adapters.register_loader("numeric", _WholeNumberLoader)
 
 
 class _TextDumper(Dumper):
-    # No oid: the server takes the type that the place wants.
+    # No oid: the server infers the type.
     def dump(self, obj: str) -> bytes:
         return escaped(obj).encode()
 

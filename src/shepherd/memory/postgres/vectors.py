@@ -1,7 +1,7 @@
 """Vectors in PostgreSQL: pgvector's type, compared with the question by the server, one by one.
 
-They have no index of pgvector: a user's are few enough to be compared exactly, and its approximate indexes
-know no users, so that one user's rows would change the results of another.
+There is no index of pgvector: a user's vectors are few enough for an exact search, and its approximate
+indexes do not know users, so one user's rows would change the results of another.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ServerVectors:
     def open(self, embedder_name: str, *, to_write: bool) -> None:
         """Make the table, or empty it of another embedder's vectors; to read, only note the embedder.
 
-        StoreError where there is no pgvector and it may not be installed.
+        Raises StoreError if there is no pgvector and it may not be installed.
         """
         self._owner, self._name = table.fingerprint(embedder_name), embedder_name
         self._type_schema = _installed_type(self._database, to_install=to_write)
@@ -83,7 +83,7 @@ class ServerVectors:
             "WITH v AS MATERIALIZED (SELECT id, cosine FROM"
             f" (SELECT id, vector, -(vector {product} CAST(?1 AS {self._type})) AS cosine"
             f" FROM {corpus.vectors} WHERE id BETWEEN ?2 AND ?3 AND vector IS NOT NULL OFFSET 0) AS rated"
-            # Zeros stand for a text that the embedder does not take; few others are at right angles.
+            # Zeros stand for a text that the embedder refuses; few other vectors are orthogonal.
             f" WHERE cosine <> 0 OR vector {product} vector < 0),"
             " best AS (SELECT id FROM v ORDER BY cosine DESC, id DESC LIMIT ?4)"
             " SELECT id, cosine, (SELECT count(*) FROM v),"
@@ -119,9 +119,9 @@ class ServerVectors:
 
 
 def _installed_type(database: Database, *, to_install: bool) -> str:
-    """Return the schema of pgvector's type, quoted; "" where it is not there and not to be installed.
+    """Return the schema of pgvector's type, quoted; "" if it is not installed and not to be.
 
-    StoreError where it may not be installed.
+    Raises StoreError if it may not be installed.
     """
     found = database.read(_schema_of_type)
     if found or not to_install:
@@ -141,7 +141,7 @@ def _installed_type(database: Database, *, to_install: bool) -> str:
 
 
 def _schema_of_type(connection: Connection) -> str:
-    """Return the schema of pgvector's type, quoted: the search_path names our schema alone. "" without."""
+    """Return the schema of pgvector's type, quoted, since search_path has only ours; "" without it."""
     rows = connection.execute(
         "SELECT quote_ident(n.nspname)::text FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace"
         " JOIN pg_depend d ON d.objid = t.oid AND d.deptype = 'e' JOIN pg_extension e ON e.oid = d.refobjid"

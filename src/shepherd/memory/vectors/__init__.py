@@ -1,6 +1,6 @@
-"""Vectors of memories, an option: made in the background, kept beside them, fused with what words find.
+"""Optional vectors: made in the background, stored beside the rows, and fused with the ranking by words.
 
-They know an embedder as something that gives vectors for texts; not what model it is, nor where it runs.
+An embedder is anything that returns vectors of texts; its model and where it runs are unknown here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Vectors of texts of which the embedder may refuse some, as a server does that has room for fewer tokens.
+"""Vectors of texts some of which the embedder may refuse, such as a server with a token limit.
 
-One text that is refused must not keep all others from their vectors.
+A text that is refused must not keep the others from getting their vectors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["BackOff", "embed_all", "embed_question"]
 
 _log = logging.getLogger(__name__)
 
-# What every embedder takes: one that refuses this refuses everything, or is away.
+# A text that every embedder takes: one that refuses it refuses everything, or is unavailable.
 _PROBE = "probe"
 _SHORTEST_CHARS = 32
 _SHORT_QUESTION_CHARS = 512
@@ -27,9 +27,9 @@ _MOST_RETRY_S = 300.0
 
 
 def embed_all(embedder: TextEmbedder, texts: Sequence[str]) -> Floats:
-    """The vectors (n_texts, dimension), in order. Raises what the embedder raises while it takes no text.
+    """Return the vectors (n_texts, dimension), in order. Raises the embedder's error if it takes no text.
 
-    A text that is refused by itself gets the vector of its beginning; zeros, which are near nothing, where
+    A text that is refused by itself gets the vector of its beginning, or zeros, which are near nothing, if
     that is refused too.
     """
     try:
@@ -43,7 +43,7 @@ def embed_all(embedder: TextEmbedder, texts: Sequence[str]) -> Floats:
 
 
 def embed_question(embedder: TextEmbedder, text: str) -> Floats:
-    """The vector (dimension,) of a question; of its beginning where all of it is refused."""
+    """Return the vector (dimension,) of a question, or of its beginning if all of it is refused."""
     try:
         return embedder.embed_query(text)
     except ShepherdError as error:
@@ -59,7 +59,7 @@ def _embed_beginning(embedder: TextEmbedder, text: str, probe: Floats) -> Floats
         except ProviderUnavailableError:
             raise
         except ShepherdError as error:
-            # Away, or is it the text?
+            # The probe fails if the embedder is unavailable; else it is the text.
             embedder.embed_documents([_PROBE])
             if len(text) <= _SHORTEST_CHARS:
                 _log.warning("a text has no vector: %s", error)
@@ -68,7 +68,7 @@ def _embed_beginning(embedder: TextEmbedder, text: str, probe: Floats) -> Floats
 
 
 class BackOff:
-    """When an embedder that failed may be asked again: after 5 s, then twice as long each time, up to 300."""
+    """Pause after failures of an embedder: 5 s, then twice as long each time, up to 300."""
 
     def __init__(self) -> None:
         self.retry_s = _RETRY_S
@@ -76,11 +76,11 @@ class BackOff:
 
     @property
     def wait_s(self) -> float:
-        """Seconds until it may be asked; at most 0: now."""
+        """Seconds until the embedder may be tried again; at most 0: now."""
         return self._next_try - time.monotonic()
 
     def failed(self, error: ShepherdError) -> None:
-        """It has failed just now."""
+        """Begin a pause after an error, which is logged."""
         _log.warning(
             "no vectors for %.0f s: %s%s", self.retry_s, error, f" ({error.hint})" if error.hint else ""
         )
@@ -88,5 +88,5 @@ class BackOff:
         self.retry_s = min(2 * self.retry_s, _MOST_RETRY_S)
 
     def reset(self) -> None:
-        """It has answered, or somebody wants to know at once."""
+        """End the pause, after a success or to try at once."""
         self.retry_s, self._next_try = _RETRY_S, 0.0

@@ -1,4 +1,4 @@
-"""Users' vectors in main memory, compared with a question by one matrix product; the rest is in the file."""
+"""Vectors of users in main memory, compared with a question by one matrix product."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from shepherd.memory.connection import Connection
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.memory.vectors.table import Floats
+from shepherd.transactions import Connection
 
 __all__ = ["HeldVectors", "Ids", "best_places"]
 
 Ids = npt.NDArray[np.int64]
 
-# Rows of one statement, while a user's vectors are read.
+# Rows per statement while a user's vectors are read.
 _PAGE = 4096
-# Of the changes of rows the last so many versions are there.
+# The list of changes has at least the last so many versions.
 _KEPT_VERSIONS = 4000
 
 
 class HeldVectors:
-    """The vectors of users who ask, up to `limit_bytes` together; len() is how many users. Thread-safe."""
+    """Vectors of the users who searched last, up to `limit_bytes`; len() counts users. Thread-safe."""
 
     def __init__(self, corpus: Corpus, limit_bytes: int) -> None:
         self._corpus = corpus
@@ -37,7 +37,7 @@ class HeldVectors:
         return len(self._held)
 
     def compare(self, connection: Connection, tenant: int, query: Floats) -> tuple[Ids, Floats]:
-        """All the user's ids with a vector, and their cosines."""
+        """Return the user's ids with a vector, and their cosines."""
         with self._lock:
             held = self._held.pop(tenant, None)
             if held is None or held.dimension != len(query):
@@ -54,13 +54,13 @@ class HeldVectors:
         return np.concatenate(ids), np.concatenate(cosines)
 
     def forget(self) -> None:
-        """All vectors in the file are another embedder's from now on."""
+        """Drop all vectors, since the file has those of another embedder now."""
         with self._lock:
             self._held.clear()
 
     def _new_held(self, connection: Connection, tenant: int, dimension: int) -> _Held | None:
         rows = connection.execute(f"SELECT n FROM {self._corpus.sums} WHERE number = ?", (tenant,))
-        # Who has never stored such rows has nothing to be held.
+        # A user without such rows has no vectors.
         too_large = not rows or 4 * rows[0][0] * dimension > self.limit_bytes
         return None if too_large else _Held(self._corpus, tenant, dimension)
 
@@ -70,7 +70,7 @@ class HeldVectors:
 
 
 class _Held:
-    """One user's vectors in memory, as of one version of his rows and one change of the table."""
+    """Vectors of one user, as of one version of the rows and one change of the table."""
 
     def __init__(self, corpus: Corpus, tenant: int, dimension: int) -> None:
         self._corpus = corpus
@@ -83,7 +83,7 @@ class _Held:
 
     @property
     def dimension(self) -> int:
-        """Of each vector."""
+        """Length of each vector."""
         return int(self._vectors.shape[1])
 
     @property
@@ -92,7 +92,7 @@ class _Held:
         return self._vectors.nbytes
 
     def follow(self, connection: Connection) -> None:
-        """Brings it to what this transaction sees."""
+        """Bring the vectors to what this transaction sees."""
         [(version,)] = connection.execute(
             f"SELECT version FROM {self._corpus.sums} WHERE number = ?", (self._tenant,)
         )
@@ -114,7 +114,7 @@ class _Held:
             self._change = max(self._change, newest)
 
     def compare(self, query: Floats) -> tuple[Ids, Floats]:
-        """All ids, and their cosines to a question."""
+        """Return all ids, and their cosines to a question."""
         return self._ids[: self._n].copy(), _cosines(self._vectors[: self._n], query)
 
     def _put(self, ids: Ids, vectors: Floats) -> None:
@@ -140,7 +140,7 @@ class _Held:
 def _pages(
     connection: Connection, table: str, tenant: int, change: int, dimension: int
 ) -> Iterator[tuple[Ids, Floats, int]]:
-    """Ids, vectors and the newest change of the rows above `change`."""
+    """Yield ids, vectors and the newest change of the rows above `change`."""
     after = (change, 1 << 62)
     while True:
         rows = connection.execute(
@@ -166,7 +166,7 @@ def _cosines(vectors: Floats, query: Floats) -> Floats:
 
 
 def best_places(ids: Ids, cosines: Floats, n: int) -> list[int]:
-    """Places of the `n` greatest cosines; ties to the one stored last."""
+    """Return the places of the `n` greatest cosines, ties to the one stored last."""
     if len(ids) > n:
         least = np.partition(cosines, len(ids) - n)[len(ids) - n]
         places = np.flatnonzero(cosines >= least)

@@ -1,9 +1,9 @@
 """Vectors in SQLite: half-precision blobs, compared with the question one by one.
 
 sqlite-vec is not used: our SQLite is compiled without extension loading (SQLITE_OMIT_LOAD_EXTENSION), because
-a library that SQL can name is a way into the process, and its search is the same exhaustive one. So the
-vectors of users who ask are held in memory as single precision, up to a limit, and one matrix product
-compares all of them; above the limit they are read from the file for each question.
+a library that SQL can name is a way into the process, and its search is exhaustive as well. The vectors of
+users who search are held in memory in single precision, up to a limit, and one matrix product compares all of
+them; above the limit they are read from the file for each question.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from shepherd.memory.connection import Connection
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.database import Database
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.memory.vectors import table
 from shepherd.memory.vectors.held import HeldVectors, best_places
 from shepherd.memory.vectors.table import NOTHING, UNITS, Embedded, Floats, Near, Nearest, Unembedded
+from shepherd.transactions import Connection
 
 __all__ = ["FileVectors"]
 

@@ -1,7 +1,7 @@
-"""Vectors at work: a question's nearest memories beside what words find, and a thread that makes vectors.
+"""Hybrid search of memories by words and vectors, and a thread that makes vectors.
 
-The embedder is opened when it is first needed, by whoever needs it first. One that fails costs its part of an
-answer, never the answer: words are searched as ever, and the log says why.
+The embedder is opened when it is first needed. If it fails, words alone rank the answer, and the log says
+why.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from shepherd import fusion
+from shepherd._native.rank import recency
 from shepherd.errors import ShepherdError
-from shepherd.fusion import CANDIDATES
+from shepherd.fusion import CANDIDATES, Candidate
 from shepherd.lru_cache import LRUCache
-from shepherd.memory.connection import Connection
 from shepherd.memory.corpora import CHUNKS, MEMORIES
-from shepherd.memory.records import Periods
+from shepherd.memory.queries import RecallQuery, result_of
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.vectors.embedding import BackOff, embed_all, embed_question
-from shepherd.memory.vectors.fusion import candidates, fuse
-from shepherd.memory.vectors.meaning import ChunkMeaning
 from shepherd.memory.vectors.table import NOTHING, Floats, Nearest, TextEmbedder, VectorTable, counts
-from shepherd.types import SearchResult
+from shepherd.transactions import Connection
+from shepherd.types import SECONDS_PER_DAY, SearchResult
 
-__all__ = ["VectorRecall", "VectorSettings"]
+__all__ = ["ChunkMeaning", "VectorRecall", "VectorSettings", "candidates", "fuse"]
 
 _log = logging.getLogger(__name__)
 
-# Texts of one step: what another thread's question waits for at worst, and what a crash loses.
+# Texts of one step, for which another thread's question waits at worst, and which a crash loses.
 _BATCH = 16
 _IDLE_S = 30.0  # another process may have stored something
-_SAME_QUESTION = 32
+_CACHED_QUERIES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """How vectors are made, and how much they weigh beside words: 0 not at all, 1 alone."""
+    """The embedder, and the weight of vectors beside words: 0 ignores them, 1 ignores words."""
 
     open_embedder: Callable[[], TextEmbedder]
     weight: float = 0.2
@@ -50,76 +50,47 @@ class VectorRecall:
     def __init__(self, store: MemoryStore, settings: VectorSettings, *, read_only: bool) -> None:
         self._store = store
         self._table: VectorTable = store.vector_table(MEMORIES)
-        self._chunks: VectorTable = store.vector_table(CHUNKS)
-        self._settings = settings
+        self.chunk_table: VectorTable = store.vector_table(CHUNKS)
+        self.settings = settings
         self._read_only = read_only
         self._embedder: TextEmbedder | None = None
         self._opening = threading.Lock()
-        # Apart: what is wrong with texts in the background must not take their vectors from questions.
+        # Apart: a text that fails in the background must not keep questions from their vectors.
         self._questions = BackOff()
         self._background = BackOff()
         self._failure: ShepherdError | None = None
-        self._queries: LRUCache[str, Floats] = LRUCache(_SAME_QUESTION)
+        self._queries: LRUCache[str, Floats] = LRUCache(_CACHED_QUERIES)
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
+        self.chunks = ChunkMeaning(self)
 
     # ---- questions
 
-    def search(
-        self,
-        user_id: str,
-        query: str,
-        keywords: list[str],
-        *,
-        limit: int,
-        now: float,
-        recency_floor: float,
-        min_relevance: float,
-        except_session: str = "",
-        except_since: int = 0,
-        periods: Periods = (),
-    ) -> list[SearchResult] | None:
-        """The best memories by words and vectors; None: there are no vectors to be had, ask for words."""
-        vector = self._vector(query)
+    def search(self, user_id: str, text: str, query: RecallQuery) -> list[SearchResult] | None:
+        """Return the best memories by words and vectors; None without vectors, then search by words."""
+        vector = self.embed_query(text)
         if vector is None:
             return None
-        n = asked = max(limit, CANDIDATES)
+        n = asked = max(query.limit, CANDIDATES)
         while True:
-            words = self._store.search(
-                user_id,
-                keywords,
-                limit=asked,
-                now=now,
-                recency_floor=recency_floor,
-                min_relevance=0.0,
-                periods=periods,
-            )
+            by_words = replace(query, limit=asked, min_relevance=0.0, except_session="")
+            words = self._store.search(user_id, by_words)
             try:
                 near = self._nearest(user_id, vector, [hit.id for hit in words], asked)
             except ShepherdError as error:
                 _log.warning("searching by words alone: %s", error)
                 return None
-            found = candidates(
-                words, near, n, asked, except_session=except_session, except_since=except_since
-            )
+            found = candidates(words, near, n, asked, query)
             if found is not None:
                 words, near = found
                 break
-            # What is withheld is what this session told: seldom more than one more round.
+            # Only the few memories of one session are excluded, so this is seldom more than one more round.
             asked *= 4
         if not any(one.cosine is not None for one in near.rows):
             return None
-        return fuse(
-            words,
-            near,
-            weight=self._settings.weight,
-            limit=limit,
-            now=now,
-            recency_floor=recency_floor,
-            min_relevance=min_relevance,
-        )
+        return fuse(words, near, query, weight=self.settings.weight)
 
     def counts(self, user_id: str) -> tuple[int, int]:
         """Return how many of the user's memories have a vector, and how many there are."""
@@ -137,49 +108,55 @@ class VectorRecall:
 
         return self._store.read(read)
 
-    def _vector(self, query: str) -> Floats | None:
-        known = self._queries.get(query)
+    def embed_query(self, text: str) -> Floats | None:
+        """Return the vector of a question, None if the embedder is unavailable."""
+        known = self._queries.get(text)
         if known is not None:
             return known
-        if not query.strip():
+        if not text.strip():
             return None
         try:
             embedder = self._opened(self._questions)
             if embedder is None:
                 return None
-            vector = embed_question(embedder, query)
+            vector = embed_question(embedder, text)
         except ShepherdError as error:
             self._questions.failed(error)
             return None
         self._questions.reset()
         if not vector.any():
             return None
-        self._queries.put(query, vector)
+        self._queries.put(text, vector)
         return vector
 
-    def meaning(self) -> ChunkMeaning:
-        """The same for chunks of knowledge, by the same embedder."""
-        return ChunkMeaning(
-            self._chunks,
-            self._settings.weight,
-            opened=lambda: self._opened(self._background),
-            of_query=self._vector,
-            failed=self._failed,
-            wake=self.wake,
-        )
+    def embed_documents(self, texts: Sequence[str]) -> dict[str, Floats]:
+        """Return the vectors by text; the background makes those that are missing."""
+        found: dict[str, Floats] = {}
+        try:
+            embedder = self._opened(self._background)
+            if embedder is not None:
+                wanted = list(dict.fromkeys(texts))
+                for start in range(0, len(wanted), _BATCH):
+                    batch = wanted[start : start + _BATCH]
+                    found |= zip(batch, embed_all(embedder, batch), strict=True)
+        except ShepherdError as error:
+            self._failed(error)
+        if len(found) < len(set(texts)):
+            self.wake()
+        return found
 
     # ---- the embedder
 
     def _opened(self, back_off: BackOff) -> TextEmbedder | None:
-        """The embedder; None while it is not to be tried again, or when all is over."""
+        """Return the embedder; None during a pause after a failure, or after close."""
         if back_off.wait_s > 0:
             return None
         with self._opening:
             if self._embedder is None and not self._closing:
-                embedder = self._settings.open_embedder()
+                embedder = self.settings.open_embedder()
                 try:
                     self._table.open(embedder.name, to_write=not self._read_only)
-                    self._chunks.open(embedder.name, to_write=not self._read_only)
+                    self.chunk_table.open(embedder.name, to_write=not self._read_only)
                 except BaseException:
                     embedder.close()
                     raise
@@ -193,7 +170,7 @@ class VectorRecall:
     # ---- the background
 
     def wake(self) -> None:
-        """Something was stored, here or elsewhere: the thread looks what has no vector."""
+        """Make the thread look for rows without a vector, after a write here or elsewhere."""
         if self._read_only or self._closing:
             return
         self._idle.clear()
@@ -204,14 +181,14 @@ class VectorRecall:
                     self._thread = threading.Thread(
                         target=_work, args=(weakref.ref(self), self._wake), name="vectors", daemon=True
                     )
-                    # Who forgets to close must not keep a thread waiting for ever.
+                    # A memory that is never closed must not keep a thread waiting for ever.
                     weakref.finalize(self, self._wake.set).atexit = False
                     self._thread.start()
 
     def wait(self, timeout_s: float = 60.0) -> bool:
-        """Makes all that is missing; whether it came to that in time. Raises what the embedder raises."""
+        """Make all missing vectors; return False after the timeout. Raises what the embedder raises."""
         self._failure = None
-        self._background.reset()  # who waits for it does not wait for another attempt
+        self._background.reset()  # a caller that waits does not wait for the next attempt
         self.wake()
         deadline = time.monotonic() + timeout_s
         while not self._idle.wait(0.02):
@@ -222,7 +199,7 @@ class VectorRecall:
         return True
 
     def step(self) -> float:
-        """One batch; after how many seconds there may be another. Called by the thread."""
+        """Make one batch; return the seconds until the next one. Called by the thread."""
         self._wake.clear()
         if self._closing:
             return 0.0
@@ -230,7 +207,9 @@ class VectorRecall:
             embedder = self._opened(self._background)
             if embedder is None:
                 return max(self._background.wait_s, 0.1)
-            has_more = self._embed_batch(self._table, embedder) or self._embed_batch(self._chunks, embedder)
+            has_more = self._embed_batch(self._table, embedder) or self._embed_batch(
+                self.chunk_table, embedder
+            )
         except ShepherdError as error:
             if not self._closing:
                 self._failed(error)
@@ -255,7 +234,7 @@ class VectorRecall:
         return True
 
     def close(self) -> None:
-        """Ends the thread after the batch it is at, then the embedder; twice is fine."""
+        """End the thread after its batch, then the embedder; a second call does nothing."""
         self._closing = True
         self._wake.set()
         thread = self._thread
@@ -268,7 +247,7 @@ class VectorRecall:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the thread is to end."""
+        """True once the thread is to end."""
         return self._closing
 
 
@@ -280,3 +259,68 @@ def _work(owner: weakref.ref[VectorRecall], wake: threading.Event) -> None:
         wait_s = recall.step()
         del recall
         wake.wait(wait_s)
+
+
+class ChunkMeaning:
+    """transactions.Meaning: vectors of knowledge by the memory's embedder. Thread-safe."""
+
+    def __init__(self, recall: VectorRecall) -> None:
+        self._table = recall.chunk_table
+        self.weight = recall.settings.weight
+        self.embed_query = recall.embed_query
+        self.embed_documents = recall.embed_documents
+
+    def nearest(
+        self, connection: Connection, tenant: int, query: Floats, ids: Sequence[int], n: int
+    ) -> tuple[list[tuple[int, float]], float]:
+        """Return ids and cosines of the `n` nearest chunks and of those of `ids`, and the mean of all."""
+        nearest = self._table.nearest(connection, tenant, query, ids, n)
+        return [(near.id, near.cosine) for near in nearest.rows if near.cosine is not None], nearest.mean
+
+    def put(self, connection: Connection, vectors: Sequence[tuple[int, Floats]]) -> None:
+        """Store vectors of chunks, in the caller's transaction."""
+        self._table.put(connection, [(chunk_id, "", vector) for chunk_id, vector in vectors])
+
+
+# ---- ranking
+
+
+def candidates(
+    words: Sequence[SearchResult], vectors: Nearest, n: int, asked: int, query: RecallQuery
+) -> tuple[list[SearchResult], Nearest] | None:
+    """Return the `n` best by words, and the `n` nearest with those, without rows that the query excludes.
+
+    `words` and `vectors` are the best `asked` of each. None if too many of those are excluded: ask for more.
+    """
+    rows = [near for near in vectors.rows if not query.excludes(near.row)]
+    allowed = {near.id for near in rows}
+    kept = [hit for hit in words if hit.id in allowed]
+    nearest = [near for near in rows if near.cosine is not None]
+    n_seen = sum(near.cosine is not None for near in vectors.rows)
+    if (len(kept) < n and len(words) >= asked) or (len(nearest) < n and n_seen >= asked):
+        return None
+    nearest.sort(key=lambda near: (-(near.cosine or 0.0), -near.id))
+    wanted = {near.id for near in nearest[:n]}.union(hit.id for hit in kept[:n])
+    return kept[:n], Nearest([near for near in rows if near.id in wanted], vectors.mean)
+
+
+def fuse(
+    words: Sequence[SearchResult], vectors: Nearest, query: RecallQuery, *, weight: float
+) -> list[SearchResult]:
+    """Return the best memories by words and cosines, best first, ties to the one stored last."""
+    by_words = {hit.id: (hit.score, hit.relevance) for hit in words}
+    rows = {near.id: near.row for near in vectors.rows}
+    found: list[Candidate] = [
+        (
+            near.id,
+            *by_words.get(near.id, (0.0, 0.0)),
+            near.cosine,
+            recency(max((query.now - near.row[3]) / SECONDS_PER_DAY, 0.0), query.recency_floor),
+            True,
+        )
+        for near in vectors.rows
+    ]
+    best = fusion.fuse(
+        found, vectors.mean, weight=weight, limit=query.limit, min_relevance=query.min_relevance
+    )
+    return [result_of(rows[one], score, relevance, query.now) for one, score, relevance in best]

@@ -1,12 +1,12 @@
-"""Tables of vectors, one for each corpus, as both engines have them, and the interface of an engine's class.
+"""Tables of vectors, one for each corpus: the part that both engines share, and an engine's interface.
 
     context_vectors(id, vector, change)   vectors of memories; NULL: the text has changed since
     chunk_vectors(id, vector, change)     vectors of chunks; chunks.embedding_model names their embedder
-    meta: vectors_by, chunk_vectors_by            whose vectors they are: a number made of the embedder's name
+    meta: vectors_by, chunk_vectors_by            fingerprint of their embedder's name
     meta: vectors_change, chunk_vectors_change    the last `change` that was given
 
 Vectors of memories are made in the order of a user's ids, so the memories above the greatest id in the table
-are those without one, and nothing has to be remembered over a restart. Triggers remove a vector with its
+have none, and nothing has to be stored for a restart. Triggers remove a vector with its
 memory and empty it when the text changes. The text of a chunk never changes: a document's new text has new
 chunks. `change` rises with every batch and is never given again, for copies of vectors in main memory. The
 tables do not exist until vectors are on.
@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from shepherd.memory.connection import Connection, Value
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
+from shepherd.transactions import Connection, Value
 
 __all__ = [
     "CHUNKS_PENDING",
@@ -48,18 +48,18 @@ __all__ = [
 
 Floats = npt.NDArray[np.float32]
 
-# Cosines are added up in whole numbers, so many to 1: a sum of floats depends in its last bits on the order
-# of the rows, and that on what other users' rows have pushed out of memory or moved in a table.
+# Cosines are added up in whole numbers of 1/UNITS: the last bits of a sum of floats depend on the order of
+# the rows, and that on other users' rows in memory or in the table.
 UNITS = 1 << 40
 CHUNKS_PENDING = "CREATE INDEX IF NOT EXISTS chunks_without_vector ON chunks(id) WHERE embedding_model = ''"
-# A model reads some hundred words, so the rest of a long memory is not even sent to it.
+# A model reads some hundred words, so the rest of a long memory is not sent to it.
 _MOST_CHARS = 8192
 _FIRST = f"(t.number << {SEQUENCE_BITS})"
 _LAST = f"(((t.number + 1) << {SEQUENCE_BITS}) - 1)"
 
 
 class TextEmbedder(Protocol):
-    """A model that makes vectors of length 1; those of embedders with different names are not compared."""
+    """A model that makes vectors of length 1; vectors of embedders with different names are not compared."""
 
     name: str
 
@@ -83,7 +83,7 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """Rows around a question, and the mean cosine of all of the user's."""
+    """Rows near a question, and the mean cosine of all rows of the user."""
 
     rows: list[Near]
     mean: float
@@ -159,7 +159,7 @@ def claim_table(connection: Connection, corpus: Corpus, owner: int) -> None:
 
 
 def pending(connection: Connection, corpus: Corpus, n: int) -> list[Unembedded]:
-    """See VectorTable.pending."""
+    """Return the rows for VectorTable.pending."""
     return _pending_chunks(connection, n) if corpus is CHUNKS else _pending_memories(connection, n)
 
 
@@ -205,7 +205,7 @@ def put(
     parameter: str,
     embedder_name: str,
 ) -> None:
-    """See VectorTable.put. `parameter` is how this engine writes a vector in SQL."""
+    """Store vectors for VectorTable.put; `parameter` is the SQL of a vector on this engine."""
     if not vectors:
         return
     [(change,)] = connection.execute(

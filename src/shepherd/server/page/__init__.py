@@ -1,8 +1,84 @@
-"""The memory page at `/`: files that are the same for everybody; what it shows, it asks of the resources.
+"""The memory page at `/`: the files in `static/`, the same for everybody, with a strict content policy.
 
-Knows nothing of memories or keys.
+The policy allows a browser to run this server's own files and nothing else: no inline script, no other host,
+no text that becomes markup (Trusted Types). A stored memory that contains HTML stays text even if a view
+fails to escape it.
 """
 
-from shepherd.server.page.files import PATHS, router
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
 
 __all__ = ["PATHS", "router"]
+
+_FOLDER = Path(__file__).parent / "static"
+_INDEX = "index.html"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Cached, and validated with the ETag: no browser has half of an old page after an update.
+    "Cache-Control": "no-cache",
+}
+
+
+def _path_of(name: str) -> str:
+    return "/" if name == _INDEX else f"/page/{name}"
+
+
+_FILES = {_path_of(path.name): path for path in _FOLDER.iterdir() if path.suffix in _TYPES}
+PATHS = frozenset(_FILES)
+
+router = APIRouter()
+
+
+@cache
+def _read(path: Path) -> tuple[bytes, dict[str, str]]:
+    """Return a file and its headers; all files together are 100 KB."""
+    content = path.read_bytes()
+    return content, {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
+
+
+async def _serve(request: Request) -> Response:
+    path = _FILES[request.url.path]
+    content, headers = _read(path)
+    if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_TYPES[path.suffix], headers=headers)
+
+
+def _knows(if_none_match: str, etag: str) -> bool:
+    """Return True if the client has the file. A compressing proxy may have made the tag a weak one."""
+    known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return etag in known or "*" in known
+
+
+for _path in sorted(PATHS):
+    # The page is no part of the API's description.
+    router.add_api_route(_path, _serve, methods=["GET", "HEAD"], include_in_schema=False)

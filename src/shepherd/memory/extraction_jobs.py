@@ -1,0 +1,410 @@
+"""Extraction jobs: messages of users from which facts and memories are still to be extracted.
+
+A line joins a job in the transaction that stores its message, and the results of a job are stored in the
+transaction that ends it: a crash at any moment loses no line and stores nothing twice. Inside the caller's
+transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shepherd.memory import facts, memories
+from shepherd.memory.memories import TermIndex
+from shepherd.memory.records import ExtractionJob, ExtractionStats, NewMemory, OpenJob
+from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.transactions import Connection
+
+__all__ = [
+    "add_line",
+    "claim",
+    "counts",
+    "drop",
+    "due_user",
+    "fail",
+    "finish",
+    "give_back",
+    "holders",
+    "move",
+    "next_try",
+    "of_user",
+    "owners",
+    "release",
+    "retry",
+    "stats",
+    "take_back",
+    "withdraw",
+]
+
+_COLUMNS = (
+    "id, user_id, session_id, message_ids, lines, state, owner, attempts, refusals, next_try, told_at, error"
+)
+# Number of done jobs that are kept, for the counts of /stats.
+_KEPT_DONE = 500
+_BLOCKS = ("[facts: ", "[context: ")
+# Seconds after which a job to which nothing was added may be released by anybody, not just by its owner: that
+# may have ended on a machine that nobody can ask. No idle timeout is longer.
+_OPEN_LEASE_S = 86_400
+# Number of times that a lease is doubled: five minutes become five hours at most.
+_MOST_DOUBLINGS = 6
+_UNDER_WAY = "state IN ('open', 'waiting', 'running')"
+
+
+def add_line(
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    message_id: int,
+    text: str,
+    *,
+    job: OpenJob,
+    now: int,
+) -> None:
+    """Add the text of a message to the session's open job; a job that is full becomes due."""
+    line = _without_echo(connection, session_id, text)
+    if not line:
+        return
+    rows = connection.execute(
+        "SELECT id, message_ids, lines FROM extraction_jobs"
+        " WHERE user_id = ? AND session_id = ? AND state = 'open' AND owner = ? ORDER BY id DESC LIMIT 1",
+        (user_id, session_id, job.owner),
+    )
+    ids, lines = (json.loads(rows[0][1]), json.loads(rows[0][2])) if rows else ([], [])
+    ids, lines = [*ids, message_id], [*lines, line]
+    state, due = ("waiting", 0) if len(ids) >= job.most_lines else ("open", now + _OPEN_LEASE_S)
+    if rows:
+        connection.execute(
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ?, told_at = ?"
+            " WHERE id = ?",
+            (json.dumps(ids), _dump(lines), state, due, now, rows[0][0]),
+        )
+        return
+    connection.execute(
+        "INSERT INTO extraction_jobs(user_id, session_id, message_ids, lines, state, next_try, owner,"
+        " told_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (user_id, session_id, json.dumps(ids), _dump(lines), state, due, job.owner, now),
+    )
+
+
+def _without_echo(connection: Connection, session_id: str, text: str) -> str:
+    """Return the text without copies of what was injected into this conversation before."""
+    if any(block in text for block in _BLOCKS):
+        injected = connection.execute(
+            "SELECT injected FROM messages WHERE session_id = ? AND injected IS NOT NULL", (session_id,)
+        )
+        for tail in {json.loads(row[0])["tail"].strip() for row in injected}:
+            text = text.replace(tail, "") if tail else text
+    return text.strip()
+
+
+def release(
+    connection: Connection, user_id: str, owner: str, session_id: str, now: float, limit: int = 0
+) -> int:
+    """Make the owner's open jobs due, of one session or ("") of all.
+
+    With a `limit`, drop the oldest waiting jobs beyond it; return how many were dropped.
+    """
+    which = " AND session_id = ?" if session_id else ""
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
+        f" WHERE user_id = ? AND owner = ? AND state = 'open'{which}",
+        (now, user_id, owner, *([session_id] if session_id else [])),
+    )
+    return _keep_newest(connection, user_id, "waiting", limit) if limit else 0
+
+
+def owners(connection: Connection, user_id: str) -> list[str]:
+    """Return the owners of open and running jobs of this user."""
+    rows = connection.execute(
+        "SELECT DISTINCT owner FROM extraction_jobs WHERE user_id = ? AND state IN ('open', 'running')",
+        (user_id,),
+    )
+    return [row[0] for row in rows]
+
+
+def holders(connection: Connection) -> list[tuple[str, str]]:
+    """Return the users with open or running jobs, each with the owner."""
+    rows = connection.execute(
+        "SELECT DISTINCT user_id, owner FROM extraction_jobs WHERE state IN ('open', 'running')"
+    )
+    return [(user_id, owner) for user_id, owner in rows]
+
+
+def give_back(connection: Connection, user_id: str, owner: str, now: float) -> int:
+    """Make all jobs due that the owner had open or running: it has ended, or will; return how many."""
+    given = connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = ?"
+        " WHERE user_id = ? AND owner = ? AND state IN ('open', 'running') RETURNING id",
+        (now, user_id, owner),
+    )
+    return len(given)
+
+
+def move(connection: Connection, from_user: str, user_id: str) -> None:
+    """Give all jobs of a user to another. Nothing is added to them any more; running ones are due again.
+
+    The results of done jobs get other numbers with the other user, so they can no longer be taken back.
+    """
+    connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', owner = '', next_try = 0"
+        " WHERE user_id = ? AND state IN ('open', 'running')",
+        (from_user,),
+    )
+    connection.execute(
+        "UPDATE extraction_jobs SET user_id = ?, given = '' WHERE user_id = ?", (user_id, from_user)
+    )
+
+
+def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -> int:
+    removed = connection.execute(
+        "DELETE FROM extraction_jobs WHERE user_id = ?1 AND state = ?2 AND id <= (SELECT id"
+        " FROM extraction_jobs WHERE user_id = ?1 AND state = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)"
+        " RETURNING id",
+        (user_id, state, limit),
+    )
+    return len(removed)
+
+
+def claim(
+    connection: Connection, user_id: str, owner: str, *, now: float, lease_s: float
+) -> ExtractionJob | None:
+    """Mark the oldest job that is due or whose lease has ended as running for `owner`, and return it.
+
+    Each attempt has twice the lease of the one before, in case the job takes longer than a lease.
+    """
+    rows = connection.execute(
+        "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1,"
+        f" next_try = ? + ? * (1 << CASE WHEN attempts < {_MOST_DOUBLINGS} THEN attempts"
+        f" ELSE {_MOST_DOUBLINGS} END)"
+        f" WHERE id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}"
+        f" AND next_try <= ? ORDER BY id LIMIT 1) RETURNING {_COLUMNS}",
+        (owner, now, lease_s, user_id, now),
+    )
+    return _job(rows[0]) if rows else None
+
+
+def due_user(connection: Connection, now: float) -> str | None:
+    """Return the user of the oldest job that is due or whose lease has ended; None if there is none."""
+    rows = connection.execute(
+        f"SELECT user_id FROM extraction_jobs WHERE {_UNDER_WAY} AND next_try <= ? ORDER BY id LIMIT 1",
+        (now,),
+    )
+    return rows[0][0] if rows else None
+
+
+def next_try(connection: Connection, user_id: str | None = None) -> float | None:
+    """Return when the next job is due, of one user or (None) of all; None if there is none."""
+    whose = "" if user_id is None else "user_id = ? AND "
+    rows = connection.execute(
+        f"SELECT min(next_try) FROM extraction_jobs WHERE {whose}{_UNDER_WAY}",
+        () if user_id is None else (user_id,),
+    )
+    return None if rows[0][0] is None else float(rows[0][0])
+
+
+def _first_told(connection: Connection, job: ExtractionJob) -> int:
+    """Return when the first of a job's lines was typed; told_at is when the last one was."""
+    rows = connection.execute(
+        "SELECT created_at FROM messages WHERE session_id = ? AND id = ?",
+        (job.session_id, min(job.message_ids, default=0)),
+    )
+    return min(job.told_at, rows[0][0]) if rows else job.told_at
+
+
+def finish(
+    connection: Connection,
+    job: ExtractionJob,
+    new_facts: Mapping[str, str],
+    new: Sequence[NewMemory],
+    *,
+    dropped: int,
+    terms: TermIndex,
+) -> tuple[int, int] | None:
+    """Store the results of a job and end it; return how many facts and memories were new.
+
+    None if the job is not its owner's any more: then nothing is stored.
+    """
+    if not _end(connection, job):
+        return None
+    since = _first_told(connection, job)
+    changes = facts.learn_all(
+        connection, job.user_id, new_facts, source="extraction", since=since, told_at=job.told_at
+    )
+    stored = terms.add(connection, job.user_id, new) if new else []
+    added = [memory_id for memory_id, is_new in stored if is_new]
+    _count(connection, job, changes=changes, memory_ids=added, dropped=dropped)
+    return len(changes), len(added)
+
+
+def _end(connection: Connection, job: ExtractionJob) -> bool:
+    """Mark a job as done; return False if it is not its owner's any more."""
+    ended = connection.execute(
+        "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
+        " WHERE id = ? AND user_id = ? AND state = 'running' AND owner = ? AND message_ids = ? RETURNING id",
+        (job.id, job.user_id, job.owner, json.dumps(job.message_ids)),
+    )
+    if ended:
+        _keep_newest(connection, job.user_id, "done", _KEPT_DONE)
+    return bool(ended)
+
+
+def _count(
+    connection: Connection,
+    job: ExtractionJob,
+    *,
+    changes: Sequence[int],
+    memory_ids: Sequence[int],
+    dropped: int,
+) -> None:
+    """Record the changes of facts and the new memories of a job, so that they can be taken back."""
+    digests = [
+        connection.execute("SELECT content_hash FROM context WHERE id = ?", (memory_id,))[0][0]
+        for memory_id in memory_ids
+    ]
+    connection.execute(
+        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ? WHERE id = ?",
+        (len(changes), len(digests), dropped, json.dumps([list(changes), digests]), job.id),
+    )
+
+
+def fail(
+    connection: Connection, job: ExtractionJob, *, error: str, refused: bool, most_refusals: int, at: float
+) -> bool:
+    """Make a failed job due again at `at`, or dead after `most_refusals`; return whether it is dead."""
+    refusals = job.refusals + int(refused)
+    dead = refusals >= most_refusals
+    connection.execute(
+        "UPDATE extraction_jobs SET state = ?, owner = '', refusals = ?, next_try = ?, error = ?"
+        " WHERE id = ? AND user_id = ? AND state = 'running' AND owner = ?",
+        ("dead" if dead else "waiting", refusals, at, error, job.id, job.user_id, job.owner),
+    )
+    return dead
+
+
+def of_user(connection: Connection, user_id: str) -> list[ExtractionJob]:
+    """Return the jobs that are not done, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM extraction_jobs WHERE user_id = ? AND state <> 'done' ORDER BY id",
+        (user_id,),
+    )
+    return [_job(row) for row in rows]
+
+
+def stats(connection: Connection, user_id: str) -> ExtractionStats:
+    """Return the number of jobs in each state, and the results of the done ones."""
+    rows = connection.execute(
+        "SELECT state, count(*), sum(facts), sum(memories), sum(dropped) FROM extraction_jobs"
+        " WHERE user_id = ? GROUP BY state",
+        (user_id,),
+    )
+    counts: dict[str, int] = {state: n for state, n, *_ in rows}
+    # PostgreSQL's sums are decimals.
+    facts, memories, dropped = (int(sum(row[i] for row in rows)) for i in (2, 3, 4))
+    return ExtractionStats(**counts, facts=facts, memories=memories, dropped=dropped)
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    """Return the number of jobs of all users in each state except done."""
+    rows = connection.execute(
+        "SELECT state, count(*) FROM extraction_jobs WHERE state <> 'done' GROUP BY state"
+    )
+    return {state: int(n) for state, n in rows}
+
+
+def retry(connection: Connection, user_id: str, job_id: int | None, now: float) -> int:
+    """Make a dead job due again, or all of them; return how many."""
+    which = "" if job_id is None else " AND id = ?"
+    retried = connection.execute(
+        "UPDATE extraction_jobs SET state = 'waiting', refusals = 0, next_try = ?"
+        f" WHERE user_id = ? AND state = 'dead'{which} RETURNING id",
+        (now, user_id, *([] if job_id is None else [job_id])),
+    )
+    return len(retried)
+
+
+def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
+    """Remove a job that is not done, or all dead ones; return how many."""
+    which = "state = 'dead'" if job_id is None else "state <> 'done' AND id = ?"
+    dropped = connection.execute(
+        f"DELETE FROM extraction_jobs WHERE user_id = ? AND {which} RETURNING id",
+        (user_id, *([] if job_id is None else [job_id])),
+    )
+    return len(dropped)
+
+
+def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -> None:
+    """Remove deleted messages from jobs. A running job with one of them is due again, without it."""
+    for job in of_user(connection, user_id):
+        kept = [pair for pair in zip(job.message_ids, job.lines, strict=True) if pair[0] not in message_ids]
+        if len(kept) == len(job.lines):
+            continue
+        if not kept:
+            connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job.id,))
+            continue
+        state = "waiting" if job.state == "running" else job.state
+        due = job.next_try if job.state == "open" else 0
+        connection.execute(
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ? WHERE id = ?",
+            (json.dumps([pair[0] for pair in kept]), _dump([pair[1] for pair in kept]), state, due, job.id),
+        )
+
+
+def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], terms: TermIndex) -> None:
+    """Undo the results of done jobs with one of these messages; results that were changed since stay.
+
+    The line from which a fact came is not known, so the other lines of the job are extracted once more.
+    """
+    rows = connection.execute(
+        "SELECT id, session_id, message_ids, given FROM extraction_jobs"
+        " WHERE user_id = ? AND state = 'done' ORDER BY id DESC",
+        (user_id,),
+    )
+    for job_id, session_id, ids, given in rows:
+        kept = [message_id for message_id in json.loads(ids) if message_id not in message_ids]
+        if len(kept) == len(json.loads(ids)):
+            continue
+        changes, digests = json.loads(given) if given else ((), ())
+        facts.take_back(connection, user_id, changes)
+        _delete_unchanged(connection, user_id, digests, terms)
+        _extract_again(connection, job_id, session_id, kept)
+
+
+def _delete_unchanged(connection: Connection, user_id: str, digests: Sequence[str], terms: TermIndex) -> None:
+    for digest in digests:
+        rows = connection.execute(
+            "SELECT id FROM context WHERE user_id = ? AND content_hash = ? AND source = 'extraction'"
+            " AND pinned = 0",
+            (user_id, digest),
+        )
+        for (memory_id,) in rows:
+            memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
+
+
+def _extract_again(connection: Connection, job_id: int, session_id: str, message_ids: Sequence[int]) -> None:
+    """Make a done job due again with the messages that are left of it, or delete it without any."""
+    lines = {}
+    for message_id in message_ids:
+        rows = connection.execute("SELECT raw FROM messages WHERE id = ?", (message_id,))
+        if rows and (line := _without_echo(connection, session_id, rows[0][0])):
+            lines[message_id] = line
+    if not lines:
+        connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job_id,))
+        return
+    connection.execute(
+        "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = 'waiting', next_try = 0,"
+        " facts = 0, memories = 0, dropped = 0, given = '' WHERE id = ?",
+        (json.dumps(list(lines)), _dump(list(lines.values())), job_id),
+    )
+
+
+def _dump(lines: list[str]) -> str:
+    return json.dumps(lines, ensure_ascii=False)
+
+
+def _job(row: tuple[Any, ...]) -> ExtractionJob:
+    job_id, user_id, session_id, message_ids, lines, *rest = row
+    return ExtractionJob(
+        job_id, user_id, session_id, tuple(json.loads(message_ids)), tuple(json.loads(lines)), *rest
+    )

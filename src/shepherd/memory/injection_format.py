@@ -1,0 +1,182 @@
+"""The tail that memory appends to a message: one line of facts, one block of memories.
+
+The bytes are a contract that clients parse:
+
+    "\\n\\n" "[facts: " key=value ", " key=value … "]" "\\n" "[context: " result " | " result … "]"
+    result = "User: " question "\\n" "Assistant: " answer
+
+Either block may stand alone; with neither there is no tail. Facts come in key order, so that the same facts
+make the same bytes. Escaping makes this reading unambiguous: the first `]` ends a block; ` | ` ends a result,
+whose line break ends the question; ", " ends a fact if an `=` follows before the next ", " (a comma in a
+value stays a comma), and its first `=` ends the key. A long text is cut to the part with most keywords.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from shepherd._native.text import terms
+from shepherd.escaping import ELLIPSIS, escape_fact_key, escape_fact_value, escape_text, storable
+from shepherd.lru_cache import FIFODict
+from shepherd.memory.redundant_turns import FactWords, fact_words
+from shepherd.types import Fact, SearchResult
+
+__all__ = ["FactsBlock", "FactsBlocks", "escape_excerpt", "facts_block", "render_tail", "shown_facts"]
+
+# Characters after escaping. With three results and a handful of facts a tail then stays below about 1,500
+# tokens, which fit into a context window of 4,096.
+MAX_KEY = 80
+MAX_VALUE = 400
+MAX_QUESTION = 400
+MAX_ANSWER = 1200
+MAX_FACTS = 4000
+
+# Number of users whose blocks are cached.
+_MOST_USERS = 1024
+
+# Characters of a text that are searched for keywords, which takes some milliseconds.
+_MOST_SEARCHED = 32_768
+# A sentence or a few short ones; a piece of a long one ends with a blank, or anywhere if there is none.
+_PIECE = re.compile(
+    r"(?s).{1,24}\Z|.{24,120}?(?:[.!?…][\"')\]]?\s|[\n\u3002\uff01\uff1f]|\Z)|.{1,120}(?<=\s)|.{1,120}"
+)
+# Weight of a keyword that is in one piece only; whole numbers, so that sums can be compared.
+_SHARES = 1 << 20
+
+
+class FactsBlock(NamedTuple):
+    """A user's facts as every message gets them; `shown` are those that fit."""
+
+    facts: tuple[Fact, ...]
+    shown: tuple[Fact, ...]
+    text: str
+    words: FactWords
+
+
+_NO_FACTS = FactsBlock((), (), "", fact_words(()))
+
+
+class FactsBlocks:
+    """Cache of each user's block, made once per change of the facts."""
+
+    # By identity: a store returns the same tuple until something changes.
+    def __init__(self) -> None:
+        self._blocks: FIFODict[str, FactsBlock] = FIFODict(_MOST_USERS)
+
+    def of(self, user_id: str, facts: tuple[Fact, ...]) -> FactsBlock:
+        """Return the block of the user's facts."""
+        if not facts:
+            return _NO_FACTS
+        known = self._blocks.get(user_id)
+        if known is not None and known.facts is facts:
+            return known
+        shown = tuple(shown_facts(facts))
+        block = FactsBlock(facts, shown, facts_block(shown), fact_words(shown))
+        self._blocks[user_id] = block
+        return block
+
+
+def render_tail(facts: str, results: Sequence[SearchResult], keywords: Collection[str] = ()) -> str:
+    """Return the tail from `facts_block()` and the results; empty if there is nothing to add."""
+    if not results:
+        return f"\n\n{facts}" if facts else ""
+    shown = " | ".join(
+        f"User: {escape_excerpt(r.question, MAX_QUESTION, keywords)}"
+        f"\nAssistant: {escape_excerpt(r.answer, MAX_ANSWER, keywords)}"
+        for r in results
+    )
+    return f"\n\n{facts}\n[context: {shown}]" if facts else f"\n\n[context: {shown}]"
+
+
+def facts_block(facts: Iterable[Fact]) -> str:
+    """Return `[facts: …]` for facts in the order given; empty for none."""
+    shown = ", ".join(_pair(fact) for fact in facts)
+    return f"[facts: {shown}]" if shown else ""
+
+
+def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return the facts that fit into MAX_FACTS characters, in their order; the latest changed ones stay."""
+    # Most users have a few dozen: then nothing has to be measured exactly.
+    if sum(len(fact.key) + len(fact.value) + 3 for fact in facts) <= MAX_FACTS:
+        return facts
+    left = MAX_FACTS
+    kept = set()
+    for fact in sorted(facts, key=lambda fact: -fact.updated_at):
+        left -= len(_pair(fact)) + 2
+        if left < 0:
+            break
+        kept.add(fact.key)
+    return [fact for fact in facts if fact.key in kept]
+
+
+def _pair(fact: Fact) -> str:
+    return f"{escape_fact_key(fact.key, MAX_KEY)}={escape_fact_value(fact.value, MAX_VALUE)}"
+
+
+# ---- excerpts
+
+
+def escape_excerpt(text: str, limit: int, keywords: Collection[str] = ()) -> str:
+    """Do as `escape_text`, but cut a long text to the part with most of the keywords.
+
+    The rarer a keyword is in the text, the more it counts. The beginning is preferred among equals.
+    """
+    shown = escape_text(text, limit)
+    if not keywords or not shown.endswith(ELLIPSIS) or len(escape_text(text, 2 * limit)) <= limit:
+        return shown
+    text = storable(text).strip()
+    begin, end = _best_part(text, limit - 2 * len(ELLIPSIS), frozenset(keywords))
+    if begin == 0:
+        return shown
+    after = ELLIPSIS if end < len(text) else ""
+    part = text[begin:end].strip()
+    return ELLIPSIS + escape_text(part, limit - len(ELLIPSIS) - len(after)).removesuffix(after) + after
+
+
+def _best_part(text: str, limit: int, keywords: frozenset[str]) -> tuple[int, int]:
+    """Return begin and end of the pieces with most of the keywords, at most `limit` characters."""
+    starts = [match.start() for match in _PIECE.finditer(text, 0, _MOST_SEARCHED)]
+    ends = [*starts[1:], min(len(text), _MOST_SEARCHED)]
+    # A line break is shown by two characters.
+    sizes = [end - start + text.count("\n", start, end) for start, end in zip(starts, ends, strict=True)]
+    found = [keywords.intersection(terms(text[start:end])) for start, end in zip(starts, ends, strict=True)]
+    first, last = _best_run(sizes, found, limit)
+    return starts[first], ends[last]
+
+
+def _best_run(sizes: Sequence[int], found: Sequence[frozenset[str]], limit: int) -> tuple[int, int]:
+    """Return the first and the last of the pieces to be shown."""
+    n = len(sizes)
+    n_pieces = Counter(word for words in found for word in words)
+    inside: Counter[str] = Counter()
+    worth = size = stop = 0
+    runs = []
+    for first in range(n):
+        while stop < n and (size + sizes[stop] <= limit or stop == first):
+            for word in found[stop]:
+                inside[word] += 1
+                worth += _SHARES // n_pieces[word] if inside[word] == 1 else 0
+            size += sizes[stop]
+            stop += 1
+        runs.append((worth, stop - 1))
+        for word in found[first]:
+            inside[word] -= 1
+            worth -= _SHARES // n_pieces[word] if inside[word] == 0 else 0
+        size -= sizes[first]
+    most = max(worth for worth, _ in runs)
+    if runs[0][0] == most:
+        return 0, runs[0][1]
+    # Of the runs with the same words the one in the middle, so that there is context on both sides.
+    first = end = next(i for i, (worth, _) in enumerate(runs) if worth == most)
+    while end + 1 < n and runs[end + 1][0] == most:
+        end += 1
+    first = (first + end) // 2
+    last = runs[first][1]
+    left = limit - sum(sizes[first : last + 1])
+    while first > 0 and sizes[first - 1] <= left:
+        first -= 1
+        left -= sizes[first]
+    return first, last

@@ -1,0 +1,217 @@
+"""Turns that are not shown beside the facts: they repeat a fact, or state a former value of one.
+
+A repetition says word for word what a fact says: `My name is Steve` next to `name=Steve`. `My name is not
+Steve` and `I am Steve` have another word and are none. Leaving out every turn that a fact was learned from
+would lose the rest of what it says.
+
+`I live in Austin` contradicts the fact `location=Berlin`, and a model may believe the turn. It is left out if
+it is one sentence that says nothing but the value that was learned from it: `Recommend me a place in Austin`
+and `My sister is in Austin` say more and stay. In doubt a turn is shown. All of them stay in memory, and a
+search finds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from shepherd._native.text import STOP_WORDS, terms
+from shepherd.lru_cache import FIFODict
+from shepherd.memory.records import FactChange
+from shepherd.types import Fact, SearchResult
+
+__all__ = [
+    "FactWords",
+    "Former",
+    "FormerValues",
+    "fact_words",
+    "former_values",
+    "without_former_values",
+    "without_repetitions",
+]
+
+# A longer turn is neither: it need not be compared with hundreds of facts.
+_MOST_CHARACTERS = 200
+# Number of users whose former values are cached.
+_MOST_USERS = 1024
+
+# ---- repetitions
+
+_REPEATED_WORD = re.compile(r"[^\W_]+")
+# Words of a statement besides key and value. In other languages such turns stay, which only costs tokens.
+_EMPTY = frozenset(("a", "am", "an", "and", "are", "i", "is", "it", "m", "my", "our", "s", "the", "we"))
+
+
+class FactWords(NamedTuple):
+    """The words of each fact's key and value, and all words that a repetition may have."""
+
+    of_each: Sequence[frozenset[str]]
+    of_all: frozenset[str]
+
+
+def fact_words(facts: Iterable[Fact]) -> FactWords:
+    """Return the words for `without_repetitions`; to be cached while the facts stay the same."""
+    of_each = [_repeated_words(fact.key) | _repeated_words(fact.value) for fact in facts]
+    return FactWords(of_each, _EMPTY.union(*of_each))
+
+
+def without_repetitions(results: Iterable[SearchResult], facts: FactWords) -> list[SearchResult]:
+    """Return the results without turns in which the user only repeated facts."""
+    return [result for result in results if result.source != "turn" or not _repeats(result.question, facts)]
+
+
+def _repeats(text: str, facts: FactWords) -> bool:
+    if len(text) > _MOST_CHARACTERS:
+        return False
+    folded = text.casefold()
+    first = _REPEATED_WORD.search(folded)
+    if first is None or first[0] not in facts.of_all:  # decides for most turns, in 1 µs
+        return False
+    words = frozenset(_REPEATED_WORD.findall(folded))
+    if not words <= facts.of_all:
+        return False
+    repeated = frozenset[str]().union(*(fact for fact in facts.of_each if fact <= words))
+    return bool(repeated) and words - repeated <= _EMPTY
+
+
+def _repeated_words(text: str) -> frozenset[str]:
+    return frozenset(_REPEATED_WORD.findall(text.casefold()))
+
+
+# ---- former values
+
+# Thai to Lao, Burmese, Khmer, Japanese and Chinese have no spaces: one piece may be many words, which are
+# searched for as parts of it.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_FIRST_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_QUESTION_MARK = re.compile("[?\uff1f\u061f\u037e]")
+_SENTENCE_END = re.compile(r"[.!?;\n\u3002\uff01\uff1f](?=\s*\S)")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+# Words of a sentence besides a value and its key. None asks, denies, or is about others.
+_SMALL = _words(
+    "a actually already also am an and are as at been by called for from have hello here hey hi i im in is it"
+    " ive just m me my named now of oh ok okay on our please re really remember s so still that thats the"
+    " this to ve was we were with yes"
+    " aus bei bin ich ist mein meine sind unser unsere wir zu"  # German
+    " au c de des du en est j je l la le ma mon nous suis un une à"  # French
+    " el es estoy mi soy yo"  # Spanish
+    " di e em eu io meu mia minha mio sono sou è é"  # Italian, Portuguese
+)
+# The same in Chinese and Japanese, with the words for living somewhere and for being called.
+_SMALL_SIGNS = frozenset("我们的现在目前是了于来自住居叫姓就私僕俺名はにのがですまいてんだよともを")
+_SUBJECTS = _words("i im ive we ich wir j je nous yo io eu")
+# One more word may say how the value is so, as in `I live in Austin`; these say that it is not.
+_DENIALS = _words("almost fast hardly jamais kaum mai nearly never nicht nie niemals nunca não rarely")
+# Seconds between a turn and the change of a fact that was learned from it.
+_SAME_TURN_S = 600
+
+
+class Value(NamedTuple):
+    """A former value: when it was set, and the words of value and key."""
+
+    at: int
+    words: frozenset[str]
+    key: frozenset[str]
+    terms: frozenset[str]
+
+
+class Former(NamedTuple):
+    """The former values of a user's facts, and the words of the present ones."""
+
+    values: Sequence[Value] = ()
+    present: Sequence[frozenset[str]] = ()
+
+
+class FormerValues:
+    """Cache of each user's former values, read once per change of the facts."""
+
+    # By identity: a store returns the same tuple until something changes.
+    def __init__(self) -> None:
+        self._known: FIFODict[str, tuple[tuple[Fact, ...], Former]] = FIFODict(_MOST_USERS)
+
+    def of(
+        self, user_id: str, facts: tuple[Fact, ...], history: Callable[[], Iterable[FactChange]]
+    ) -> Former:
+        """Return the former values of the user's facts; `history` is called when the facts are new."""
+        known = self._known.get(user_id)
+        if known is not None and known[0] is facts:
+            return known[1]
+        former = former_values(facts, history())
+        self._known[user_id] = (facts, former)
+        return former
+
+
+def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Former:
+    """Return the values of the history that were replaced, because the fact has another one now."""
+    now = {fact.key: _words(fact.value) for fact in facts}
+    former = [
+        Value(change.changed_at, words, _words(change.key), _terms(change.key) | _terms(change.value))
+        for change in history
+        if change.value is not None
+        and change.key in now
+        and not (words := _words(change.value)) <= STOP_WORDS
+        and not all(map(_SMALL_SIGNS.issuperset, words))
+        and words != now[change.key]
+    ]
+    return Former(former, [words for words in now.values() if words])
+
+
+def without_former_values(results: Iterable[SearchResult], former: Former) -> list[SearchResult]:
+    """Return the results without turns that only state a former value of a fact."""
+    return [result for result in results if result.source != "turn" or not _is_former(result, former)]
+
+
+def _is_former(result: SearchResult, former: Former) -> bool:
+    text = result.question
+    if len(text) > _MOST_CHARACTERS or _SENTENCE_END.search(text) or _QUESTION_MARK.search(text):
+        return False
+    near = [value for value in former.values if abs(value.at - result.timestamp) <= _SAME_TURN_S]
+    if not near:
+        return False
+    text = text.casefold()
+    said = _words(text)
+    stated = [value for value in near if _is_in(value.words, text, said)]
+    return (
+        bool(stated)
+        and not _says_more(text, stated)
+        and not any(_is_in(p, text, said) for p in former.present)
+    )
+
+
+def _says_more(text: str, stated: Sequence[Value]) -> bool:
+    """Return whether a sentence says anything besides these values."""
+    known = frozenset[str]().union(*(value.words | value.key for value in stated))
+    for part in sorted(filter(_is_unspaced, known), key=len, reverse=True):
+        text = text.replace(part, " ")
+    said = _words(text)
+    known_terms = frozenset[str]().union(*(value.terms for value in stated))
+    more = [word for word in said - known - _SMALL if not known_terms.issuperset(terms(word))]
+    more = [word for word in more if not _SMALL_SIGNS.issuperset(word)]
+    if not more:
+        return False
+    if len(more) > 1 or more[0] in STOP_WORDS or more[0] in _DENIALS or _is_unspaced(more[0]):
+        return True
+    # `My sister is in Austin` is about somebody else; `my favourite editor` is the editor.
+    return _SUBJECTS.isdisjoint(said) and not any(value.key & said for value in stated)
+
+
+def _is_in(words: frozenset[str], text: str, said: frozenset[str]) -> bool:
+    return all(word in text if _is_unspaced(word) else word in said for word in words)
+
+
+def _is_unspaced(word: str) -> bool:
+    return not word.isascii() and _FIRST_UNSPACED.match(word) is not None
+
+
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(terms(text.replace("_", " ")))
