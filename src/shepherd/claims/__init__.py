@@ -9,13 +9,12 @@ from shepherd.claims.judge import (
     Verdict,
     ended_values,
     is_borne_out,
-    joined_values,
     judge,
     learned,
     plain_facts,
 )
-from shepherd.claims.keys import LISTS, canonical_key
-from shepherd.claims.statements import Assertion, assertions
+from shepherd.claims.keys import LISTS, canonical_key, joined_values
+from shepherd.claims.statements import Assertion, assertions, stating_sentences
 
 __all__ = [
     "LISTS",
@@ -29,4 +28,5 @@ __all__ = [
     "judge",
     "learned",
     "plain_facts",
+    "stating_sentences",
 ]

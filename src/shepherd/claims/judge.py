@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd._native.text import terms
-from shepherd.claims.keys import LISTS, canonical_key, words_of
+from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import words as word_list
 
@@ -15,7 +15,6 @@ __all__ = [
     "Verdict",
     "ended_values",
     "is_borne_out",
-    "joined_values",
     "judge",
     "learned",
     "plain_facts",
@@ -79,34 +78,36 @@ def plain_facts(line: str) -> list[Verdict]:
     return verdicts
 
 
-def learned(claims: Mapping[str, str], lines: Sequence[str]) -> list[Verdict]:
-    """Return what is to be learned from lines, oldest first: plain statements, and claims that are borne out.
+def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdict], list[Assertion]]:
+    """Return what is to be learned from lines, and what they say to hold no longer, oldest first.
 
-    One verdict a key, the last one; the values of a list are joined.
+    Learned are plain statements, and claims that are borne out: one verdict a key, the last one, the values
+    of a list joined. What a line states and a later one ends is not learned.
     """
-    stated = [verdict for line in lines for verdict in plain_facts(line)]
-    quoted = {(verdict.assertion.sentence, verdict.value.casefold()) for verdict in stated}
-    # A model's own key for what is known already ("job_location") adds nothing.
-    stated += [v for v in judge(claims, lines) if (v.assertion.sentence, v.value.casefold()) not in quoted]
     by_key: dict[str, Verdict] = {}
-    for verdict in stated:
-        earlier = by_key.pop(verdict.key, None)
-        if earlier is not None and verdict.key in LISTS:
-            verdict = replace(verdict, value=joined_values(earlier.value, verdict.value))
-        by_key[verdict.key] = verdict
-    return list(by_key.values())
-
-
-def joined_values(known: str, new: str) -> str:
-    """Return two values of a list as one, each item once."""
-    items = [item.strip() for value in (known, new) for item in re.split(r",| and ", value)]
-    folded = dict.fromkeys(item.casefold() for item in items if item)
-    spelled = {item.casefold(): item for item in reversed(items)}
-    return ", ".join(spelled[item] for item in folded)
+    ended: list[Assertion] = []
+    for line in lines:
+        for end in ended_values(line):
+            ended.append(end)
+            over = [
+                key for key, verdict in by_key.items() if verdict.value.casefold() == end.value.casefold()
+            ]
+            for key in over:
+                del by_key[key]
+        plain = plain_facts(line)
+        quoted = {verdict.value.casefold() for verdict in plain}
+        # A model's own key for what is known already ("job_location") adds nothing.
+        claimed = [v for v in judge(claims, [line]) if v.value.casefold() not in quoted]
+        for verdict in (*plain, *claimed):
+            earlier, value = by_key.pop(verdict.key, None), verdict.value
+            if earlier is not None and verdict.key in LISTS:
+                value = joined_values(earlier.value, value)
+            by_key[verdict.key] = replace(verdict, value=value)
+    return list(by_key.values()), ended
 
 
 def is_borne_out(text: str, lines: Iterable[str]) -> bool:
-    """Return whether words of the user's own say the text as it stands, in a sentence that states something."""
+    """Return whether the text stands in a sentence of the user's own words that states something."""
     wanted = _folded(_without_determiners(_TOKEN.findall(text.replace("\u2019", "'"))))
     return bool(wanted) and any(
         said[at : at + len(wanted)] == wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "words_of"]
+__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "joined_values", "words_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +107,11 @@ def words_of(key: str, *, small: bool = False) -> tuple[str, ...]:
     """Return the words of a key in lower case, without those that name no relation unless `small`."""
     words = re.findall(r"[^\W_]+", _CAMEL.sub(" ", key).casefold())
     return tuple(word for word in words if small or word not in _SMALL)
+
+
+def joined_values(known: str, new: str) -> str:
+    """Return two values of a list as one, each item once."""
+    items = [item.strip() for value in (known, new) for item in re.split(r",| and ", value)]
+    folded = dict.fromkeys(item.casefold() for item in items if item)
+    spelled = {item.casefold(): item for item in reversed(items)}
+    return ", ".join(spelled[item] for item in folded)

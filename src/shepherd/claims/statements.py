@@ -58,7 +58,7 @@ def assertions(message: str) -> list[Assertion]:
 
 
 def stating_sentences(message: str) -> list[str]:
-    """Return the sentences of the user's own words that are neither questions, wishes, reports nor negations."""
+    """Return the sentences of the user's own words without questions, wishes, reports and negations."""
     if len(message) > _LONGEST_MESSAGE:
         return []
     return [
