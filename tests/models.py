@@ -15,6 +15,8 @@ from pathlib import Path
 import gguf
 import numpy as np
 
+from shepherd.inference import load_check
+
 CHATML = (
     "{%- for m in messages %}"
     "{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
@@ -93,6 +95,7 @@ class Builder:
     """One GGUF being written: hyperparameters, a vocabulary, tensors."""
 
     def __init__(self, path: Path, architecture: str, name: str, seed: int) -> None:
+        self.path = path
         self.writer = gguf.GGUFWriter(str(path), architecture)
         self.writer.add_name(name)
         self.random = np.random.default_rng(seed)
@@ -241,6 +244,7 @@ class Builder:
         self.writer.write_kv_data_to_file()
         self.writer.write_tensors_to_file()
         self.writer.close()
+        load_check.vouch(self.path)  # else each engine would load it in a child process first
 
 
 def llama(

@@ -20,7 +20,7 @@ cdef extern from "Python.h":
 # ---- in --------------------------------------------------------------------------------------------------
 
 cdef inline const char* sql_bytes(str sql, int* size) except NULL:
-    """UTF-8 of a statement, borrowed from `sql`."""
+    """Return the UTF-8 of a statement, borrowed from `sql`."""
     cdef Py_ssize_t n = 0
     cdef const char* text = PyUnicode_AsUTF8AndSize(sql, &n)
     if text == NULL:

@@ -10,7 +10,7 @@ int shp_database_open(const char *path, int flags, int busy_timeout_ms, sqlite3 
         return code;
     sqlite3_busy_timeout(*out, busy_timeout_ms);
     sqlite3_db_config(*out, SQLITE_DBCONFIG_ENABLE_FKEY, 1, (int *)NULL);
-    /* The file may come from somebody else: its schema must not call functions with side effects. */
+    /* The file can come from another person: its schema must not call functions with side effects. */
     sqlite3_db_config(*out, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
     sqlite3_db_config(*out, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
     return SQLITE_OK;

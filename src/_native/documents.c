@@ -10,7 +10,7 @@
    in the reader's index, and is never looked up.  Newer than the cache: the rows after the last are appended, and
    where others were deleted meanwhile, the arrays serve no version before.
    Other `edits`: all is read again.  Older than the cache, or inside a write transaction, whose version
-   number somebody else may yet use for other rows: read for this search alone.
+   number that another transaction can still use for other rows: read for this search alone.
 
    Layout: six parallel columns in one block, referenced by any number of documents structs of different n.
    Appending writes behind every n that was handed out, so readers need no lock; a full block is copied to one
@@ -71,7 +71,7 @@ static void *grow_column(void *column, int64_t capacity, size_t width, int *is_o
     return grown ? grown : column;
 }
 
-/* Only while nobody else refers to them: realloc may move them.  0 when memory is out. */
+/* Only while there is no other reference to them: realloc can move them.  0 when memory is out. */
 static int columns_grow(shp_documents_columns *columns, int64_t capacity)
 {
     int is_ok = 1;
@@ -343,7 +343,7 @@ static int load_newer(shp_documents_cache *cache, sqlite3_stmt *load, int64_t te
     if (!columns)
         return SQLITE_NOMEM;
     code = documents_over(columns, version, base->edits, out);
-    /* Each memory that came or went is a version. With more of these than new rows one may have come and gone
+    /* Each memory that was added or deleted is a version. With more of these than new rows, one may have been both
        meanwhile: it is missing here, and readers between its versions see it. */
     if (code == SQLITE_OK && version - base->version == n_fresh)
         (*out)->first_version = base->first_version;

@@ -42,7 +42,7 @@ void shp_documents_forget(shp_documents_cache *cache, int64_t tenant);
 
 /* The arrays of `tenant` as of (version, edits), which the caller has read in the transaction that is open on
    the connection of `load`: SELECT id, timestamp, doc_len, thread, label, asks ... WHERE id BETWEEN ?1 AND ?2, ascending.
-   Returns an SQLite code; release what comes out of SQLITE_OK. */
+   Returns an SQLite code; after SQLITE_OK the caller releases the result. */
 int shp_documents_acquire(shp_documents_cache *cache, sqlite3_stmt *load, int64_t tenant, int64_t version,
                           int64_t edits, shp_documents **out);
 void shp_documents_release(shp_documents_cache *cache, shp_documents *documents);

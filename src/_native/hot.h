@@ -14,7 +14,7 @@ enum {
 
 typedef enum {
     SHP_HOT_OK = 0,
-    SHP_HOT_STALE = 1,      /* of another version than asked for, or being changed: search with FTS5 */
+    SHP_HOT_STALE = 1,      /* of another version than the query's, or being changed: search with FTS5 */
     SHP_HOT_LONG = 2,       /* more postings than the query allows: nothing was done */
     SHP_HOT_BUSY = 3,       /* a search is running, and the caller does not wait: nothing was done */
     SHP_HOT_NO_MEMORY = -1, /* after this code and the following ones the index is unusable */
@@ -78,7 +78,7 @@ shp_hot_status shp_hot_publish(shp_hot *index, int64_t version, int64_t n_memori
 
 /* ---- searches: any number of threads at a time, without waiting */
 
-/* Prefetches the cache lines that each search begins with: to be called as soon as the index is known. */
+/* Prefetches the cache lines that every search reads first; to be called as soon as the index is known. */
 void shp_hot_fetch(const shp_hot *index);
 /* Finds at most k hits.  `found` is set in any case; the caller frees it with shp_hot_found_free. */
 shp_hot_status shp_hot_find(shp_hot *index, shp_hot_query *query, const shp_hot_word *words, int n_words,

@@ -8,7 +8,7 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.math cimport isfinite, isnan
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp
 
@@ -42,6 +42,7 @@ from hot_h cimport (
     shp_hot_status,
     shp_hot_word,
 )
+from rank cimport check_rank_numbers
 from rescore_query cimport set_rescore_query
 from text_h cimport shp_text_initialise
 
@@ -55,10 +56,10 @@ cdef extern from "Python.h":
 
 __all__ = ["HotIndex", "HotIndexes", "HotSlot"]
 
-shp_text_initialise()     # this module links a tokenizer of its own
+shp_text_initialise()     # this module has its own copy of the tokenizer
 
 cdef enum:
-    MAX_WORDS = 64                  # looked up, as by Recall
+    MAX_WORDS = 64                  # at most so many are looked up, as in Recall
     # A search over up to so many postings takes less than 0.1 ms and keeps the GIL: a thread that let it go waits up
     # to 5 ms (sys.getswitchinterval) to get it back from a busy one.
     KEEP_GIL_POSTINGS = 20_000
@@ -67,7 +68,7 @@ cdef enum:
 
 
 cdef int _check(shp_hot_status status) except -1:
-    """Raises for what makes an index useless; SHP_HOT_STALE is the caller's."""
+    """Raise for a status after which the index is unusable; SHP_HOT_STALE is left to the caller."""
     if status == SHP_HOT_NO_MEMORY:
         raise MemoryError
     if status == SHP_HOT_FULL:
@@ -80,7 +81,7 @@ cdef int _check(shp_hot_status status) except -1:
 
 
 cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
-    """Points the row at the text's own bytes, or at folded ones that `kept` keeps."""
+    """Point the row at the text's own bytes, or at folded ones, which are appended to `kept`."""
     cdef bytes other
     if text is not None and PyUnicode_IS_ASCII(text):
         row.texts[i] = <const uint8_t*>PyUnicode_DATA(text)
@@ -93,20 +94,34 @@ cdef int _fill_text(str text, shp_hot_row* row, int i, list kept) except -1:
     return 0
 
 
+cdef int64_t _sequence(int64_t memory_id, int64_t first_id) except? -1:
+    """Return the sequence of an id; -1, which no memory has, for an id below the first."""
+    return memory_id - first_id if memory_id >= first_id else -1
+
+
+cdef int _check_first_id(int64_t first_id) except -1:
+    if not 0 <= first_id <= INT64_MAX - UINT32_MAX:
+        raise ValueError(f"first_id must be from 0 to {INT64_MAX - UINT32_MAX}")
+    return 0
+
+
 cdef int _fill_row(tuple values, int64_t first_id, shp_hot_row* row, list kept) except -1:
     try:
-        row.sequence, row.timestamp, row.doc_len = <int64_t>values[0] - first_id, values[1], values[2]
+        row.sequence, row.timestamp, row.doc_len = _sequence(values[0], first_id), values[1], values[2]
         row.thread, row.label, row.asks = values[3], values[4], values[5]
         _fill_text(values[6], row, 0, kept)
         _fill_text(values[7], row, 1, kept)
     except TypeError as error:
-        # SQLite keeps any type in any column: another program, or a damaged page, may leave bytes for a text.
+        # SQLite stores any type in any column: another program or a damaged page can leave bytes for a text.
         raise ValueError("a row with values of other types than a memory has") from error
     return 0
 
 
 cdef bytes _fill_word(str word, shp_hot_word* out):
-    """As match_expression takes it: a lone surrogate is a word that nobody has.  What it returns is to be kept."""
+    """Point `out` at a keyword's UTF-8; return the bytes to keep alive, None if they are the keyword's own.
+
+    As in match_expression, a lone surrogate is a word that no memory has.
+    """
     cdef bytes other
     if word is None:
         raise TypeError("a keyword is a str, not None")
@@ -121,7 +136,7 @@ cdef bytes _fill_word(str word, shp_hot_word* out):
 
 
 cdef list _fill_words(tuple keywords, shp_hot_word* words, int* n_words):
-    """The first MAX_WORDS different ones.  They stay alive with the keywords and what it returns, mostly None."""
+    """Fill `words` with the first MAX_WORDS distinct keywords; return the bytes to keep alive, mostly None."""
     cdef int n = 0
     cdef bytes other
     cdef list kept = None
@@ -137,7 +152,7 @@ cdef list _fill_words(tuple keywords, shp_hot_word* words, int* n_words):
 
 
 cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
-    """Whether words[n] is one of those before it.  They are few: a set would cost more than it spares."""
+    """Return whether words[n] equals one before it.  They are few: a set would cost more than it saves."""
     cdef int i
     for i in range(n):
         if words[i].n_bytes == words[n].n_bytes and memcmp(words[i].bytes, words[n].bytes, words[n].n_bytes) == 0:
@@ -147,9 +162,10 @@ cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
 
 cdef int _fill_query(shp_hot_query* query, int64_t k, double now, double k1, double b, double recency_floor,
                      double min_relevance, periods, weights) except -1:
-    """All but the version."""
-    if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
-        raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
+    """Check the numbers and fill everything but the version."""
+    if not isfinite(now):
+        raise ValueError("now must be finite")
+    check_rank_numbers(k1, b, recency_floor)
     if isnan(min_relevance):
         raise ValueError("min_relevance must be a number")
     query.k, query.most_postings = k, KEEP_GIL_POSTINGS
@@ -159,7 +175,7 @@ cdef int _fill_query(shp_hot_query* query, int64_t k, double now, double k1, dou
 
 
 cdef list _hits(const shp_hot_found* found, int64_t first_id):
-    """A list that has its size from the start: one that grows costs as much again."""
+    """Return the hits as tuples, in a list made with its final size: one that grows takes twice as long."""
     cdef list hits = PyList_New(found.n)
     cdef int64_t i
     for i in range(found.n):
@@ -172,18 +188,21 @@ cdef list _hits(const shp_hot_found* found, int64_t first_id):
 cdef class HotIndex:
     """Words, times and lengths of one user's memories at one version of them.
 
-    A memory is a row (id, timestamp, doc_len, thread, label, asks, question, answer); `doc_len` is the number of terms
-    of both texts, the next three are as in rescore.h.  Ids are from `first_id` on, at most 2^32 of them.  `add`, `remove` and `replace` are for one thread at a time and leave the index stale until `publish`; after one
-    of them raised, the index is of no more use.  `search` may be called by any number of threads meanwhile.
+    A memory is a row (id, timestamp, doc_len, thread, label, asks, question, answer).  `doc_len` is the number of terms
+    of both texts; the next three are as in rescore.h.  Ids are at least `first_id`, and less than `first_id` + 2^32.
+
+    One thread at a time can call `add`, `remove` and `replace`; they leave the index stale until `publish`, and
+    unusable when they raise.  Any number of threads can call `search` meanwhile.
     """
 
     cdef shp_hot* index                # owned
-    cdef readonly int64_t first_id     # what sequences inside are counted from
+    cdef readonly int64_t first_id     # id of sequence 0
 
     def __cinit__(self):
         self.index = NULL
 
     def __init__(self, int64_t first_id=0):
+        _check_first_id(first_id)
         self.first_id = first_id
         if self.index == NULL:
             self.index = shp_hot_new()
@@ -196,7 +215,7 @@ cdef class HotIndex:
     # ---- changes
 
     def add(self, list rows not None):
-        """Takes memories in, of rising id, above those already there.  Takes about 8 us each; many without the GIL."""
+        """Add memories in ascending order of id, above the existing ones.  About 8 us each; many without the GIL."""
         cdef Py_ssize_t i, n = len(rows)
         cdef size_t n_bytes = 0
         cdef list kept = []
@@ -218,7 +237,7 @@ cdef class HotIndex:
             free(filled)
 
     def replace(self, tuple row not None):
-        """Puts a memory's new text, time and length in the place of the old; ValueError when it is not there."""
+        """Replace a memory's text, time and length; ValueError when there is no such memory."""
         cdef shp_hot_row filled
         cdef list kept = []
         cdef shp_hot_status status
@@ -228,7 +247,7 @@ cdef class HotIndex:
         _check(status)
 
     def remove(self, ids):
-        """Takes memories out; those that are not there are passed over."""
+        """Remove memories; unknown ids are ignored."""
         cdef list ordered = sorted(set(ids))
         cdef Py_ssize_t i, n = len(ordered)
         cdef shp_hot_status status
@@ -237,7 +256,7 @@ cdef class HotIndex:
             raise MemoryError
         try:
             for i in range(n):
-                filled[i] = <int64_t>ordered[i] - self.first_id
+                filled[i] = _sequence(ordered[i], self.first_id)
             with nogil:
                 status = shp_hot_remove(self.index, filled, n)
             _check(status)
@@ -245,7 +264,7 @@ cdef class HotIndex:
             free(filled)
 
     def publish(self, int64_t version, int64_t n_memories, int64_t total_length):
-        """From now on it answers for that version; ValueError when it holds other sums than these."""
+        """Set the version that `search` answers for; ValueError when the sums differ from the index's own."""
         cdef shp_hot_status status
         if version < 0:
             raise ValueError("a version is not negative")
@@ -259,8 +278,9 @@ cdef class HotIndex:
 
     def search(self, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
                double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
-        """(id, bm25, score, relevance) of the best `k`, as Recall.search ranks them; of equal scores the larger id
-        first.  None when it is not of that version, or just being changed.
+        """Return (id, bm25, score, relevance) of the best `k` as Recall.search does, ties by the larger id first.
+
+        None when the index has another version or is being changed.
         """
         cdef shp_hot_query query
         shp_hot_fetch(self.index)
@@ -272,7 +292,7 @@ cdef class HotIndex:
         cdef shp_hot_found found
         cdef int n
         cdef shp_hot_status status
-        cdef list kept      # keeps the words alive, as `keywords` does, without the GIL as well
+        cdef list kept      # with `keywords`, keeps the words alive while the GIL is released
         kept = _fill_words(keywords, words, &n)
         if not n or query.k < 1:
             return []
@@ -291,10 +311,10 @@ cdef class HotIndex:
             shp_hot_found_free(&found)
 
     def counts(self):
-        """What it holds, as a dictionary; None while a change is under way.
+        """Return the index's counts by name; None while it is being changed.
 
-        version (-1: stale), n_memories, total_length, last_sequence (of an id: id - first_id; -1: none), n_terms, n_postings, n_bytes,
-        n_free_bytes (of n_bytes: room that longer lists have left behind).
+        version (-1: stale), n_memories, total_length, last_sequence (id - first_id of the last memory; -1: none),
+        n_terms, n_postings, n_bytes, n_free_bytes (chunks left by lists that grew; part of n_bytes).
         """
         cdef shp_hot_counts counts
         if shp_hot_count(self.index, &counts) != SHP_HOT_OK:
@@ -302,7 +322,7 @@ cdef class HotIndex:
         return counts
 
     def sequences(self):
-        """id - first_id of the memories, rising, as 64-bit integers of this machine one after the other."""
+        """Return id - first_id of the memories in ascending order, as native 64-bit integers."""
         cdef shp_hot_counts counts
         cdef int64_t n = 0
         cdef bytes room
@@ -318,7 +338,7 @@ cdef class HotIndex:
     # ---- saving
 
     def save(self):
-        """The index as bytes for `load`, with a checksum; None while it is stale."""
+        """Return the index as bytes for `load`, with a checksum; None while it is stale."""
         cdef uint8_t* saved = NULL
         cdef size_t n = 0
         cdef shp_hot_status status
@@ -334,10 +354,14 @@ cdef class HotIndex:
 
     @staticmethod
     def load(const uint8_t[::1] saved not None, int64_t first_id=0):
-        """The index that `save` made, of ids from the same number on; ValueError for damaged bytes, or of another build or kind of machine."""
+        """Return the index that `save` made with the same `first_id`.
+
+        ValueError for bytes that are damaged or come from another build or kind of machine.
+        """
         cdef HotIndex loaded = HotIndex.__new__(HotIndex)
         cdef size_t n = saved.shape[0]
         cdef shp_hot_status status = SHP_HOT_DAMAGED
+        _check_first_id(first_id)
         if n:
             with nogil:
                 status = shp_hot_load(&saved[0], n, &loaded.index)
@@ -348,15 +372,15 @@ cdef class HotIndex:
 
 @cython.auto_pickle(False)
 cdef class HotSlot:
-    """One tenant's index, as questions find it."""
+    """The place of one tenant's index in HotIndexes."""
 
     cdef HotIndex held
-    cdef shp_hot* inside           # of the same, so that both can be asked for at once; NULL without one
-    cdef public int64_t used       # by which question, of all that were asked
+    cdef shp_hot* inside           # of `held`, to be prefetched without reading that; NULL without one
+    cdef public int64_t used       # number of the last search that used it
 
     @property
     def index(self):
-        """None: the tables answer."""
+        """The index; None while searches use the tables."""
         return self.held
 
     @index.setter
@@ -366,8 +390,9 @@ cdef class HotSlot:
 
 
 cdef class HotIndexes:
-    """Answers each tenant's questions by that tenant's index, or where it is not of the version asked for, as the class
-    below does.  Native, because what lies between a question and its index costs as much as a small index itself.
+    """Searches by each tenant's index, or by `_search_tables` of a subclass where its version is another.
+
+    Native, because these steps in Python take as long as a search of a small index.
     """
 
     cdef readonly dict _slots      # a HotSlot by number of tenant
@@ -378,9 +403,9 @@ cdef class HotIndexes:
 
     def search(self, connection, tenant, keywords, int64_t k, double now, version=None, *, double k1=0.9,
                double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
-        """(id, bm25, score, relevance) of the best `k`, what Recall.search gives in the same transaction.
+        """Return (id, bm25, score, relevance) of the best `k`, equal to Recall.search in the same transaction.
 
-        `version`: of the tenant in this transaction, where the caller has read it.
+        `version` is the tenant's in this transaction, if the caller has read it.
         """
         cdef shp_hot_query query
         cdef HotSlot slot = self._slots.get(tenant)

@@ -15,7 +15,7 @@
 #include "hot_search.h"
 
 /* The scale: a step is a 64th to a 128th of the score, given by the first bits of a double. */
-enum { STEP_BITS = 46, OCTAVES = HOT_STEPS >> (52 - STEP_BITS), HALVINGS = 7 };
+enum { STEP_BITS = 46, OCTAVES = HOT_STEPS >> (52 - STEP_BITS), BISECTIONS = 7 };
 
 /* More than the rounding to a float. */
 static const double FLOAT_SLACK = 1.0 + 1e-6;
@@ -49,7 +49,7 @@ static double score_about(const hot_search *s, const shp_candidate *candidate)
     return candidate->bm25 * shp_rank_recency_about(age_s, s->query->rescore.recency_floor);
 }
 
-/* The scale begins at the threshold, or so low that it ends at the highest possible score. */
+/* Starts the scale at the threshold, or so low that its last step is the highest possible score. */
 void hot_begin_candidates(hot_search *s)
 {
     double newest = recency_at(s, s->index->newest[(s->index->n_documents - 1) / HOT_BLOCK]);
@@ -108,7 +108,7 @@ void hot_count_sums(hot_search *s, int n_touched, double oldest)
     float low = (float)(s->threshold / oldest / FLOAT_SLACK), high = (float)s->bound_sums[s->n];
     for (int i = 0; i < n_touched; i++)
         about[i] = (float)sums[touched[i]];
-    for (int i = 0; i < HALVINGS; i++) {
+    for (int i = 0; i < BISECTIONS; i++) {
         float middle = 0.5f * (low + high);
         int is_reached = n_that_reach(about, n_touched, middle) >= s->n_wanted;
         low = is_reached ? middle : low;
@@ -176,7 +176,7 @@ static int64_t part_sure(hot_search *s)
     return n_sure;
 }
 
-/* Keeps the first `n_sure` of the pool and the best of the others, n_wanted in all; returns the worst of the latter. */
+/* Keeps the first `n_sure` of the pool and the best of the others, n_wanted in all; returns the worst of these. */
 static shp_candidate choose_best(hot_search *s, int64_t n_sure)
 {
     shp_candidate *heap = s->pool + n_sure;

@@ -37,8 +37,8 @@ static letters letters_of(const uint8_t *word, size_t n)
     return (letters){0, 0};
 }
 
-/* Eight bytes at a time, multiplied and folded.  Words come from the user's own texts: nobody else can choose them,
-   so the hash need not keep a secret. */
+/* Eight bytes at a time, multiplied and mixed.  Words come from the user's own texts: no other user can choose them,
+   so the hash needs no secret. */
 static uint64_t mixed(uint64_t h, uint64_t part)
 {
     h = (h ^ part) * 0x9FB21C651E98DF25u;
@@ -132,8 +132,10 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
     for (uint32_t number = 0; number < dictionary->n; number++) {
         size_t n;
         const uint8_t *word = hot_dictionary_word(dictionary, &dictionary->terms[number], &n);
-        uint32_t hash = hot_dictionary_hash(word, n);
-        *slot_of(dictionary, hash, word, n) = slot_value(dictionary, hash, number);
+        uint32_t hash = hot_dictionary_hash(word, n), *slot = slot_of(dictionary, hash, word, n);
+        if (*slot)
+            return SHP_HOT_DAMAGED;
+        *slot = slot_value(dictionary, hash, number);
     }
     return SHP_HOT_OK;
 }
@@ -141,7 +143,7 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
 static shp_hot_status reserve(hot_dictionary *dictionary, size_t n)
 {
     if (dictionary->n == dictionary->capacity) {
-        uint32_t capacity = dictionary->capacity ? dictionary->capacity + dictionary->capacity / 2 : FIRST_TERMS;
+        uint32_t capacity = dictionary->capacity + dictionary->capacity / 2 + FIRST_TERMS;
         hot_term *terms = realloc(dictionary->terms, (size_t)capacity * sizeof *terms);
         if (!terms)
             return SHP_HOT_NO_MEMORY;

@@ -107,7 +107,7 @@ static shp_hot_status reserve(shp_hot *index)
     return SHP_HOT_OK;
 }
 
-/* `newest` after document's time is known; what stands behind its block may only rise. */
+/* Updates `newest` for the document's time; the values of later blocks can only rise. */
 static void note_time(shp_hot *index, uint32_t document)
 {
     int64_t timestamp = index->near[document].timestamp;

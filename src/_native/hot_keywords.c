@@ -1,6 +1,6 @@
 /* The keywords of a search of the hot index: lookup, idf, upper bounds.
 
-   For a user who has not asked for a while every access is a cache miss, and each keyword needs four of them, one after
+   After a pause of the user every access is a cache miss, and each keyword needs four of them, one after
    the other: slot, term with its word, list, its last documents.  So all keywords take each step together, and their
    misses overlap. */
 #include <math.h>
@@ -27,11 +27,12 @@ static double upper_bound_of(const hot_search *s, const hot_keyword *word)
     double most = 0.0;
     for (int times = 1; times <= 4; times++) {
         uint8_t len = bounds->least_len[times - 1];
-        double tf = times < 4 ? times : bounds->most_tf == HOT_BIG ? INFINITY : bounds->most_tf;
-        if (tf > bounds->most_tf)
-            continue;
+        if (times > bounds->most_tf)
+            break;
         /* From 255 occurrences on tf is unknown: take the limit of the formula. */
-        double share = isinf(tf) ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
+        int is_unknown = times == 4 && bounds->most_tf == HOT_BIG;
+        double tf = times < 4 ? times : bounds->most_tf;
+        double share = is_unknown ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
         most = share > most ? share : most;
     }
     return most * SLACK;

@@ -23,13 +23,13 @@
 
 enum { HOT_LETTERS = 12, HOT_LONG = 255 };
 
-/* All data of a word but its list, in one place, to save a cache miss. */
+/* All data of a word except its list, together to save a cache miss. */
 typedef struct {
     uint32_t n;     /* memories that have it */
     uint32_t place; /* size_class 0: the one memory that has it; else its chunk, in units of 8 bytes */
     uint8_t tf, len; /* size_class 0: of that one posting */
     uint8_t size_class;
-    uint8_t n_letters; /* bytes, or HOT_LONG: the word stands among the names */
+    uint8_t n_letters; /* bytes, or HOT_LONG: the word is in names */
     union {
         uint8_t letters[HOT_LETTERS]; /* UTF-8, zeros behind it */
         uint32_t name;                /* offset into names */
@@ -52,17 +52,17 @@ uint32_t hot_dictionary_find(const hot_dictionary *dictionary, uint32_t hash, co
 uint32_t hot_dictionary_guess(const hot_dictionary *dictionary, uint32_t hash);
 /* Whether the guessed number is the word's. */
 int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const uint8_t *word, size_t n);
-/* A term's word, which stays where it is until the next one comes. */
+/* A term's word; valid until the next one is added. */
 const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n);
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out);
-/* Fills the slots again from the terms. */
+/* Fills the slots again from the terms; SHP_HOT_DAMAGED when two terms have the same word. */
 shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slots);
 void hot_dictionary_free(hot_dictionary *dictionary);
 
 /* ---- postings (hot_postings.c) */
 
 enum {
-    HOT_BIG = 255,    /* this or more: the true number stands elsewhere */
+    HOT_BIG = 255,    /* this or more: the true number is stored elsewhere */
     HOT_CLASSES = 119 /* of chunks; the largest has 2^31 units */
 };
 
@@ -77,7 +77,7 @@ typedef struct {
     const uint32_t *documents; /* rising */
     const uint16_t *weights;   /* tf | len << 8, each 255 at most */
     uint32_t n;
-    uint32_t single_document; /* what the pointers point to where there is no chunk */
+    uint32_t single_document; /* where the pointers point if there is no chunk */
     uint16_t single_weight;
     hot_bounds bounds;
 } hot_list;
@@ -86,10 +86,11 @@ typedef struct {
 typedef struct {
     uint64_t key; /* term << 32 | document */
     uint32_t tf;
+    uint32_t unused; /* 0: no padding gets into a saved file */
 } hot_big_tf;
 
 typedef struct {
-    uint64_t *units; /* all chunks; a search needs no more of the heap than these and the next */
+    uint64_t *units; /* all chunks; a search reads nothing else of the heap but the next field */
     hot_big_tf *big_tfs; /* rising by key */
     uint32_t n_big_tfs, big_tf_capacity;
     uint64_t n_units, capacity;
@@ -102,14 +103,14 @@ uint32_t hot_class_capacity(int size_class);
 
 /* Points `out` at a term's list; `out` must stay where it is. */
 void hot_list_open(const hot_heap *heap, const hot_term *term, hot_list *out);
-/* Asks for the cache lines that a search of the list begins with. */
+/* Prefetches the cache lines that a search of the list reads first. */
 void hot_list_fetch(const hot_heap *heap, const hot_term *term);
 uint32_t hot_big_tf_of(const hot_heap *heap, uint32_t term, uint32_t document);
 
 /* Adds a posting, mostly at the end; the document must not be there yet. */
 shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t number, uint32_t document, uint32_t tf,
                                    int32_t doc_len);
-/* Takes out the postings of the documents (rising); how many there were. */
+/* Removes the postings of the documents (ascending); returns how many there were. */
 uint32_t hot_postings_remove(hot_heap *heap, hot_term *term, uint32_t number, const uint32_t *documents, size_t n);
 void hot_heap_free(hot_heap *heap);
 
@@ -119,14 +120,14 @@ enum { HOT_BLOCK = 256 }; /* memories per entry of newest */
 
 typedef struct {
     uint32_t sequence;
-    int32_t doc_len; /* -1: taken out */
+    int32_t doc_len; /* -1: deleted */
     int32_t label;   /* as in rescore.h */
 } hot_document;
 
 enum { HOT_PREVIOUS = 1, HOT_NEXT = 2 };
 
-/* What ranking asks of a memory and of those beside it, four to a cache line: of all the memories that are looked at,
-   only the best are asked for more. */
+/* The fields that ranking reads of every candidate and its neighbours, four memories to a cache line; hot_document is
+   read of the best alone. */
 typedef struct {
     int64_t timestamp;
     int32_t thread;      /* as in rescore.h */
@@ -151,13 +152,13 @@ struct shp_hot {
     hot_heap heap;
 };
 
-/* Of most users nothing needs to be read for it: who never deleted has no gaps. */
+/* Reads nothing for most users: without deletions there are no gaps. */
 static inline int64_t hot_sequence_of(const shp_hot *index, uint32_t document)
 {
     return index->ahead >= 0 ? index->ahead + document : index->documents[document].sequence;
 }
 
-/* To be told of each memory in turn. */
+/* Updates `ahead`; to be called for each memory in order. */
 static inline void hot_note_sequence(shp_hot *index, uint32_t document)
 {
     int64_t ahead = (int64_t)index->documents[document].sequence - document;
@@ -165,12 +166,12 @@ static inline void hot_note_sequence(shp_hot *index, uint32_t document)
 }
 
 int hot_row_is_sound(const shp_hot_row *row);
-/* Takes a memory in behind all others; SHP_HOT_BAD_ROW when its sequence is not above theirs. */
+/* Adds a memory after all others; SHP_HOT_BAD_ROW when its sequence is not above theirs. */
 shp_hot_status hot_document_add(shp_hot *index, const shp_hot_row *row);
-/* Puts a row in a memory's place; its old length is no longer counted. */
+/* Replaces a memory by a row; the caller has subtracted its old length. */
 void hot_document_set(shp_hot *index, uint32_t document, const shp_hot_row *row);
 void hot_document_remove(shp_hot *index, uint32_t document);
-/* Finds again who stands beside the memories from `first` to `last`; both may lie outside. */
+/* Links the memories from `first` to `last` to their neighbours again; both may be out of range. */
 void hot_relink(shp_hot *index, int64_t first, int64_t last);
 
 /* Position of a sequence, HOT_NONE when it is not there. */

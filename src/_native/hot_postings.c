@@ -1,8 +1,8 @@
 /* The postings lists of the hot index: for each word its memories, term frequencies and lengths, in one heap.
 
    A list is a chunk of the heap: bounds, documents, weights.  A full list moves to a chunk of the next size class (a
-   fifth larger on average), and its old chunk becomes free for lists that grow into its class: lists grow at the same
-   pace, so a rarer word soon needs the chunk that a frequent one has left.  A single posting is stored in the term
+   fifth larger on average), and its old chunk becomes free for lists that grow into its class: all lists grow,
+   so a rarer word soon needs the chunk that a frequent one no longer uses.  A single posting is stored in the term
    itself; half of all words have no more.  A list is contiguous, from the oldest memory to the newest, so that a search
    scans or bisects one array per word.  (Segments, merged by doubling, would need a scan per segment and word, and
    bounds and offsets for each.)
@@ -43,7 +43,7 @@ static shp_hot_status chunk_new(hot_heap *heap, int size_class, uint32_t *out)
         heap->n_free_units -= n_units;
         return SHP_HOT_OK;
     }
-    /* Place 0 is nobody's: it ends the lists of free chunks. */
+    /* No chunk is at place 0: it ends the lists of free chunks. */
     uint64_t place = heap->n_units ? heap->n_units : 1;
     if (place + n_units > UINT32_MAX)
         return SHP_HOT_FULL;
@@ -90,7 +90,7 @@ void hot_heap_free(hot_heap *heap)
 
 /* ---- words that one memory has very often */
 
-/* Where the key is, or would go. */
+/* The index of the key, or where it is to be inserted. */
 static uint32_t big_tf_place(const hot_heap *heap, uint64_t key)
 {
     uint32_t low = 0, high = heap->n_big_tfs;
@@ -246,7 +246,7 @@ shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t numb
     return SHP_HOT_OK;
 }
 
-static uint32_t take_out(hot_heap *heap, uint32_t number, uint32_t *documents, uint16_t *weights, uint32_t n,
+static uint32_t remove_all(hot_heap *heap, uint32_t number, uint32_t *documents, uint16_t *weights, uint32_t n,
                          const uint32_t *removed, size_t n_removed)
 {
     uint32_t at = lower_bound(documents, n, removed[0]), kept = at;
@@ -265,7 +265,7 @@ static uint32_t take_out(hot_heap *heap, uint32_t number, uint32_t *documents, u
     return n - kept;
 }
 
-/* Whether any of the documents is in the list, for a few documents by halving. */
+/* Whether any of the documents is in the list: exact, by bisection, for a few documents; else 1. */
 static int has_any(const uint32_t *documents, uint32_t n, const uint32_t *wanted, size_t n_wanted)
 {
     if (n_wanted > 16)
@@ -288,9 +288,9 @@ uint32_t hot_postings_remove(hot_heap *heap, hot_term *term, uint32_t number, co
         return 0;
     uint32_t n_removed;
     if (term->size_class)
-        n_removed = take_out(heap, number, documents_of(heap, term), weights_of(heap, term), term->n, documents, n);
+        n_removed = remove_all(heap, number, documents_of(heap, term), weights_of(heap, term), term->n, documents, n);
     else
-        n_removed = take_out(heap, number, &list.single_document, &list.single_weight, 1, documents, n);
+        n_removed = remove_all(heap, number, &list.single_document, &list.single_weight, 1, documents, n);
     term->n -= n_removed;
     return n_removed;
 }

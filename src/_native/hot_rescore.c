@@ -1,8 +1,8 @@
 /* Rescoring of the hot index's candidates by the conversations around them: rescore.c's formula, without its lists.
 
    The BM25 of the memories next to a candidate was copied when its window was summed (hot_reach), and hot_near says
-   which of them belong to its conversation. So only what a window's end cut off, or a non-essential list has, is looked
-   up.
+   which of them belong to its conversation. So only sums beyond the end of a window, or of non-essential lists, are
+   looked up.
 
    Most of the time would be spent on unpredictable branches. So all possible hits get their evidence first, without
    branches; the best of each eighth of them give a threshold; and only memories that reach it get their recency and
@@ -31,13 +31,13 @@ typedef struct {
     uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
     size_t n_slots;  /* a power of two */
     double rarest_idf;
-    double least;    /* that the mean of a hit needs */
-    int is_strict;   /* ask for the relevance of each */
-    int64_t n_scored;    /* what may be a hit: */
+    double least;    /* smallest mean of a hit */
+    int is_strict;   /* compute the relevance of each */
+    int64_t n_scored;    /* memories that may be hits, with: */
     double *evidence;    /* -1: it is none; to a multiple of LANES */
     double *bm25;
     uint32_t *documents;
-    uint32_t *kept; /* the numbers of those that reach a threshold */
+    uint32_t *kept; /* numbers of the memories that reach a threshold */
     shp_candidate *best; /* a heap of the hits; slot: their number among the scored */
     int64_t n_best, most;
 } rescoring;
@@ -176,7 +176,7 @@ static void collect_sessions(rescoring *r)
 
 /* ---- evidence */
 
-/* The label of a memory that has one; by then the question's own are known. */
+/* The label of a memory that has one; the first call computes the labels of the query. */
 static int32_t label_of(const hot_search *s, uint32_t document)
 {
     shp_rescore_query *query = &s->query->rescore;
@@ -188,14 +188,14 @@ static int32_t label_of(const hot_search *s, uint32_t document)
     return s->index->documents[document].label;
 }
 
-/* What may be a hit, and the next place for one. */
+/* Where the next memory that may be a hit is written. */
 typedef struct {
     double *evidence, *bm25;
     uint32_t *document;
 } scored;
 
-/* Scores one memory; `best`: of the candidates of its thread; `sums` stands at its own BM25, with that of the memories
-   beside it around.  What is not beside it counts nothing: times 0 costs less than asking. */
+/* Scores one memory.  `best`: of the candidates of its thread; `sums` points at its own BM25, between those of the
+   memories around it.  One that is not its neighbour is multiplied by 0, which costs less than a branch. */
 static inline void score_memory(const rescoring *r, scored *out, uint32_t document, double best, const double *sums)
 {
     static const double counts[3] = {0.0, 1.0, 1.0};
@@ -224,7 +224,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
     *out->document++ = document;
 }
 
-/* Candidates, and of sessions the memories one step away; each once. */
+/* Scores the candidates and, in sessions, the memories one step away, each once. */
 static void score_all(rescoring *r)
 {
     const ranked *candidates = r->ranked, *end = candidates + r->search->n_pool;
@@ -251,8 +251,8 @@ static void score_all(rescoring *r)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* An evidence below which no memory is a hit: of as many groups of them as there are hits to find, each has a best one
-   that reaches it, and that is as old as the oldest at worst. */
+/* An evidence below which no memory is a hit: of as many groups as there are hits to find, each has a memory
+   that reaches it even if it is as old as the oldest. */
 static double least_evidence(rescoring *r)
 {
     const hot_search *s = r->search;
@@ -327,8 +327,8 @@ static void rescore(rescoring *r, shp_hot_found *found)
         complete_reach(r);
     collect_sessions(r);
     r->rarest_idf = shp_rank_idf(s->n_docs, 1.0);
-    /* Relevance grows strictly with the mean: a threshold on the one is one on the other, asked with some slack
-       because it costs less; what is as near as that to it is asked exactly. */
+    /* Relevance grows strictly with the mean: a threshold on the one is a threshold on the other.  It is compared
+       with some slack because that costs less; hits within the slack are then compared exactly. */
     r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
     score_all(r);
     choose_best(r);
@@ -341,7 +341,7 @@ static void rescore(rescoring *r, shp_hot_found *found)
     found->n = r->n_best;
 }
 
-/* Room for more than the usual number of candidates or hits; what is to be freed. */
+/* Allocates arrays for more than the usual number of candidates or hits; returns the block to be freed. */
 static void *make_room(rescoring *r)
 {
     size_t n = (size_t)r->search->n_pool, n_scored = 3 * n + LANES;

@@ -1,20 +1,24 @@
 /* Saving the hot index as a block of bytes, and loading it.
 
    Format: a header of 64-bit numbers, then the arrays as they are in memory, each padded to 8 bytes: documents, near,
-   newest, names, terms, heap, big_tfs; at the end a checksum of everything before it.  The block is a cache for the
-   machine that wrote it: another byte order or format number is treated as damage, and so are inconsistent contents,
-   whatever the checksum says: nothing outside the arrays is ever read. */
+   newest, names, terms, heap, big_tfs; at the end a checksum of everything before it.  Space of the heap that belongs
+   to no posting is saved as zeros, so that a file holds nothing else of the process's memory.
+
+   The block is a cache for the machine that wrote it: another byte order, format or tokenizer is treated as damage, and
+   so are inconsistent contents, whatever the checksum says.  Everything that searches and changes rely on is checked
+   before the index is used: nothing outside the arrays is ever read or written. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "hot_parts.h"
+#include "text.h"
 
-enum { FORMAT = 3 };
+enum { FORMAT = 4 };
 
 static const uint64_t MAGIC = 0x31746F6870656853; /* "Shephot1" on a little-endian machine */
 
 typedef struct {
-    uint64_t magic, format, size;
+    uint64_t magic, format, tokenizer, size;
     uint64_t n_documents, n_names, n_terms, n_units, n_big_tfs;
     int64_t version, n_memories, total_length, n_postings;
     uint64_t n_free_units;
@@ -26,7 +30,7 @@ typedef struct {
     size_t n_bytes;
 } section;
 
-enum { N_SECTIONS = 7 };
+enum { HEAP = 5, N_SECTIONS = 7 };
 
 static size_t padded(size_t n_bytes) { return (n_bytes + 7) & ~(size_t)7; }
 
@@ -56,7 +60,7 @@ static void sections_of(const shp_hot *index, section *out)
     out[2] = (section){index->newest, n_blocks(index->n_documents) * sizeof *index->newest};
     out[3] = (section){dictionary->names, dictionary->n_name_bytes};
     out[4] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
-    out[5] = (section){heap->units, heap->n_units * sizeof *heap->units};
+    out[HEAP] = (section){heap->units, heap->n_units * sizeof *heap->units};
     out[6] = (section){heap->big_tfs, heap->n_big_tfs * sizeof *heap->big_tfs};
 }
 
@@ -65,6 +69,7 @@ static void fill_header(const shp_hot *index, size_t size, header *out)
     memset(out, 0, sizeof *out);
     out->magic = MAGIC;
     out->format = FORMAT;
+    out->tokenizer = SHP_TEXT_VERSION;
     out->size = size;
     out->n_documents = index->n_documents;
     out->n_names = index->dictionary.n_name_bytes;
@@ -77,6 +82,31 @@ static void fill_header(const shp_hot *index, size_t size, header *out)
     out->n_postings = index->n_postings;
     out->n_free_units = index->heap.n_free_units;
     memcpy(out->free_chunks, index->heap.free_chunks, sizeof index->heap.free_chunks);
+}
+
+/* Clears the units of the heap without postings: place 0, the ends of chunks, and free chunks except for their link. */
+static void clear_unused(const shp_hot *index, uint64_t *units)
+{
+    const hot_heap *heap = &index->heap;
+    if (heap->n_units)
+        units[0] = 0;
+    for (uint32_t i = 0; i < index->dictionary.n; i++) {
+        const hot_term *term = &index->dictionary.terms[i];
+        if (!term->size_class)
+            continue;
+        uint32_t capacity = hot_class_capacity(term->size_class), n_unused = capacity - term->n;
+        uint8_t *documents = (uint8_t *)(units + term->place + 1), *weights = documents + 4 * (size_t)capacity;
+        uint8_t *unused = weights + 2 * (size_t)term->n;
+        uint8_t *end = (uint8_t *)(units + term->place + hot_class_units(term->size_class));
+        memset(documents + 4 * (size_t)term->n, 0, 4 * (size_t)n_unused);
+        memset(unused, 0, (size_t)(end - unused));
+    }
+    for (int size_class = 1; size_class < HOT_CLASSES; size_class++)
+        for (uint32_t place = heap->free_chunks[size_class], next; place; place = next) {
+            memcpy(&next, &heap->units[place], sizeof next);
+            memset(&units[place], 0, (size_t)hot_class_units(size_class) * 8);
+            memcpy(&units[place], &next, sizeof next);
+        }
 }
 
 static shp_hot_status save_shared(const shp_hot *index, uint8_t **out, size_t *n_bytes)
@@ -99,6 +129,8 @@ static shp_hot_status save_shared(const shp_hot *index, uint8_t **out, size_t *n
         if (n)
             memcpy(bytes + at, sections[i].from, n);
         memset(bytes + at + n, 0, padded(n) - n);
+        if (i == HEAP)
+            clear_unused(index, (uint64_t *)(bytes + at));
         at += padded(n);
     }
     uint64_t sum = checksum(bytes, size);
@@ -118,18 +150,20 @@ shp_hot_status shp_hot_save(shp_hot *index, uint8_t **out, size_t *n_bytes)
 
 /* ---- loading */
 
-/* 0 when it is no header of ours, or its arrays do not fill the size. */
+/* 0 when it is no header of this build, or its arrays do not fill the size. */
 static int is_header_sound(const header *head, size_t n_bytes)
 {
     const uint64_t most = UINT32_MAX;
-    if (head->magic != MAGIC || head->format != FORMAT || head->size + 8 != n_bytes)
+    if (head->magic != MAGIC || head->format != FORMAT || head->tokenizer != SHP_TEXT_VERSION ||
+        head->size + 8 != n_bytes)
         return 0;
     if (head->n_documents >= most / 2 || head->n_names >= most / 2 || head->n_terms >= most / 4 ||
-        head->n_units > most || head->n_big_tfs > most || head->version < 0)
+        head->n_units > most || head->n_big_tfs >= most / 4 || head->version < 0)
         return 0;
     uint64_t size = sizeof *head + padded((size_t)head->n_documents * sizeof(hot_document)) +
-                    head->n_documents * sizeof(hot_near) + n_blocks((size_t)head->n_documents) * 8 + padded((size_t)head->n_names) +
-                    head->n_terms * sizeof(hot_term) + head->n_units * 8 + head->n_big_tfs * sizeof(hot_big_tf);
+                    head->n_documents * sizeof(hot_near) + n_blocks((size_t)head->n_documents) * 8 +
+                    padded((size_t)head->n_names) + head->n_terms * sizeof(hot_term) + head->n_units * 8 +
+                    head->n_big_tfs * sizeof(hot_big_tf);
     return size == head->size;
 }
 
@@ -167,12 +201,12 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     index->n_memories = head->n_memories;
     index->total_length = head->total_length;
     index->n_postings = head->n_postings;
-    int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms && heap->units &&
-                  heap->big_tfs;
+    int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms &&
+                  heap->units && heap->big_tfs;
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
 
-/* Marks the units of a chunk in `taken`, a bit for each of the heap; 0 when it is not inside, or meets another's. */
+/* Marks the units of a chunk in `taken`, a bit for each of the heap; 0 when it is not inside or overlaps another. */
 static int take_chunk(const hot_heap *heap, uint32_t place, int size_class, uint8_t *taken)
 {
     uint64_t end = (uint64_t)place + hot_class_units(size_class);
@@ -186,41 +220,78 @@ static int take_chunk(const hot_heap *heap, uint32_t place, int size_class, uint
     return is_free;
 }
 
-static int is_list_sound(const shp_hot *index, const hot_term *term, uint8_t *taken)
+/* State of the checks of the lists. */
+typedef struct {
+    const shp_hot *index;
+    uint8_t *taken; /* a bit for each unit of the heap */
+    int64_t n_postings;
+    uint32_t n_big_tfs; /* met so far: they are in the order of the lists */
+} list_check;
+
+/* Whether the term's numbers allow hot_list_open to be called. */
+static int is_place_sound(list_check *check, const hot_term *term)
 {
+    if (!term->size_class)
+        return !term->n || (term->n == 1 && term->tf);
+    return term->size_class < HOT_CLASSES && term->n <= hot_class_capacity(term->size_class) &&
+           take_chunk(&check->index->heap, term->place, term->size_class, check->taken);
+}
+
+static int is_big_tf_sound(list_check *check, uint32_t number, uint32_t document, int32_t doc_len)
+{
+    const hot_heap *heap = &check->index->heap;
+    if (check->n_big_tfs == heap->n_big_tfs)
+        return 0;
+    const hot_big_tf *big = &heap->big_tfs[check->n_big_tfs++];
+    return big->key == ((uint64_t)number << 32 | document) && big->tf >= HOT_BIG && big->tf <= (uint32_t)doc_len;
+}
+
+static int is_list_sound(list_check *check, uint32_t number)
+{
+    const shp_hot *index = check->index;
+    const hot_term *term = &index->dictionary.terms[number];
     hot_list list;
-    if (term->size_class) {
-        if (term->size_class >= HOT_CLASSES || term->n > hot_class_capacity(term->size_class) ||
-            !take_chunk(&index->heap, term->place, term->size_class, taken))
-            return 0;
-    } else if (term->n > 1)
+    if (!is_place_sound(check, term))
         return 0;
     hot_list_open(&index->heap, term, &list);
-    uint32_t least = 0;
-    int is_sound = 1;
-    for (uint32_t i = 0; i < list.n; i++) {
-        is_sound &= list.documents[i] >= least && (list.weights[i] & 255) != 0;
-        least = list.documents[i] + 1;
+    check->n_postings += list.n;
+    for (uint32_t i = 0, least = 0; i < list.n; i++) {
+        uint32_t document = list.documents[i], tf = list.weights[i] & 255, len = list.weights[i] >> 8;
+        if (document < least || document >= index->n_documents || !tf)
+            return 0;
+        int32_t doc_len = index->documents[document].doc_len; /* -1 where the memory was deleted */
+        if (doc_len < (int32_t)tf || len != (uint32_t)(doc_len < HOT_BIG ? doc_len : HOT_BIG))
+            return 0;
+        if (tf > list.bounds.most_tf || len < list.bounds.least_len[tf < 4 ? tf - 1 : 3])
+            return 0;
+        if (tf == HOT_BIG && !is_big_tf_sound(check, number, document, doc_len))
+            return 0;
+        least = document + 1;
     }
-    return is_sound && least <= index->n_documents;
+    return 1;
 }
 
 static int is_word_sound(const hot_dictionary *dictionary, const hot_term *term)
 {
+    static const uint8_t zeros[HOT_LETTERS] = {0};
+    if (term->n_letters <= HOT_LETTERS)
+        return !memcmp(term->word.letters + term->n_letters, zeros, (size_t)(HOT_LETTERS - term->n_letters));
     if (term->n_letters != HOT_LONG)
-        return term->n_letters <= HOT_LETTERS;
+        return 0;
     uint64_t name = term->word.name;
-    return name + 2 <= dictionary->n_name_bytes &&
-           name + 2 + (dictionary->names[name] | (uint64_t)dictionary->names[name + 1] << 8) <= dictionary->n_name_bytes;
+    if (name + 2 > dictionary->n_name_bytes)
+        return 0;
+    uint64_t length = dictionary->names[name] | (uint64_t)dictionary->names[name + 1] << 8;
+    return length > HOT_LETTERS && name + 2 + length <= dictionary->n_name_bytes;
 }
 
 static int are_terms_sound(const shp_hot *index, uint8_t *taken)
 {
-    const hot_dictionary *dictionary = &index->dictionary;
-    for (uint32_t i = 0; i < dictionary->n; i++)
-        if (!is_word_sound(dictionary, &dictionary->terms[i]) || !is_list_sound(index, &dictionary->terms[i], taken))
+    list_check check = {.index = index, .taken = taken};
+    for (uint32_t i = 0; i < index->dictionary.n; i++)
+        if (!is_word_sound(&index->dictionary, &index->dictionary.terms[i]) || !is_list_sound(&check, i))
             return 0;
-    return 1;
+    return check.n_postings == index->n_postings && check.n_big_tfs == index->heap.n_big_tfs;
 }
 
 /* Each list of free chunks stays inside the heap and ends: no chunk comes twice. */
@@ -235,10 +306,19 @@ static int are_free_chunks_sound(const hot_heap *heap, uint8_t *taken)
             memcpy(&place, &heap->units[place], sizeof place);
         }
     }
-    return n_units == heap->n_free_units;
+    return n_units == heap->n_free_units && !heap->free_chunks[0];
 }
 
-/* Finds the longest and the oldest on the way, and whether there are gaps. */
+static int is_document_sound(const shp_hot *index, uint32_t i)
+{
+    const hot_document *document = &index->documents[i];
+    const hot_near *near = &index->near[i];
+    return document->sequence < UINT32_MAX && (!i || document->sequence > document[-1].sequence) &&
+           document->doc_len >= -1 && near->timestamp <= index->newest[i / HOT_BLOCK] &&
+           (near->asks & 15) <= SHP_ASKS_ONLY && near->has_label == (document->label != 0);
+}
+
+/* Also sets the fields that are not saved: longest, oldest, ahead, and the neighbours. */
 static int are_documents_sound(shp_hot *index)
 {
     int64_t n_memories = 0, total_length = 0;
@@ -246,22 +326,16 @@ static int are_documents_sound(shp_hot *index)
         if (index->newest[i] < index->newest[i - 1])
             return 0;
     for (uint32_t i = 0; i < index->n_documents; i++) {
-        const hot_document *document = &index->documents[i];
-        if ((i && document->sequence <= document[-1].sequence) || document->doc_len < -1)
+        if (!is_document_sound(index, i))
             return 0;
+        int32_t doc_len = index->documents[i].doc_len;
         hot_note_sequence(index, i);
-        if (document->doc_len > index->longest)
-            index->longest = document->doc_len;
+        if (doc_len > index->longest)
+            index->longest = doc_len;
         if (index->near[i].timestamp < index->oldest)
             index->oldest = index->near[i].timestamp;
-        if (index->newest[i / HOT_BLOCK] < index->near[i].timestamp)
-            return 0;
-        if ((index->near[i].asks & 15) > SHP_ASKS_ONLY)
-            return 0;
-        if (document->doc_len >= 0) {
-            n_memories++;
-            total_length += document->doc_len;
-        }
+        n_memories += doc_len >= 0;
+        total_length += doc_len >= 0 ? doc_len : 0;
     }
     hot_relink(index, 0, (int64_t)index->n_documents - 1);
     return n_memories == index->n_memories && total_length == index->total_length;

@@ -248,8 +248,8 @@ static shp_hot_status offer_window(hot_search *s, uint32_t base, int n_touched, 
     return status;
 }
 
-/* Where the window that ends at `newest` begins.  Its scores are bounded with the recency of its newest memory, so it
-   is narrower where that bound would be loose for its oldest. */
+/* The first memory of the window that ends at `newest`.  Its scores are bounded with the recency of its newest memory,
+   so it is narrower where that bound would be loose for its oldest. */
 static uint32_t window_base(const hot_search *s, int64_t newest, double recency)
 {
     int64_t base = newest < WINDOW ? 0 : newest - (WINDOW - 1);
@@ -258,8 +258,8 @@ static uint32_t window_base(const hot_search *s, int64_t newest, double recency)
     return (uint32_t)base;
 }
 
-/* In an only window the threshold would rise only after all memories have become candidates: so the sums raise it
-   before, where recency changes scores little. */
+/* With a single window the threshold would rise only after all memories have become candidates.  So the sums raise
+   it before, where recency changes scores little. */
 static void count_only_window(hot_search *s, uint32_t base, int n_touched)
 {
     if (base || s->n_above || n_touched <= COUNTED_SUMS * s->n_wanted)

@@ -12,7 +12,7 @@
 enum {
     MAX_WORDS = 64,                   /* keywords looked up, at most */
     WINDOW = 16384,                   /* memories scored at a time, at most: 128 KiB of sums, few of which are touched */
-    NARROW = 4096,                    /* the same where recency falls fast */
+    NARROW = 4096,                    /* the same where recency decreases fast */
     REACH = SHP_RESCORE_REACH,        /* memories on each side of a candidate that rescoring uses */
     SMALL_K = SHP_RESCORE_CANDIDATES, /* up to so many candidates, rescoring needs no memory from the heap */
     TABLE_POSTINGS = 200,             /* lists of at least so many postings get a table of scores by length */
@@ -20,7 +20,7 @@ enum {
                                          oldest memory has a recency of COUNTED_RECENCY at least */
     COUNTED_SUMS = 3,                 /* an only window with more memories than this per candidate has its sums counted
                                          (count_only_window), under the same condition */
-    SMALL_POOL = 4 * SMALL_K,         /* candidates kept on the stack before the best are chosen */
+    SMALL_POOL = 4 * SMALL_K,         /* candidates on the stack before the best are chosen */
     HOT_STEPS = 256,                  /* steps of the scale of scores: see hot_candidates.c */
     FEW_BITS = 5, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
     SCAN_NS = 1, SEEK_NS = 40         /* cost of a posting scanned, and of a memory looked up, with what follows */

@@ -31,7 +31,7 @@ typedef struct {
     bool sorted;
 } shp_llama_token_data_array;
 
-/* In the order of the names in engine.pyx: nothing but function pointers may stand here. */
+/* In the order of the names in engine.pyx: it must have nothing but function pointers. */
 typedef struct {
     /* 0 done; 1 no room; 2 aborted; -1 bad batch; below -1 failed. After 2 and below -1 a part may be in the cache. */
     int32_t (*decode)(void *ctx, shp_llama_batch batch);

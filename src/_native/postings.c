@@ -6,7 +6,7 @@
 
    FTS5 hands out, per word, ascending rows and positions; kept are (index of the memory in the user's arrays, tf).
    Looking a word up costs about 1 us per segment of the index, of which an index has 5 to 20; a row then costs 27
-   to 90 ns.  Two ways to walk, the same postings:
+   to 90 ns.  Two ways to read, the same postings:
      by row    the cursor of `"a" OR "b" OR "c"` calls an auxiliary function for each row: 90 ns a row.
      by word   xQueryPhrase for each word, called from inside that function: 27 to 45 ns a posting.  It needs a
                cursor that stands on some row and knows all the phrases, and positioning the OR would look
@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    FEW_MEMORIES = 1500,    /* up to here a user is walked by row */
+    FEW_MEMORIES = 1500,    /* up to so many memories a user is read by row */
     KEEP_POSTINGS = 1 << 20 /* buffers above this many go back after the search */
 };
 
@@ -145,7 +145,7 @@ static int run_match(shp_postings *postings, const char *expression, int n_bytes
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* One more word from `from`: a quoted token and what stands before the next one. */
+/* Reads the next word from `from`: a quoted token and the text up to the next one. */
 static const char *after_word(const char *from, const char *end)
 {
     const char *quote = memchr(from + 1, '"', (size_t)(end - from - 1));

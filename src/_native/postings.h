@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
     shp_posting *postings; /* ascending by document; owned */
     int64_t n, capacity;
-    int64_t next; /* where its reader stands */
+    int64_t next; /* position of its reader */
     double idf;   /* the rest is its reader's */
     int is_used;
 } shp_posting_list;
@@ -32,17 +32,17 @@ typedef struct {
     int64_t tenant;
     const char *match_text;
     int match_bytes;
-    int64_t start; /* no row to come is below this index of the arrays */
-    int by_word;   /* how it walks */
+    int64_t start; /* no later row is below this index of the arrays */
+    int by_word;   /* how it reads */
     int first;     /* by word: the word before the NEAR group */
-    int phrase;    /* by word: the word being walked */
+    int phrase;    /* by word: the word being read */
     int was_called;
     int code;         /* first error inside a callback */
     char *expression; /* by word: the FTS5 query; owned */
     int64_t expression_capacity;
 } shp_postings;
 
-/* SQLite codes.  `db` must outlive what is opened on it.  `match` asks an FTS5 table of such tokens:
+/* SQLite codes.  `db` must outlive what is opened on it.  `match` is a query of an FTS5 table of these tokens:
    SELECT 1 FROM t WHERE t MATCH ?1 AND shepherd_recall(t, ?2) */
 int shp_postings_open(sqlite3 *db, const char *match, shp_postings *postings);
 void shp_postings_close(shp_postings *postings);

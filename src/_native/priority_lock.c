@@ -3,8 +3,8 @@
    The count is read without the mutex between the nodes of a graph, thousands of times a second, and written twice per
    run. A stale read costs the foreground engine the time of one node, never its priority.
 
-   A background engine that must not starve asks for a time slice, and the foreground engine's thread blocks between two
-   of its steps for the length of that slice. The two never compute at once: the threads of two graphs on the same cores
+   A background engine requests a time slice so that it does not starve, and the foreground engine's thread blocks
+   between two of its steps for the length of that slice. The two never compute at once: the threads of two graphs on the same cores
    wait for each other at every node, and both would take many times as long. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, pthread_condattr_setclock */

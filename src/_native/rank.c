@@ -5,10 +5,11 @@
 
    relevance(B) = min(1, B / I) * (1 - 2^(-B / m)),   m = ln(1 + (N - 1/2) / (3/2))
    I: sum of the idf of the query's keywords that the memories know; m: the idf of a word that one memory has.
-   The first factor says how much of the question was met, the second how telling the words were.  It grows
+   The first factor is the share of the query that matched, the second the rarity of its words.  Relevance grows
    strictly with B, so a threshold on it is a threshold on B (min_bm25). */
 #include "rank.h"
 
+#include <float.h>
 #include <math.h>
 
 static const double LN_2 = 0.69314718055994530942;
@@ -17,7 +18,9 @@ void shp_rank_bm25_set(double k1, double b, double mean_len, shp_rank_bm25 *out)
 {
     out->k1_plus_1 = k1 + 1.0;
     out->base = k1 * (1.0 - b);
-    out->slope = mean_len > 0.0 ? k1 * b / mean_len : 0.0;
+    double slope = mean_len > 0.0 ? k1 * b / mean_len : 0.0;
+    /* Infinity times a length of 0 would be no number. */
+    out->slope = slope < DBL_MAX ? slope : DBL_MAX;
 }
 
 double shp_rank_idf(double n_docs, double doc_freq)

@@ -17,6 +17,11 @@ typedef struct {
     double slope;     /* k1 b / mean document length, per token */
 } shp_rank_bm25;
 
+/* Largest k1: with it and counts of 32 bits every score is above 0 and finite, which searches rely on. */
+#define SHP_RANK_MOST_K1 1e6
+
+/* k1 from 0 to SHP_RANK_MOST_K1, b from 0 to 1.  Without a mean length (0) lengths do not count; one so small that
+   the slope would be infinite gets the largest finite slope. */
 void shp_rank_bm25_set(double k1, double b, double mean_len, shp_rank_bm25 *out);
 
 /* The BM25 score of one keyword in a document that has it tf times. */

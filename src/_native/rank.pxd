@@ -1,5 +1,7 @@
 # Declarations of rank.h, for the extensions that link rank.c.
 cdef extern from "rank.h" nogil:
+    const double SHP_RANK_MOST_K1
+
     ctypedef struct shp_rank_bm25:
         double k1_plus_1
         double base      # k1 (1 - b)
@@ -11,3 +13,12 @@ cdef extern from "rank.h" nogil:
     double shp_rank_idf(double n_docs, double doc_freq) noexcept
     double shp_rank_relevance(double bm25, double idf_sum, double n_docs) noexcept
     double shp_rank_min_bm25(double relevance, double idf_sum, double n_docs) noexcept
+
+
+cdef inline int check_rank_numbers(double k1, double b, double recency_floor) except -1:
+    """Raise ValueError for parameters of the ranking that are out of range."""
+    if not 0 <= k1 <= SHP_RANK_MOST_K1:
+        raise ValueError(f"k1 must be between 0 and {SHP_RANK_MOST_K1:,.0f}")
+    if not (0 <= b <= 1 and 0 <= recency_floor <= 1):
+        raise ValueError("b and recency_floor must be between 0 and 1")
+    return 0

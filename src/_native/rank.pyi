@@ -16,17 +16,18 @@ __all__ = [
 ]
 
 CANDIDATES: Final[int]
-"""At least so many best memories by BM25 and recency are rescored."""
+"""Least number of memories that are rescored: the best by BM25 and recency."""
 REACH: Final[int]
-"""Memories whose sequence is so far from a candidate's play a part in that."""
+"""Largest distance in sequences at which a memory affects a candidate's rescoring."""
 
 class Weights(NamedTuple):
-    """What rescoring gives: shares of the BM25 of neighbours, factors of the memory itself.
+    """Weights of rescoring: shares of the neighbours' BM25, and factors of the memory itself.
 
-    `previous`, `exchange`, `answer`: share of the memory before when that one does not end with a question,
-    ends with one after telling something, only asks. `next`: of the one after; `second`: of both two steps
-    away; `session`: of how much better the conversation's best candidate is. `asking`: factor of a memory
-    that only asks; `label`, `period`: of one whose label or time the question names.
+    `previous`, `exchange`, `answer`: share of the memory before, if it does not end with a question, ends
+    with one after a statement, or is nothing but a question. `next`: share of the memory after; `second`: of
+    the two memories two steps away; `session`: of the difference to the conversation's best candidate.
+    `asking`: factor of a memory that is nothing but a question; `label`, `period`: factors of a memory whose
+    label or time the query names.
     """
 
     previous: float

@@ -1,12 +1,13 @@
-"""The ranking formulas one by one, from the same C as recall: for explanations, tests and other stores."""
+"""The ranking formulas one by one, in the C that recall uses: for explanations, tests and other stores."""
 from collections import namedtuple
 
-from libc.math cimport isfinite
-from libc.stdint cimport uint8_t
+from libc.math cimport isfinite, isnan
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from rank cimport (
+    check_rank_numbers,
     shp_rank_bm25,
     shp_rank_bm25_set,
     shp_rank_idf,
@@ -18,7 +19,6 @@ from rank cimport (
 from rescore cimport (
     SHP_RESCORE_CANDIDATES,
     SHP_RESCORE_MAX_LABELS,
-    SHP_RESCORE_MAX_PERIODS,
     SHP_RESCORE_REACH,
     shp_rescore,
     shp_rescore_buffers,
@@ -31,6 +31,7 @@ from rescore cimport (
     shp_rescore_query,
     shp_rescore_weights,
 )
+from rescore_query cimport set_rescore_query
 
 __all__ = [
     "CANDIDATES",
@@ -45,6 +46,8 @@ __all__ = [
     "relevance",
     "rescore",
 ]
+
+cdef int64_t MOST_SEQUENCE = 1 << 61   # the difference of two fits into 64 bits
 
 CANDIDATES = SHP_RESCORE_CANDIDATES
 REACH = SHP_RESCORE_REACH
@@ -61,19 +64,23 @@ DEFAULT_WEIGHTS = _default_weights()
 
 
 def idf(double n_docs, double doc_freq):
-    """Weight of a word that `doc_freq` of `n_docs` memories have: ln(1 + (N - df + 1/2) / (df + 1/2))."""
-    if not 0.0 <= doc_freq <= n_docs:
-        raise ValueError("doc_freq must be between 0 and n_docs")
+    """Return the weight of a word that `doc_freq` of `n_docs` memories have: ln(1 + (N - df + 1/2) / (df + 1/2))."""
+    if not (0.0 <= doc_freq <= n_docs and isfinite(n_docs)):
+        raise ValueError("doc_freq must be between 0 and n_docs, which must be finite")
     return shp_rank_idf(n_docs, doc_freq)
 
 
 def bm25_term(double idf, double tf, double doc_len, double mean_len, *, double k1=0.9, double b=0.3):
-    """What one keyword adds to the BM25 of a memory of `doc_len` terms that has it `tf` times."""
+    """Return the BM25 of one keyword in a memory of `doc_len` terms that has it `tf` times.
+
+    A `mean_len` of 0, as of no memories, means that lengths do not count.
+    """
     cdef shp_rank_bm25 bm25
-    if not (k1 >= 0.0 and 0.0 <= b <= 1.0):
-        raise ValueError("k1 must be at least 0, b between 0 and 1")
-    if not (tf >= 0.0 and doc_len >= 0.0):
-        raise ValueError("tf and doc_len cannot be negative")
+    check_rank_numbers(k1, b, 0.0)
+    if not (tf >= 0.0 and doc_len >= 0.0 and mean_len >= 0.0):
+        raise ValueError("tf, doc_len and mean_len cannot be negative")
+    if not (isfinite(idf) and isfinite(tf) and isfinite(doc_len) and isfinite(mean_len)):
+        raise ValueError("idf, tf, doc_len and mean_len must be finite")
     if tf == 0.0:
         return 0.0
     shp_rank_bm25_set(k1, b, mean_len, &bm25)
@@ -81,36 +88,38 @@ def bm25_term(double idf, double tf, double doc_len, double mean_len, *, double 
 
 
 def recency(double age_days, double floor):
-    """Factor from 1 (now) down to `floor`; half of the way after 30 days.  The future counts as now."""
+    """Return a factor from 1 (now) to `floor`, half-way after 30 days.  The future counts as now."""
     if not 0.0 <= floor <= 1.0:
         raise ValueError("floor must be between 0 and 1")
+    if isnan(age_days):
+        raise ValueError("age_days must be a number")
     return shp_rank_recency(age_days, floor)
 
 
 def relevance(double bm25, double idf_sum, double n_docs):
-    """How well a memory fits, 0 to 1, without its age.
+    """Return how well a memory matches, 0 to 1, regardless of its age.
 
-    `idf_sum` is over those keywords of the query that the user's `n_docs` memories know.
+    `idf_sum` is the sum over the keywords that occur in the user's `n_docs` memories.
     """
     return shp_rank_relevance(bm25, idf_sum, n_docs)
 
 
 def min_bm25(double relevance, double idf_sum, double n_docs):
-    """The least BM25 of at least this relevance, to a few units in the last place; inf when there is none."""
+    """Return the least BM25 with this relevance, to a few units in the last place; inf when there is none."""
     return shp_rank_min_bm25(relevance, idf_sum, n_docs)
 
 
 def key(str text):
-    """The number that stands for a term, a label or a session; 0 for nothing."""
+    """Return the key of a term, a label or a session; 0 for an empty text."""
     cdef bytes encoded = text.encode("utf-8", "surrogatepass")
     return shp_rescore_key(encoded, <size_t>len(encoded)) if encoded else 0
 
 
 def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=DEFAULT_WEIGHTS):
-    """(sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
+    """Return (sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
 
-    `memories`: (sequence, timestamp, bm25, thread, label, asks, is_candidate), rising by sequence: all
-    candidates and what lies within three of one.  The formula is at the top of rescore.c.
+    `memories` are (sequence, timestamp, bm25, thread, label, asks, is_candidate) in ascending order of sequence: all
+    candidates and the memories within three sequences of one.  The formula is in rescore.c.
     """
     cdef list given = list(memories)
     cdef shp_rescore_query query
@@ -119,19 +128,15 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     cdef shp_rescore_memory* rows
     cdef list found = []
     cdef Py_ssize_t i
-    if len(labels) > SHP_RESCORE_MAX_LABELS or len(periods) > SHP_RESCORE_MAX_PERIODS:
-        raise ValueError(f"at most {SHP_RESCORE_MAX_LABELS} labels and {SHP_RESCORE_MAX_PERIODS} periods")
-    if not (isfinite(now) and 0.0 <= recency_floor <= 1.0):
-        raise ValueError("now must be finite, recency_floor between 0 and 1")
-    query.now, query.recency_floor = now, recency_floor
-    query.weights.answer[0], query.weights.answer[1], query.weights.answer[2] = weights[:3]
-    query.weights.next, query.weights.second, query.weights.session = weights[3:6]
-    query.weights.asking, query.weights.label, query.weights.period = weights[6:]
-    query.n_labels, query.n_periods = <int>len(labels), <int>len(periods)
+    if len(labels) > SHP_RESCORE_MAX_LABELS:
+        raise ValueError(f"at most {SHP_RESCORE_MAX_LABELS} labels")
+    if not isfinite(now):
+        raise ValueError("now must be finite")
+    check_rank_numbers(0.0, 0.0, recency_floor)
+    set_rescore_query(&query, now, recency_floor, periods, weights)
+    query.n_labels = <int>len(labels)
     for i in range(len(labels)):
         query.labels[i] = labels[i]
-    for i in range(len(periods)):
-        query.periods[i] = [periods[i][0], periods[i][1]]
     rows = <shp_rescore_memory*>malloc((<size_t>len(given) + 1) * sizeof(shp_rescore_memory))
     if rows == NULL:
         raise MemoryError
@@ -141,7 +146,9 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
             (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].thread, rows[i].label, rows[i].asks,
              rows[i].is_candidate) = given[i]
             if i and rows[i].sequence <= rows[i - 1].sequence:
-                raise ValueError("memories must rise by sequence")
+                raise ValueError("memories must be in ascending order of sequence")
+            if not -MOST_SEQUENCE <= rows[i].sequence <= MOST_SEQUENCE:
+                raise ValueError(f"a sequence must be between -{MOST_SEQUENCE} and {MOST_SEQUENCE}")
         if not shp_rescore(&buffers, &query, rows, len(given)):
             raise MemoryError
         while shp_rescore_pop(&buffers, &hit):

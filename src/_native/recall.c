@@ -183,7 +183,7 @@ static int find_candidates(shp_recall_reader *reader)
     return code;
 }
 
-/* ---- what lies within reach of the candidates */
+/* ---- memories within reach of the candidates */
 
 static int by_document(const void *a, const void *b)
 {
@@ -225,7 +225,7 @@ static void collect_reach(shp_recall_reader *reader)
     }
 }
 
-/* The first posting from `low` on that is at or after `document`: steps that double, then halves. */
+/* The first posting from `low` on that is at or after `document`, by galloping search. */
 static int64_t seek(const shp_posting_list *list, int64_t low, int64_t document)
 {
     const shp_posting *postings = list->postings;

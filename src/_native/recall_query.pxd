@@ -2,6 +2,7 @@
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport int64_t
 
+from rank cimport check_rank_numbers
 from recall cimport SHP_MAX_TENANT, shp_recall_query
 from rescore cimport shp_rescore_key
 from rescore_query cimport set_rescore_query
@@ -11,8 +12,9 @@ cdef inline int check_recall_numbers(int64_t tenant, double now, double k1, doub
                                      double min_relevance) except -1:
     if not 0 <= tenant <= SHP_MAX_TENANT:
         raise ValueError(f"a tenant's number is from 0 to {SHP_MAX_TENANT}, not {tenant}")
-    if not (isfinite(now) and isfinite(k1) and k1 >= 0 and 0 <= b <= 1 and 0 <= recency_floor <= 1):
-        raise ValueError("now must be finite, k1 at least 0, b and recency_floor between 0 and 1")
+    if not isfinite(now):
+        raise ValueError("now must be finite")
+    check_rank_numbers(k1, b, recency_floor)
     if isnan(min_relevance):
         raise ValueError("min_relevance must be a number")
     return 0
@@ -21,7 +23,7 @@ cdef inline int check_recall_numbers(int64_t tenant, double now, double k1, doub
 cdef inline int set_recall_query(shp_recall_query* out, int64_t tenant, bytes match, list words, int64_t k, double k1,
                                  double b, double min_relevance, double now, double recency_floor, periods,
                                  weights) except -1:
-    """`match` is the FTS5 query of `words` and is borrowed; check_recall_numbers has accepted the numbers."""
+    """Fill the query; `match`, the FTS5 query of `words`, is borrowed. check_recall_numbers was called before."""
     cdef bytes encoded
     cdef Py_ssize_t i
     out.tenant = tenant

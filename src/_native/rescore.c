@@ -1,4 +1,4 @@
-/* Rescoring: what the conversation around a memory adds to its BM25.  Arrays in, a heap of hits out; no state.
+/* Rescoring: the evidence that the conversation around a memory adds to its BM25.  Arrays in, a heap of hits out.
 
    An answer seldom repeats the words of its question: "How long have you been married?" - "Five years already!"
    So a memory is given a share of the BM25 of its neighbours, a large one when the one before ends with a question.

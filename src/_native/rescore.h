@@ -54,7 +54,7 @@ typedef struct {
     double bm25, evidence, score;
 } shp_rescore_hit;
 
-/* Buffers, kept between calls; all zero to begin with. */
+/* Buffers, reused between calls; all zero at first. */
 typedef struct {
     shp_rescore_hit *hits; /* after shp_rescore a heap, the best first; owned */
     int64_t n_hits, hit_capacity;
@@ -62,7 +62,7 @@ typedef struct {
     size_t n_slots;
 } shp_rescore_buffers;
 
-/* What is known of a memory and those beside it when it is scored: B of the formula in rescore.c. */
+/* A memory and its neighbours as scoring needs them: B of the formula in rescore.c. */
 typedef struct {
     double bm25, previous, next, second_before, second_after; /* 0 where there is none */
     double best;           /* S: of the thread's candidates, at least its own */
@@ -111,7 +111,7 @@ static inline double shp_rescore_evidence(const shp_rescore_query *query, const 
 int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_memory *memories,
                 int64_t n);
 
-/* What the relevance of a hit is taken of (shp_rank_relevance): half its own words, half the whole evidence. */
+/* The BM25 from which the relevance of a hit is computed: half its own, half the whole evidence. */
 static inline double shp_rescore_mean(const shp_rescore_hit *hit)
 {
     return 0.5 * (hit->bm25 + hit->evidence);
@@ -122,7 +122,7 @@ int shp_rescore_pop(shp_rescore_buffers *buffers, shp_rescore_hit *out);
 
 void shp_rescore_free(shp_rescore_buffers *buffers);
 
-/* The number that stands for a term, a session or a label: FNV-1a of its bytes, never 0. */
+/* The key of a term, a session or a label: FNV-1a of its bytes, never 0. */
 int32_t shp_rescore_key(const uint8_t *bytes, size_t n);
 
 #endif

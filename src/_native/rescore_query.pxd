@@ -22,7 +22,7 @@ cdef inline int set_weights(shp_rescore_weights* out, weights) except -1:
 
 cdef inline int set_rescore_query(shp_rescore_query* out, double now, double recency_floor, periods,
                                   weights) except -1:
-    """All but the labels; the numbers are checked by the caller."""
+    """Fill everything but the labels; the caller has checked `now` and `recency_floor`."""
     out.now, out.recency_floor = now, recency_floor
     out.weights = shp_rescore_default_weights()
     if weights is not None:

@@ -1,4 +1,4 @@
-/* Sampling: the sampler's own choice is looked at alone; only when the grammar refuses it is the grammar applied to
+/* Sampling: the sampler's own choice is tried first; only when the grammar refuses it is the grammar applied to
    the whole vocabulary, which at 150,000 tokens costs as much as many layers. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L /* CLOCK_THREAD_CPUTIME_ID */
@@ -11,9 +11,9 @@
 
 enum { PIECE_BYTES = 256 }; /* longer pieces (runs of blanks) take a detour through malloc */
 
-/* What a token may cost the grammar. llama.cpp follows every way in which the text so far can be read; of an ambiguous
-   grammar there can be twice as many after each character, four times the work, and nothing interrupts it. JSON schemas
-   of 100 kB take 0.1 ms. */
+/* Limits of the work that one token causes in the grammar. llama.cpp follows every way in which the text so far can be
+   read; of an ambiguous grammar there can be twice as many after each character, four times the work, and nothing
+   interrupts it. JSON schemas of 100 kB take 0.1 ms. */
 #ifdef CLOCK_THREAD_CPUTIME_ID
 enum { MOST_NS = 5000000 };
 
@@ -148,7 +148,7 @@ static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_
     }
     if (token == SHP_NO_TOKEN)
         return token;
-    /* An end is told to nobody: the grammar asserts that it is not asked twice. */
+    /* The end is not accepted: the grammar asserts that it is not called after it. */
     if (!shp_api.is_eog(context->vocab, token)) {
         int64_t started = computed_ns();
         shp_api.sampler_accept(sampling->grammar, token);

@@ -14,7 +14,7 @@
    answers take that much longer, and background work makes progress.
 
    A preempted job goes back to the front of the queue. Its prompt then includes what it has generated so far, and is
-   prefilled again where its cells are gone.
+   prefilled again where its cells were removed.
 
    The queue is in jobs.c, the batch in batch.c, the choice of a slot in slots.c. */
 #if !defined(_WIN32) && !defined(__APPLE__)
@@ -206,7 +206,7 @@ static void admit(shp_scheduler *s) {
     }
 }
 
-/* Whether a batch may run now: nobody holds yields_to, or it granted us a slice. 0 after a short wait, to check the
+/* Whether a batch may run now: yields_to is free, or it granted us a slice. 0 after a short wait, to check the
    jobs again. */
 static int may_run(shp_scheduler *s) {
     if (!s->yields_to || !shp_priority_lock_is_held(s->yields_to))

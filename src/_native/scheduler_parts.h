@@ -18,8 +18,8 @@ struct shp_scheduler {
     shp_snapshots snapshots;
     shp_llama_batch batch; /* its arrays hold n_batch entries; owned */
     int32_t n_batch, n_chunk;
-    int32_t prefill_limit;   /* prefill tokens of the next batch at most: halved while the cache has no room */
-    int32_t next_prefill;    /* the slot with which the next round robin of prefills begins */
+    int32_t prefill_limit;   /* prefill tokens of the next batch at most: divided by two while the cache has no room */
+    int32_t next_prefill;    /* first slot of the next round robin of prefills */
     int32_t last_slot;       /* of the job that ended last */
     int64_t model_ns;        /* spent inside llama.cpp so far */
     int is_in_decode_call;   /* llama_decode runs with our batch; others may use the context as well */
@@ -28,7 +28,7 @@ struct shp_scheduler {
     shp_priority_lock *priority_lock, *yields_to; /* see shp_schedule */
     int has_slice;            /* we have a time slice of yields_to: the batch is small and must not be aborted */
     int64_t next_slice_ns;    /* the time before which no slice is requested */
-    int64_t waiting_since_ns; /* since when yields_to has kept us waiting; 0: it does not */
+    int64_t waiting_since_ns; /* start of the wait for yields_to; 0: not waiting */
 };
 
 /* jobs.c */

@@ -3,12 +3,12 @@
    Invariant between calls: llama.cpp's cache holds exactly `ids[0..n)` of this sequence, at `positions[0..n)`, and
    the next token that is decoded sees all that it may attend to. Positions are 0..n-1 unless a hole was left.
 
-   What the kinds can do:
+   Operations that each kind supports:
    - plain: any tail can be cut off;
    - sliding window: only while the window before the cut is there. seq_rm says yes even when it is gone, and the
      logits are then wrong without an error (off by 4.3 where logits are about 7);
    - recurrent, hybrid: nothing can be cut off, unless the context keeps snapshots to roll back to (n_rs_seq).
-   After each operation llama.cpp's own positions are asked; a mismatch empties the sequence rather than risk a
+   After each operation llama.cpp's own positions are compared; a mismatch empties the sequence rather than risk a
    wrong logit. Costs: O(n) comparisons of 4 bytes for a prefix; the cache's own operations scan its cells. */
 #include "sequence.h"
 

@@ -25,7 +25,7 @@ void shp_slots_realign(shp_slots *slots, shp_slot *slot, const int32_t *prompt, 
 /* Find a slot in prefill whose prompt shares a prefix with this one's, to wait for instead of computing it twice; sets
    prefix_source (-1: none) and n_prefix. */
 void shp_slots_find_prefix_source(shp_slots *slots, shp_slot *slot);
-/* 1: the prefix source is not done with the shared prefix. 0: the slot prefills by itself, from what it could copy. */
+/* 1: the prefix source has not prefilled all of the shared prefix. 0: the slot prefills itself after what it copied. */
 int shp_slots_awaits_prefix(shp_slots *slots, shp_slot *slot);
 
 /* Park and empty the least recently used idle sequence; 0 when all idle ones are empty. */

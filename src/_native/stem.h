@@ -87,7 +87,7 @@ static size_t shp_stem_region_after(const shp_stem_word *w, size_t from) {
 }
 
 static void shp_stem_mark_regions(shp_stem_word *w) {
-    /* Families that would fall together (general, generous; university, universe): R1 starts after these. */
+    /* Words that would get one stem (general, generous; university, universe): R1 starts after these. */
     static const char *const BEGINNINGS[] = {"gener", "commun", "arsen", "past", "univers", "later",
                                              "emerg", "organ", "inter"};
     w->r1 = 0;
@@ -118,7 +118,7 @@ static void shp_stem_step_1a(shp_stem_word *w) {
     else if (shp_stem_ends(w, "s") && w->n >= 2 && shp_stem_has_vowel(w, w->n - 2)) w->n -= 1;
 }
 
-/* After -ed or -ing is gone: luxuriat(e), hop(p), hop(e). */
+/* Repairs what -ed or -ing leaves: luxuriat(e), hop(p), hop(e). */
 static void shp_stem_repair_verb(shp_stem_word *w) {
     if (shp_stem_ends(w, "at") || shp_stem_ends(w, "bl") || shp_stem_ends(w, "iz")) {
         shp_stem_replace(w, 0, "e");
@@ -163,7 +163,7 @@ static void shp_stem_step_1c(shp_stem_word *w) {
     if (w->n > 2 && (last == 'y' || last == 'Y') && !shp_stem_is_vowel(w->letters[w->n - 2])) w->letters[w->n - 1] = 'i';
 }
 
-/* What a row of the suffix tables asks for besides its region. */
+/* Condition of a row of the suffix tables, besides its region. */
 enum { SHP_STEM_ALWAYS, SHP_STEM_AFTER_L, SHP_STEM_AFTER_LI_ENDING, SHP_STEM_AFTER_S_OR_T, SHP_STEM_IN_R2 };
 
 typedef struct {
@@ -173,7 +173,7 @@ typedef struct {
     uint8_t condition;
 } shp_stem_rule;
 
-/* Longer suffixes stand before those that they end with: the first row that fits decides. */
+/* Longer suffixes come before those that they end with: the first row that matches decides. */
 static const shp_stem_rule SHP_STEM_STEP_2[] = {
     {"ational", 7, "ate", SHP_STEM_ALWAYS},  {"tional", 6, "tion", SHP_STEM_ALWAYS},
     {"enci", 4, "ence", SHP_STEM_ALWAYS},    {"anci", 4, "ance", SHP_STEM_ALWAYS},

@@ -28,7 +28,7 @@ static const char *const SHP_STOP_WORDS_ENGLISH[] = {
     "am", "is", "are", "was", "were", "be", "been", "being", "have", "has", "had", "having", "do", "does",
     "did", "doing", "done", "can", "cannot", "could", "might", "must", "shall", "should", "will",
     "would", "ought",
-    /* contractions, as they come out of "don't", "y'all" and as people type them */
+    /* contractions, as the tokenizer spells "don't" and "y'all", and as people type them */
     "im", "ive", "youre", "youve", "theyre", "theyve", "weve", "thats", "theres", "heres", "lets", "dont",
     "doesnt", "didnt", "isnt", "arent", "aint", "wasnt", "werent", "hasnt", "havent", "hadnt", "cant", "couldnt",
     "wont", "wouldnt", "shant", "shouldnt", "mustnt", "mightnt", "neednt", "darent", "oughtnt", "yall",

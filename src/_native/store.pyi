@@ -30,6 +30,7 @@ class Connection:
         create: bool = True,
         busy_timeout_ms: int = 5000,
         cache_kib: int = 16384,
+        immutable: bool = False,
     ) -> None: ...
     def __enter__(self) -> Connection: ...
     def __exit__(

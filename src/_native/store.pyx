@@ -7,6 +7,7 @@ once per statement, not once per row: beside a busy Python thread, taking it bac
 Python's values become cells in cells.pxd, cells are bound and collected in rows.c, and recall itself is recall.c.
 """
 import os
+import pathlib
 
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
@@ -59,6 +60,7 @@ from sqlite3 cimport (
     SQLITE_OPEN_CREATE,
     SQLITE_OPEN_READONLY,
     SQLITE_OPEN_READWRITE,
+    SQLITE_OPEN_URI,
     SQLITE_ROW,
     sqlite3,
     sqlite3_backup,
@@ -267,6 +269,7 @@ cdef class Connection:
 
     Values are None, int (64 bits), float (not NaN), str and bytes.  Text may have NUL characters; lone surrogates are
     refused with ValueError.  Stored text that is not UTF-8 is returned with U+FFFD.
+    `immutable` reads the main file alone, without locks, log or journal, and writes nothing beside it.
     Raises SQLiteError when the file cannot be opened or is not a database.
     """
 
@@ -305,18 +308,22 @@ cdef class Connection:
         reentrant_lock_free(&self.lock)
 
     def __init__(self, path, *, bint read_only=False, bint create=True, int busy_timeout_ms=5000,
-                 int cache_kib=16384):
+                 int cache_kib=16384, bint immutable=False):
         if self.db != NULL:
             raise RuntimeError("a connection is opened once")
         if cache_kib < 0 or busy_timeout_ms < 0:
             raise ValueError("cache_kib and busy_timeout_ms cannot be negative")
         self.path = os.fsdecode(path)
         self.database = self.path if self.path not in ("", ":memory:") else <size_t>self.lock.handle
-        self.read_only = read_only
-        cdef int flags = SQLITE_OPEN_READONLY if read_only else SQLITE_OPEN_READWRITE
-        if create and not read_only:
+        self.read_only = read_only or immutable
+        cdef int flags = SQLITE_OPEN_READONLY if self.read_only else SQLITE_OPEN_READWRITE
+        cdef str name = self.path
+        if immutable:
+            flags |= SQLITE_OPEN_URI
+            name = pathlib.Path(os.path.abspath(self.path)).as_uri() + "?immutable=1"
+        elif create and not read_only:
             flags |= SQLITE_OPEN_CREATE
-        self.db = _open(self.path, flags, busy_timeout_ms)
+        self.db = _open(name, flags, busy_timeout_ms)
         try:
             # The cache size reads the schema: a file that is not a database is refused here.
             self.script(f"PRAGMA cell_size_check = ON; PRAGMA cache_size = -{cache_kib}")
@@ -521,7 +528,7 @@ cdef class Connection:
             statement.is_running = False
 
     cdef list _execute_together(self, tuple statements, list taken):
-        """Prepare and run; adds the statements to `taken`, which the caller resets."""
+        """Prepare and run the statements; append them to `taken`, which the caller resets."""
         cdef shp_cell cells[MAX_RUN_CELLS]
         cdef shp_run runs[MAX_RUNS]
         cdef list deferred = self.deferred, results = []
@@ -678,7 +685,7 @@ cdef class Connection:
 
     @property
     def changes(self):
-        """Number of rows that the last INSERT, UPDATE or DELETE changed."""
+        """The number of rows that the last INSERT, UPDATE or DELETE changed."""
         self._enter_settled()
         cdef int64_t n = sqlite3_changes64(self.db)
         self._leave()
@@ -694,7 +701,7 @@ cdef class Connection:
 
     @property
     def in_transaction(self):
-        """Whether BEGIN has run and neither COMMIT nor ROLLBACK ended it."""
+        """True between BEGIN and its COMMIT or ROLLBACK."""
         self._enter_settled()
         cdef bint inside = not sqlite3_get_autocommit(self.db)
         self._leave()

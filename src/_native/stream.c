@@ -57,7 +57,7 @@ struct shp_stream {
     int64_t woken_ns; /* when the reader was last woken */
     int32_t *tokens;
     int64_t *ends;
-    shp_likely *likely; /* NULL: nobody asked */
+    shp_likely *likely; /* NULL: not requested */
     size_t n_tokens, token_capacity;
 
     stop_string *stops;
@@ -208,7 +208,7 @@ static void expect(shp_stream *s, int missing, unsigned char low, unsigned char 
     s->high = high;
 }
 
-/* The first byte of a character: how many follow, and what the second may be (RFC 3629, section 4). */
+/* The number of bytes after a first byte, and the range of the second (RFC 3629, section 4). */
 static int start_character(shp_stream *s, unsigned char byte) {
     if (byte < 0x80)
         expect(s, 0, 0, 0);
@@ -343,7 +343,7 @@ void shp_stream_end(shp_stream *s, shp_ending ending, const shp_counters *counte
     if (counters)
         s->counters = *counters;
     shp_condition_broadcast(&s->changed);
-    /* Inside: who sees the ending may close the file. */
+    /* Inside the lock: a reader that sees the end can close the file. */
     signal_file(s->fd, 1);
     shp_mutex_unlock(&s->mutex);
 }

@@ -114,7 +114,7 @@ static inline void shp_condition_wait_ms(shp_condition *c, shp_mutex *m, int tim
 #define SHP_THREAD_LOCAL _Thread_local
 #endif
 
-/* A flag that one thread sets and others look at between steps; no order with other data is implied. */
+/* A flag that one thread sets and others read between steps; no order with other data is implied. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #define shp_flag_get(p) (*(volatile const int *)(p))
 #define shp_flag_set(p, v) ((void)InterlockedExchange((volatile long *)(p), (v)))

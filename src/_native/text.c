@@ -2,7 +2,7 @@
  *
  * Input is ASCII as it came, or UTF-8 whose characters are already folded (lower case, no diacritics) and in
  * which everything that is not part of a word is blank or ASCII.  So one scanner over bytes serves both, and an
- * ASCII text is read where it lies.
+ * ASCII text is read in place.
  *
  *   word        letters and digits of spaced scripts
  *   unit        word ('word)*, then perhaps ++, + or #        don't  o'brien  c++  c#
@@ -13,8 +13,8 @@
  * single letters among those are dropped.  An apostrophe is never part of a term: the endings 's 'm 're 've 'll 'd
  * are cut off ("steve's" is steve), what is left is joined ("don't" is dont, a stop word; "o'brien" is
  * obrien) and, unless it is a stop word, followed by its parts (brien).
- * Plain words are left out when they are stop words; when they are English letters only, irregular and colloquial
- * forms are read as their base (forms.h), and the word is stemmed.
+ * Plain words that are stop words are dropped.  Of words of English letters only, irregular and colloquial
+ * forms are replaced by their base (forms.h), acronyms lose their plural s (plurals.h), and the word is stemmed.
  *
  * Cost: one pass, about 10 ns a byte, stemming and scoping included; each term is copied once. */
 #include "text.h"
@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "forms.h"
+#include "plurals.h"
 #include "stem.h"
 #include "stopwords.h"
 
@@ -296,8 +297,8 @@ static int listed_as(const spelling *word) {
 
 static int is_stop_word(const spelling *word) { return listed_as(word) == STOP_WORD; }
 
-/* Adds a plain word: stop words left out, English forms as their base and stemmed, and of a form's parts no single
- * letters. */
+/* Adds a plain word unless it is a stop word or, as a part of a form, a single letter; English forms as their base,
+ * and stemmed. */
 static shp_text_status add_word(shp_terms *terms, spelling *word, int is_part) {
     if (is_part && word->characters == 1 && !(word->bytes[0] >= '0' && word->bytes[0] <= '9')) return SHP_TEXT_OK;
     int listed = listed_as(word);
@@ -307,7 +308,10 @@ static shp_text_status add_word(shp_terms *terms, spelling *word, int is_part) {
         word->n = strlen(base);
         memcpy(word->bytes, base, word->n);
     }
-    if (word->is_english) word->n = shp_stem_english((char *)word->bytes, word->n);
+    if (word->is_english) {
+        word->n = shp_plural_cut((const char *)word->bytes, word->n);
+        word->n = shp_stem_english((char *)word->bytes, word->n);
+    }
     return add_term(terms, word->bytes, word->n);
 }
 

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Stored in every database; another number means that its index has to be made again. */
-#define SHP_TEXT_VERSION 2
+/* Stored in every database; an index of another version has to be rebuilt. */
+#define SHP_TEXT_VERSION 3
 
-/* Longer words are cut, longer technical forms are kept in parts only: nobody asks for them whole, and one
+/* Longer words are cut, longer technical forms are kept in parts only: no query has them whole, and one
  * pasted base64 block must not become one term of a megabyte.  In characters. */
 #define SHP_TERM_CHARACTERS 64
 

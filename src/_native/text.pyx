@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""From text to terms: the one tokenizer of index and query. The rules stand at the top of text.c.
+"""The tokenizer of index and query: from text to terms, by the rules in text.c.
 
 This file folds what is not ASCII, with Python's own Unicode tables, and turns terms into Python objects.
 """
@@ -49,8 +49,8 @@ ctypedef struct folded_character:
     uint8_t length      # bytes of utf8
     char[6] utf8
 
-# One table of 256 characters for each high byte that has occurred, made on first sight and kept; by far most texts
-# need two or three of them.
+# One table of 256 characters for each high byte, made when a character of it first occurs; most texts need two or
+# three of them.
 cdef folded_character* BLOCKS[0x1100]
 
 # Marks over letters of Latin, Greek and Cyrillic, and the vowel points that Arabic and Hebrew are mostly written
@@ -77,7 +77,7 @@ def _is_in(point, ranges):
 
 
 def _fold_character(point):
-    """(kind, UTF-8 text) of one character of a text that is NFKC and casefolded."""
+    """Return (kind, UTF-8) for one character of a text that is NFKC and casefolded."""
     character = chr(point)
     if _is_in(point, _DROPPED_MARKS) or _is_in(point, _INVISIBLE):
         return KIND_DROPPED, b""
@@ -123,7 +123,7 @@ cdef int MOST_MARKS = 30
 
 
 cdef bint may_have_too_many_marks(str text) except -1:
-    """True for every text with more than MOST_MARKS combining characters in a row, and for few others."""
+    """Return True for every text with more than MOST_MARKS combining characters in a row, and for few others."""
     cdef Py_UCS4 character
     cdef uint32_t c
     cdef uint8_t kind
@@ -142,7 +142,7 @@ cdef bint may_have_too_many_marks(str text) except -1:
 
 
 def _with_fewer_marks(text):
-    """The text without the combining characters after the thirtieth in a row."""
+    """Return the text without the combining characters after the thirtieth in a row."""
     kept = []
     run = 0
     for character in text:
@@ -160,7 +160,7 @@ cdef str normalised(str text):
 
 
 cdef Py_ssize_t fold(str text, uint8_t* out) except -1:
-    """Writes a text that is NFKC and casefolded as UTF-8, at most 6 bytes a character; returns how many bytes."""
+    """Write a text that is NFKC and casefolded as UTF-8, at most 6 bytes a character; return the number of bytes."""
     cdef Py_ssize_t n = 0
     cdef Py_UCS4 character
     cdef uint32_t c
@@ -187,7 +187,7 @@ cdef Py_ssize_t fold(str text, uint8_t* out) except -1:
 
 
 cdef Py_ssize_t piece_end(str text, Py_ssize_t start):
-    """Where a piece may end: before a character that neither composes with another nor belongs to a term."""
+    """Return where a piece can end: before a character that neither composes with another nor is part of a term."""
     cdef Py_ssize_t i = start + PIECE_CHARACTERS, n = len(text)
     cdef uint32_t c
     while i < n:
@@ -242,7 +242,7 @@ cdef int read_folded(shp_terms* found, str text) except -1:
 
 
 cdef int read(shp_terms* found, str text, size_t limit, bint distinct) except -1:
-    """Fills `found`, which the caller frees; with all words when the text has nothing but stop words."""
+    """Fill `found`, which the caller frees; with all words when the text has nothing but stop words."""
     cdef bint all_words = False
     cdef bint is_ascii = text.isascii()
     shp_terms_begin(found, limit, distinct, False)
@@ -269,12 +269,12 @@ cdef list as_list(const shp_terms* found):
 
 
 cdef str exact(text):
-    """The text itself; of a subclass, which `str` in a signature refuses, a copy that is one."""
+    """Return the text, of a subclass a plain copy: a `str` in a signature refuses subclasses."""
     return PyUnicode_FromObject(text)
 
 
 def terms(text):
-    """Every term of `text` in order, with repeats."""
+    """Return the terms of `text` in order, with repeats."""
     cdef str whole = exact(text)
     cdef shp_terms found
     try:
@@ -285,7 +285,7 @@ def terms(text):
 
 
 def keywords(text, Py_ssize_t cap=64):
-    """The distinct terms of `text`, at most `cap` of them, in order of first appearance."""
+    """Return the distinct terms of `text`, at most `cap`, in order of first appearance."""
     cdef str whole = exact(text)
     cdef shp_terms found
     try:
@@ -296,7 +296,7 @@ def keywords(text, Py_ssize_t cap=64):
 
 
 def stem(str word not None):
-    """The Porter2 stem of an English word; a word with other characters than a-z and ' comes back as it is."""
+    """Return the Porter2 stem of an English word; a word with characters other than a-z and ' is unchanged."""
     cdef bytes copy
     cdef char* letters
     cdef size_t n
@@ -312,7 +312,7 @@ def stem(str word not None):
 
 
 def folded(text):
-    """The text as `shp_terms_read` takes it: UTF-8, lower case, without marks; for other indexes over the same terms."""
+    """Return the text as `shp_terms_read` takes it: UTF-8, lower case, without marks."""
     cdef list pieces = []
     cdef Py_ssize_t start = 0, end, n
     cdef str whole = exact(text), piece
@@ -336,7 +336,7 @@ cdef bytes tenant_prefix(tenant):
 
 
 def scoped(text, tenant):
-    """(UTF-8 text for an FTS5 column, number of terms): each term as `t<tenant>_<term>`."""
+    """Return (UTF-8 for an FTS5 column, number of terms), each term as `t<tenant>_<term>`."""
     cdef bytes prefix = tenant_prefix(tenant), column
     cdef const char* prefix_text = prefix
     cdef str whole = exact(text)
@@ -358,7 +358,7 @@ cdef bytes encoded_term(str term):
 
 
 def match_expression(keywords, tenant):
-    """The FTS5 query that finds rows of `tenant` with any of the keywords; empty for no keywords."""
+    """Return the FTS5 query for rows of `tenant` with any of the keywords; empty for no keywords."""
     cdef bytes prefix = tenant_prefix(tenant)
     return b" OR ".join([b'"%b%b"' % (prefix, encoded_term(exact(keyword))) for keyword in keywords])
 
@@ -402,7 +402,7 @@ _NOT_ALPHANUMERIC = bytes(c for c in range(256) if not (c < 128 and chr(c).isaln
 
 
 def keywords_compat(text):
-    """The words that the original's rule keeps: ASCII letters and digits, longer than two, no stop words."""
+    """Return the words that the original Shepherd kept: ASCII letters and digits, longer than two, no stop words."""
     words = [
         word.translate(None, _NOT_ALPHANUMERIC).lower()
         for word in exact(text).encode("utf-8", "surrogatepass").split()

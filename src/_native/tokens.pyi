@@ -1,4 +1,4 @@
-"""Tokens of a text that nobody counted: characters per token, learned from counts that come back."""
+"""Estimates of token counts by characters per token, learned from the counts that servers return."""
 
 from typing import final
 
@@ -14,14 +14,14 @@ class CharsPerToken:
     def __init__(self, value: float = 3.5) -> None: ...
     @property
     def value(self) -> float:
-        """The average now; hand it to the constructor to go on from it later."""
+        """The current average, from which a new object can continue."""
     def estimate(self, n_chars: float) -> int:
-        """Tokens of a text of so many characters, rounded up; 0 for none."""
+        """Return the tokens of a text of so many characters, rounded up; 0 for none."""
     def observe(self, n_chars: float, n_tokens: float) -> bool:
-        """Takes one counted text into the average; False when it was rejected.
+        """Add one counted text to the average; return False when it was rejected.
 
         Rejected are counts that are not positive, and samples further off than a factor of 2.
         """
 
 def stripped_tokens(chars_before: int, tokens_before: int, chars_after: int) -> int:
-    """Tokens of a message whose tail was taken off, by its own characters per token; at least 1."""
+    """Return the tokens of a message without its tail, by its own characters per token; at least 1."""

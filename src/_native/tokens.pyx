@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Tokens of a text that nobody counted: characters per token, learned from counts that come back."""
+"""Estimates of token counts by characters per token, learned from the counts that servers return."""
 cimport cython
 from libc.math cimport ceil, isfinite
 
@@ -32,17 +32,17 @@ cdef class CharsPerToken:
 
     @property
     def value(self):
-        """The average now; hand it to the constructor to go on from it later."""
+        """The current average, from which a new object can continue."""
         return self._value
 
     def estimate(self, double n_chars):
-        """Tokens of a text of so many characters, rounded up; 0 for none."""
+        """Return the tokens of a text of so many characters, rounded up; 0 for none."""
         if not n_chars > 0:
             return 0
         return int(ceil(n_chars / self._value))
 
     def observe(self, double n_chars, double n_tokens):
-        """Takes one counted text into the average; False when it was rejected as an outlier or as no count."""
+        """Add one counted text to the average; return False when it was rejected as an outlier or as no count."""
         cdef double sample, ratio
         if not (isfinite(n_chars) and isfinite(n_tokens) and n_chars > 0 and n_tokens > 0):
             return False
@@ -58,7 +58,7 @@ cdef class CharsPerToken:
 
 
 def stripped_tokens(chars_before, tokens_before, chars_after):
-    """Tokens of a message whose tail was taken off, by that message's own characters per token; at least 1."""
+    """Return the tokens of a message without its tail, by its own characters per token; at least 1."""
     if chars_before <= 0 or tokens_before <= 0:
         return max(1, tokens_before)
     return max(1, chars_after * tokens_before // chars_before)

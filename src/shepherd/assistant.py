@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,13 +32,13 @@ from shepherd.prompt import (
     take_snapshot,
 )
 from shepherd.prompt.archive_policy import is_statement
-from shepherd.prompt.exchanges import hide_memory, message_of, messages_of, paired, with_recall
+from shepherd.prompt.exchanges import has_tail, hide_memory, message_of, messages_of, paired, with_recall
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.system_prompt import SystemPrompt
 from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
-from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
+from shepherd.turn.components import ModelAccess, no_promise_grammar, open_components, with_auto_resolved
 from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
@@ -73,9 +73,8 @@ class Assistant:
     open Memory; without one nothing is remembered. `close`, which leaving a `with` block calls, closes what
     was opened here; the caller closes what it passed in.
 
-    One turn at a time; `cancel()` may be called from any thread, everything else from one. `on_evicted` is
-    called after the turn with the messages that left the window, oldest first. With the setting memory_tools
-    the model has tools for the memory of `user_id` alone; `tools` are more of them.
+    One turn at a time; `cancel()` may be called from any thread, everything else from one. With the setting
+    memory_tools the model has tools for the memory of `user_id` alone; `tools` are more of them.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class Assistant:
         *,
         config: Config | None = None,
         user_id: str = "",
-        on_evicted: Callable[[Sequence[Message]], None] | None = None,
         tools: Sequence[AssistantTool] = (),
     ) -> None:
         self._other_tools = tuple(tools)
@@ -93,7 +91,6 @@ class Assistant:
         self.user_id = user_id or self._config.effective_user_id
         self.private = False
         self.last: Finished | None = None
-        self._on_evicted = on_evicted
         self._exchanges: list[Exchange] = []
         self._has_evicted = False
         self._compaction = Compaction(verbatim=self.config.history_verbatim_turns)
@@ -191,10 +188,14 @@ class Assistant:
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
             draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
+            if private:
+                draft.strip([message for message in draft.history if has_tail(message)])
+            grammar = "" if self._store.writes and not private else no_promise_grammar(self.engine)
             options = GenerationOptions(
                 sampling_of(self.config, self.engine.info.sampling),
                 self.tools,
                 tool_rounds=self.config.tool_rounds,
+                extra={"grammar": grammar} if grammar and not self.tools else {},
             )
             self._turn = Turn(
                 self.engine,
@@ -225,9 +226,11 @@ class Assistant:
         it.
 
         Its `text` has the sections [SYSTEM], [CONTEXT], [KNOWLEDGE] and [USER] and at most `max_tokens` of
-        the model's tokens. Nothing is generated, stored or changed. With `times` turns show the clock. Raises
-        ContextOverflowError when system part and question alone are longer.
+        the model's tokens. A summarizer, if there is one, sums up the turns that do not fit. Nothing is
+        stored or changed. With `times` turns show the clock. Raises ContextOverflowError when system part and
+        question alone are longer.
         """
+        summarizer = self._access.summarizer
         return self._planner.one_shot(
             question,
             self._exchanges,
@@ -236,6 +239,7 @@ class Assistant:
             count=self._budget.count,
             times=times,
             private=self.private or self.is_forgetful,
+            summarize=None if summarizer is None else summarizer.summarize,
         )
 
     # ---- between turns
@@ -410,7 +414,7 @@ class Assistant:
         self._settled = with_auto_resolved(self._config, access.model)
         self._store: ConversationStore = parts.store
         self._dialogue = parts.dialogue
-        self._recorder = Recorder(parts, self._on_evicted)
+        self._recorder = Recorder(parts)
         self._knowledge = parts.knowledge
         self._planner: Planner = parts.planner
         self._open_toolbox()

@@ -9,18 +9,23 @@ What is replaced, and only that:
 
     [ ]                    always: they open and close our blocks, and [INST] is a marker of its own
     |                      standing alone (` | ` separates results)
-    <  >                   in special tokens: <|im_start|>, <start_of_turn>, </s>, <<SYS>>, <think>
+    <  >                   in special tokens and tags of tool calls: <|im_start|>, </s>, <<SYS>>, <function=
     :                      after a role at the start of a line, and after User, Assistant, System anywhere
     =                      in a fact's key, and after ", " in its value (`, key=` starts the next fact)
     line breaks            by the two characters \\n
     control characters     by their pictures (U+241B for escape), C1 and lone surrogates by U+FFFD
     bidi, zero-width, tags removed: they are invisible, and reorder or hide what is read
+
+Roles and tokens are recognised in disguise, too: with invisible characters inside, and with letters that look
+like the Latin ones (fullwidth, mathematical, Cyrillic, Greek …). Other text in these letters is not changed.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
 
 __all__ = ["escape_fact_key", "escape_fact_value", "escape_lines", "escape_text", "shorten", "storable"]
 
@@ -50,18 +55,96 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _ROLES = "user|assistant|system|human|developer|tool|function|ipython|model|bot|ai"
 _SHOWN_ROLES = "User|USER|Assistant|ASSISTANT|System|SYSTEM|Human|HUMAN"
+_ROLE_NAMES = tuple(_ROLES.split("|"))
 _ROLE_COLON = re.compile(
     # At the start of a value or of one of its lines (by now `\n` in two characters), in any case, behind
     # quote or list marks; elsewhere only spelled as our own block and the common templates write them.
     rf"((?:\A|\\n)[\s>*#_-]*(?i:{_ROLES})[\s*_]*|(?<![^\W_])(?:{_SHOWN_ROLES})\s*):"
 )
 _LONE_BAR = re.compile(r"(?<!\S)\|(?!\S)")
-_SPECIAL_TOKEN = re.compile(
-    r"<(?=[|\uff5c])|(?<=[|\uff5c])>|<(?=<\s*/?\s*SYS\s*>)|<(?=/?(?:"
-    r"s|bos|eos|eot|pad|unk|mask|sep|cls|sop|eop|sys|think|thinking|image|audio|video|unused\d+|0x[0-9a-f]{2}"
-    r"|tools?|tool_\w+|im_\w+|fim_\w+|file_\w+|extra_id_\w+|reserved_\w+|begin_\w+|start_\w+|end_\w+)>)",
+# Each way begins with a bracket, so that a search skips all other characters fast.
+_TOKEN = re.compile(
+    r">(?<=[|\uff5c]>)|<(?=[|\uff5c]|<\s*/?\s*SYS\s*>|(/?)(?:\w{1,16}:)?(\w{1,48})(>|=| name=))",
     re.IGNORECASE,
 )
+_TOKEN_NAMES = frozenset(
+    ("s", "bos", "eos", "eot", "pad", "unk", "mask", "sep", "cls", "sop", "eop", "sys", "think", "thinking",
+     "image", "audio", "video", "tool", "tools", "toolcall", "escape", "function", "function_calls", "invoke",
+     "channel")
+)  # fmt: skip
+_TOKEN_PREFIXES = (
+    "tool_", "im_", "fim_", "file_", "extra_id_", "reserved_", "begin_", "start_", "end_", "arg_"
+)  # fmt: skip
+_NUMBERED_TOKEN = re.compile(r"unused\d+|0x[0-9a-f]{2}")
+
+# ---- disguises
+
+# Unicode's default-ignorable characters that may stay in a text, such as variation selectors of emoji, and
+# blanks without width or ink. Each of the two ligatures is two letters.
+_HIDDEN_RANGES = (
+    (0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200C, 0x200D), (0x2065, 0x2065),
+    (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
+    (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0100, 0xE01EF),
+)  # fmt: skip
+_HIDDEN = "".join(chr(code) for first, last in _HIDDEN_RANGES for code in range(first, last + 1))
+_LIGATURES = "\ufb05\ufb06"
+_DISGUISE = re.compile(
+    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in _HIDDEN_RANGES) + _LIGATURES + "]"
+)
+# A text with more of them is looked at in full.
+_FEW_DISGUISES = 16
+# What may stand between a role and its colon.
+_BLANKS = " \t\xa0*_" + _HIDDEN
+_LONGEST_ROLE = 9
+_TAG = re.compile(r"<[^<>=]{1,80}?(?:>|=| name=)|<[^\w<>=]{1,16}[|\uff5c]")
+# A word before a colon or inside a tag; circled and squared letters are symbols, not letters.
+_LETTER = "(?:[^\\W\\d_]|[\u24b6-\u24e9\U0001f110-\U0001f189])"
+_LABEL = re.compile(
+    rf"{_LETTER}{{2,9}}(?=[\s*_]*:)"
+    rf"|(?<=<)/?(?:\w|{_LETTER}){{1,24}}|(?<=:)(?:\w|{_LETTER}){{1,24}}(?=>)"
+)
+# Letters that look like Latin ones, beside those that NFKC maps. Source: Unicode's UTS 39, confusables.txt,
+# and small capitals.
+_LOOKALIKES = {
+    letter: latin
+    for letters, latins in (
+        (  # Cyrillic
+            "\u0430\u0432\u0441\u0501\u0435\u0493\u04bb\u0456\u0458\u043a\u04cf\u043c\u043f\u043e\u0440\u051b"
+            "\u0433\u0455\u0442\u0446\u0475\u051d\u0445\u0443\u04af\u044c\u044f\u0410\u0412\u0421\u0500\u0415"
+            "\u050c\u041d\u0406\u0408\u041a\u04c0\u041c\u041e\u0420\u051a\u0405\u0422\u0474\u051c\u0425\u0423"
+            "\u04ae\u042c",
+            "abcdefhijklmnopqrstuvwxyybrabcdeghijklmopqstvwxyyb",
+        ),
+        (  # Greek
+            "\u03b1\u03b2\u03f2\u03b5\u03b7\u03b9\u03f3\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c9\u03c7"
+            "\u03b3\u0391\u0392\u03f9\u0395\u0397\u0399\u037f\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+            "\u0396",
+            "abcenijkuvoptuwxyabcehijkmnoptyxz",
+        ),
+        (  # Armenian
+            "\u057d\u0585\u0570\u0578\u0581\u0566\u0575\u0561\u054f\u054d\u0555\u053c",
+            "uohngqjwsuol",
+        ),
+        (  # Cherokee
+            "\u13aa\u13f4\u13df\u13a0\u13ac\u13c0\u13bb\u13ab\u13e6\u13de\u13b7\u13e2\u13a1\u13da\u13a2\u13d9"
+            "\u13b3\u13c3\u13a5\u13bd",
+            "abcdeghjklmprstvwziy",
+        ),
+        (  # Lisu
+            "\ua4ee\ua4d0\ua4da\ua4d3\ua4f0\ua4dd\ua4d6\ua4e7\ua4f2\ua4d9\ua4d7\ua4e1\ua4df\ua4e0\ua4f3\ua4d1"
+            "\ua4e3\ua4e2\ua4d4\ua4f4\ua4e6\ua4ea\ua4eb\ua4ec\ua4dc",
+            "abcdefghijklmnoprstuvwxyz",
+        ),
+        (  # Latin
+            "\u0131\u0237\u0251\u0261\u0269\u028f\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a"
+            "\u1d0b\u029f\u1d0d\u0274\u1d0f\u1d18\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21\u1d22\u01c0\u0184\u0185",
+            "ijagiyabcdefghijklmnoprstuvwzlbb",
+        ),
+    )
+    for letter, latin in zip(letters, latins, strict=True)
+}
+# Ordinary words of Russian and Greek that look like these.
+_ORDINARY = ("bot", "ai")
 
 
 def storable(text: str) -> str:
@@ -116,11 +199,8 @@ def shorten(text: str, limit: int) -> str:
 def _spoken(line: str) -> str:
     clean = _visible(line)
     indent = line[: len(line) - len(line.lstrip(" "))] if clean else ""
-    if ":" in clean:
-        clean = _ROLE_COLON.sub("\\1" + _TWIN[0x3A], clean)
-    if "<" in clean or ">" in clean:
-        clean = _SPECIAL_TOKEN.sub(lambda match: _TWIN[ord(match[0])], clean)
-    if _BLOCK_LINE.match(clean):
+    clean = _without_markers(clean)
+    if _BLOCK_LINE.match(clean) or (not clean.isascii() and _BLOCK_LINE.match(_DISGUISE.sub("", clean))):
         clean = clean.translate(_BLOCK_TWINS)
     return indent + clean
 
@@ -146,16 +226,109 @@ def _visible(text: str) -> str:
 
 def _structure(text: str) -> str:
     """`text` with every character that could be taken for structure replaced by its twin."""
-    # A few memchr calls decide for most text that nothing has to be done; the patterns cost 10 times that.
-    if ":" in text:
-        text = _ROLE_COLON.sub("\\1" + _TWIN[0x3A], text)
-    if "<" in text or ">" in text:
-        text = _SPECIAL_TOKEN.sub(lambda match: _TWIN[ord(match[0])], text)
+    text = _without_markers(text)
     if "|" in text:
         text = _LONE_BAR.sub(_TWIN[0x7C], text)
     if "[" in text or "]" in text:
         text = text.translate(_BRACKETS)
     return text
+
+
+def _without_markers(text: str) -> str:
+    """`text` with the colons of roles and the angle brackets of tokens replaced by their twins."""
+    # A few memchr calls decide for most text that nothing has to be done; the patterns cost 10 times that.
+    is_ascii = text.isascii()
+    if ":" in text:
+        text = _ROLE_COLON.sub("\\1" + _TWIN[0x3A], text)
+    if "<" in text or ">" in text:
+        text = _TOKEN.sub(lambda match: _TWIN[ord(match[0])] if _is_token(match) else match[0], text)
+    if is_ascii or not _may_be_disguised(text):
+        return text
+    plain, places = _undisguised(text)
+    found = [match.end() - 1 for match in _ROLE_COLON.finditer(plain)]
+    found += [match.start() for match in _TOKEN.finditer(plain) if _is_token(match)]
+    characters = list(text)
+    for place in found:
+        at = place if places is None else places[place]
+        characters[at] = _TWIN[ord(characters[at])]
+    return "".join(characters)
+
+
+def _is_token(match: re.Match[str]) -> bool:
+    closing, name, end = match.groups()
+    if name is None:
+        return True
+    name = name.lower()
+    if end == "=":
+        return name in ("function", "parameter")
+    if end != ">":
+        return name in ("invoke", "parameter")
+    is_known = name in _TOKEN_NAMES or name.startswith(_TOKEN_PREFIXES)
+    return is_known or bool(_NUMBERED_TOKEN.fullmatch(name)) or (name == "parameter" and closing == "/")
+
+
+def _may_be_disguised(text: str) -> bool:
+    """Look at the surroundings of colons and brackets alone, which takes some microseconds."""
+    if not (":" in text or "<" in text or ">" in text):
+        return False
+    hidden = _DISGUISE.findall(text)
+    if len(hidden) > _FEW_DISGUISES:
+        return True
+    reach = len(hidden)
+    at = text.find(":")
+    while at >= 0:
+        word = _shown(text[:at].rstrip(_BLANKS)[-_LONGEST_ROLE - reach :], hidden)[-_LONGEST_ROLE:]
+        if (hidden or not word.isascii()) and _in_latin(word).lower().endswith(_ROLE_NAMES):
+            return True
+        at = text.find(":", at + 1)
+    at = text.find("<")
+    while at >= 0:
+        tag = _TAG.match(text, at)
+        if tag is not None and not tag[0].isascii():
+            match = _TOKEN.match("".join(map(_latin, _shown(tag[0], hidden))))
+            if match is not None and _is_token(match):
+                return True
+        at = text.find("<", at + 1)
+    return bool(hidden) and ">" in text and "|" in text
+
+
+def _shown(text: str, hidden: Sequence[str]) -> str:
+    """Return the text without what is hidden in it, ligatures in letters."""
+    if not hidden:
+        return text
+    return _DISGUISE.sub(lambda match: "st" if match[0] in _LIGATURES else "", text)
+
+
+def _undisguised(text: str) -> tuple[str, list[int] | None]:
+    """Return the text in plain letters, and the place in `text` of each of its characters if they moved."""
+    places = None
+    if hidden := _DISGUISE.findall(text):
+        places = [i for i, char in enumerate(text) for _ in range(_width(char))]
+        text = _shown(text, hidden)
+    return _LABEL.sub(lambda match: _in_latin(match[0]), text), places
+
+
+def _width(char: str) -> int:
+    return 2 if char in _LIGATURES else not _DISGUISE.match(char)
+
+
+@lru_cache(4096)
+def _in_latin(word: str) -> str:
+    """Return a word in the Latin letters that it seems to be written in, in the same length and case."""
+    if word.isascii():
+        return word
+    latin = "".join(map(_latin, word))
+    is_foreign = latin.lower() in _ORDINARY and not any(
+        "LATIN" in unicodedata.name(char, "") for char in word
+    )
+    return word if is_foreign else latin
+
+
+def _latin(char: str) -> str:
+    seen = _LOOKALIKES.get(char) or unicodedata.normalize("NFKC", char)
+    if len(seen) != 1:
+        return char
+    return seen.upper() if char.isupper() else seen
 
 
 def _joins(text: str, index: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.config import Config
 from shepherd.config.file import load
@@ -21,6 +21,7 @@ from shepherd.errors import (
     StoreError,
     StoreFullError,
     StoreLockedError,
+    StoreMissingError,
     StoreReadOnlyError,
     UsageError,
 )
@@ -29,8 +30,9 @@ from shepherd.extraction.local import WINDOW_TOKENS
 from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
+from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
-from shepherd.paths import default_database, from_home
+from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
 from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
     from shepherd.providers import ChatModel
 
 __all__ = [
+    "NAMING_SETTINGS",
     "LazyReranker",
+    "check_setting",
     "existing_file",
     "extracts",
     "keys_without_memory",
@@ -53,6 +57,7 @@ __all__ = [
     "open_memory_or_read_only",
     "open_memory_or_warn",
     "open_memory_to_read",
+    "own_summarizer",
     "persistent_kv_cache",
     "reranker_of",
     "running_worker",
@@ -62,6 +67,8 @@ __all__ = [
     "vector_settings",
 ]
 
+_Part = TypeVar("_Part")
+
 # Time to learn from the last messages when a conversation ends.
 _FLUSH_S = 1.5
 # Window of the model that summarizes: what leaves an 8k window at once fits, in at most two parts.
@@ -70,27 +77,92 @@ _SUMMARY_WINDOW_TOKENS = 4096
 _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 
+# Settings whose values name models, with the hint for a wrong name.
+_MODEL_HINTS = {
+    "model": "-m or the setting 'model' names a GGUF file",
+    "memory_vectors": "memory_vectors names a GGUF file, a server, or is off",
+    "knowledge_reranker": "knowledge_reranker names a GGUF file, or is off",
+    "memory_extraction_model": "memory_extraction_model names a GGUF file, or is empty for the chat's",
+    "server_embeddings": "server_embeddings names a GGUF made for embeddings",
+}
+# All settings that check_setting can check.
+NAMING_SETTINGS = (*_MODEL_HINTS, "provider", "memory_database", "mcp_servers")
+
+
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
     """Return the file of the configured model; one named hf:… is downloaded if it is not here.
 
     Raises UsageError if there is no such file.
     """
-    return existing_file(config.model, "-m or the setting 'model' names a GGUF file", report)
+    return existing_file(config.model, "model", report)
 
 
-def existing_file(name: str, hint: str, report: Report = lambda event: None) -> Path:
+def check_setting(config: Config, key: str) -> None:
+    """Raise a ShepherdError if a setting names a model, provider, server or folder that is not there.
+
+    Downloads nothing, and opens no connection.
+    """
+    value = getattr(config, key).strip()
+    if key == "provider":
+        from shepherd.providers import ProviderTable
+
+        ProviderTable().get(value)
+    elif key == "mcp_servers" and value:
+        from shepherd.tools import chosen_servers, read_servers
+
+        chosen_servers(read_servers(mcp_file()), value)
+    elif key == "memory_database" and value:
+        _check_database(value)
+    elif key == "memory_vectors" and "://" in value:
+        from shepherd.inference.embedding_endpoint import embeddings_url
+
+        embeddings_url(value)
+    elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
+        return  # a name of that server's
+    elif key in _MODEL_HINTS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
+        existing_file(value, key)
+
+
+def _check_database(named: str) -> None:
+    if "://" in named:
+        if not named.startswith(("postgresql://", "postgres://")):
+            raise UsageError("memory_database: only postgresql://… and paths are supported")
+        return
+    path = from_home(named, "memory_database").absolute()
+    if path.is_dir():
+        raise UsageError(f"memory_database: {path} is a folder", hint="name a file in it, such as memory.db")
+    if not path.parent.exists():
+        raise UsageError(
+            f"memory_database: there is no folder {path.parent} yet",
+            hint="it is created when something is remembered",
+        )
+
+
+def existing_file(model: str, setting: str, report: Report = lambda event: None) -> Path:
     """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
-    path = resolve(name, report)
+    try:
+        path = resolve(model, report)
+    except UsageError as error:
+        if setting == "model":
+            error.hint = f"{error.hint}; {_MODEL_HINTS[setting]}"
+            raise
+        raise UsageError(f"{setting}: {error}", hint=error.hint) from None
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint=hint)
+        raise UsageError(f"{path}: there is no such file", hint=_MODEL_HINTS[setting])
     return path
 
 
-def open_memory(config: Config, *, read_only: bool = False) -> Memory:
-    """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database."""
-    from_url = "://" in config.memory_database
+def open_memory(
+    config: Config, *, read_only: bool = False, warn: Callable[[str, str], None] = lambda message, hint: None
+) -> Memory:
+    """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database.
+
+    Vectors and reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
+    """
     named = config.memory_database
-    database = named if from_url else str(from_home(named, "memory_database"))
+    database = (
+        expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
+    )
     return Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
@@ -100,9 +172,19 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         recency_floor=config.rag_recency_floor,
         max_db_size=config.max_db_size,
         recall_cache_mb=config.recall_cache_mb,
-        vectors=vector_settings(config),
-        reranker=reranker_of(config),
+        vectors=_or_none(vector_settings, config, warn),
+        reranker=_or_none(reranker_of, config, warn),
     )
+
+
+def _or_none(
+    make: Callable[[Config], _Part | None], config: Config, warn: Callable[[str, str], None]
+) -> _Part | None:
+    try:
+        return make(config)
+    except ShepherdError as error:
+        warn(f"{error}; only words are searched", error.hint)
+        return None
 
 
 def vector_settings(config: Config) -> VectorSettings | None:
@@ -123,7 +205,7 @@ def vector_settings(config: Config) -> VectorSettings | None:
             ),
             config.memory_vectors_weight,
         )
-    path = existing_file(wanted, "memory_vectors names a GGUF file, a server, or is off")
+    path = existing_file(wanted, "memory_vectors")
     return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
 
 
@@ -132,7 +214,7 @@ def reranker_of(config: Config) -> LazyReranker | None:
     wanted = config.knowledge_reranker.strip()
     if wanted in ("", "off"):
         return None
-    return LazyReranker(config, existing_file(wanted, "knowledge_reranker names a GGUF file, or is off"))
+    return LazyReranker(config, existing_file(wanted, "knowledge_reranker"))
 
 
 class LazyReranker:
@@ -166,9 +248,11 @@ class LazyReranker:
             if self._reranker is None:
                 config = self._config
                 try:
-                    load_check.require(self._path, is_trusted=not config.model_trial)
                     self._reranker = Reranker(
-                        self._path, n_gpu_layers=config.gpu_layers, n_threads=config.threads
+                        self._path,
+                        n_gpu_layers=config.gpu_layers,
+                        n_threads=config.threads,
+                        is_trusted=not config.model_trial,
                     )
                 except ShepherdError as error:
                     self._failure = error
@@ -180,16 +264,31 @@ def open_embedder(config: Config, path: Path) -> Embedder:
     """Load the embedding model at `path`, after a trial if it never was loaded here."""
     from shepherd.inference.embedding import Embedder
 
-    load_check.require(path, is_trusted=not config.model_trial)
-    return Embedder(path, n_gpu_layers=config.gpu_layers, n_threads=config.threads)
+    return Embedder(
+        path,
+        n_gpu_layers=config.gpu_layers,
+        n_threads=config.threads,
+        is_trusted=not config.model_trial,
+    )
 
 
-def open_memory_to_read(config: Config) -> Memory:
-    """Open the memory of these settings to read; it need not be writable."""
+def open_memory_to_read(
+    config: Config, *, warn: Callable[[str, str], None] = lambda message, hint: None
+) -> Memory:
+    """Open the memory of these settings to read; it need not be writable.
+
+    A database at the default path is created; one that a setting names is not: StoreMissingError.
+    """
+    named = config.memory_database
+    if named and "://" not in named and not (path := from_home(named, "memory_database")).exists():
+        raise StoreMissingError(
+            f"{path}: there is no such database",
+            hint="it is created when something is remembered; --memory-db or memory_database names another",
+        )
     try:
-        return open_memory(config)
+        return open_memory(config, warn=warn)
     except StoreReadOnlyError:
-        return open_memory(config, read_only=True)
+        return open_memory(config, read_only=True, warn=warn)
 
 
 def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = False) -> bool:
@@ -225,6 +324,22 @@ def summarizer_of(
     window = min(chat_model.window_tokens, _SUMMARY_WINDOW_TOKENS)
     summarizer = Summarizer(
         lambda: open_model(window), max_tokens=config.history_summary_tokens, queues=queues
+    )
+    try:
+        yield summarizer
+    finally:
+        summarizer.close()
+
+
+@contextmanager
+def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
+    """Give a summarizer that loads the model at `path` when needed, None where the settings want none."""
+    if not sums_up(config, path):
+        yield None
+        return
+    summarizer = Summarizer(
+        lambda: open_engine(replace(config, n_ctx=_SUMMARY_WINDOW_TOKENS), path),
+        max_tokens=config.history_summary_tokens,
     )
     try:
         yield summarizer
@@ -295,8 +410,7 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
         )
     own = path
     if config.memory_extraction_model or own is None:
-        hint = "memory_extraction_model names a GGUF file, or is empty for the chat's"
-        own = existing_file(config.memory_extraction_model, hint)
+        own = existing_file(config.memory_extraction_model, "memory_extraction_model")
     built_in = is_built_in(own)
 
     def open_own() -> Engine:
@@ -339,10 +453,10 @@ def open_memory_or_read_only(config: Config, warn: Callable[[str, str], None]) -
     Raises StoreError when it cannot be read, since a server must not run without the API keys in it.
     """
     try:
-        return open_memory(config), True
+        return open_memory(config, warn=warn), True
     except StoreReadOnlyError as error:
         try:
-            opened = open_memory(config, read_only=True)
+            opened = open_memory(config, read_only=True, warn=warn)
         except StoreError:
             raise error from None
         warn(f"memory is only read, nothing new is kept: {error}", error.hint)
@@ -378,7 +492,7 @@ def open_engine(
     loading(f"loading {path} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
-        return Engine(path, settings=settings, yields_to=yields_to)
+        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True)
     finally:
         loading("")
 

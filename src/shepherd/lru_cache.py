@@ -64,6 +64,11 @@ class LRUCache(Generic[_Key, _Value]):
             if len(self._entries) > self._max_entries:
                 self._entries.popitem()
 
+    def clear(self) -> None:
+        """Drop all entries."""
+        with self._lock:
+            self._entries.clear()
+
 
 class CachedFunction(Generic[_Value]):
     """A function of hashable arguments with an `LRUCache` of its results.
@@ -92,6 +97,10 @@ class CachedFunction(Generic[_Value]):
             known = (self._function(*arguments),)
             self._results.put(arguments, known)
         return known[0]
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._results.clear()
 
     @property
     def n_bytes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import BinaryIO, TextIO
 from shepherd.errors import UsageError
 
 __all__ = [
+    "back_up",
     "cache_dir",
     "config_file",
     "data_dir",
     "default_database",
+    "expanded",
     "from_home",
     "history_file",
     "locked",
@@ -48,6 +51,19 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             os.unlink(temporary)
         raise
     _sync_folder(target.parent)
+
+
+def back_up(path: Path) -> Path:
+    """Copy a file beside itself with mode 0600; return the copy, or an older one that is identical."""
+    data = path.read_bytes()
+    copy, number = path.with_name(f"{path.name}.before-migration"), 1
+    while copy.exists():
+        if copy.read_bytes() == data:
+            return copy
+        number += 1
+        copy = path.with_name(f"{path.name}.before-migration-{number}")
+    write_atomically(copy, data)
+    return copy
 
 
 def _sync_folder(folder: Path) -> None:
@@ -117,10 +133,23 @@ def default_database() -> Path:
     return data_dir() / "memory.db"
 
 
+def expanded(text: str, setting: str) -> str:
+    """Return the value of a setting with ${VAR} replaced; UsageError for a variable that is not set."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise UsageError(
+                f"{setting} names ${{{match[1]}}}, and there is no such variable", hint=f"export {match[1]}=…"
+            )
+        return os.environ[match[1]]
+
+    return re.sub(r"\$\{(\w+)\}", value, text)
+
+
 def from_home(text: str, setting: str) -> Path:
-    """Return the path of a setting, with ~ expanded; raises UsageError for an unknown user."""
+    """Return the path of a setting with ${VAR} and ~ replaced; UsageError for an unknown variable or user."""
     try:
-        return Path(text).expanduser()
+        return Path(expanded(text, setting)).expanduser()
     except RuntimeError:
         raise UsageError(
             f"{setting} is {text[:80]!a}, and there is no such user", hint="write the whole path"

@@ -63,10 +63,9 @@ def new_assistant(engine, memory) -> Callable[..., Assistant]:
     def make(**options) -> Assistant:
         names = {field.name for field in dataclasses.fields(ModelAccess)}
         access = {name: options.pop(name) for name in names & options.keys()}
-        on_evicted = options.pop("on_evicted", None)
         user_id = options.pop("user_id", "steve")
         access = ModelAccess(**{"model": options.pop("engine", engine), "memory": memory, **access})
         config = Config(**{"temperature": 0.0, "context_entities": False, **options})
-        return Assistant(access, config=config, user_id=user_id, on_evicted=on_evicted)
+        return Assistant(access, config=config, user_id=user_id)
 
     return make

@@ -10,6 +10,7 @@ from shepherd.assistant import Warned
 from shepherd.errors import ModelLoadError, ProviderUnavailableError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.prompt import Summarizer, Summary
+from shepherd.trace import Traces
 from tests import models
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -60,6 +61,23 @@ def test_turns_that_leave_are_summed_up(small, summarizer):
     told = [event.message for event in events if isinstance(event, Warned)]
     assert len(told) == 1
     assert "with a summary" in told[0]
+
+
+def test_trace_says_compressed_in_every_turn_that_shows_a_summary(small, summarizer, memory):
+    assistant = small(summarizer=summarizer)
+    list(assistant.ask("hello"))
+    talk_until(assistant, has_left)
+    for number in range(3):
+        *_, finished = assistant.ask(statement(number))
+        assert not finished.stats.evicted_turns
+
+    traces = Traces(memory.transactions, "steve")
+    compressed = [
+        value for _, value in traces.matching(f"/context/{assistant.session_id}/*/history/compressed")
+    ]
+    shown = [value for _, value in traces.matching(f"/context/{assistant.session_id}/*/history/summary")]
+    assert compressed[-4:] == [True] * 4
+    assert compressed == [False] * (len(compressed) - len(shown)) + [True] * len(shown)
 
 
 def test_the_label_comes_once_however_often_turns_are_folded(small, summarizer):

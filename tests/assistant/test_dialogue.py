@@ -8,6 +8,7 @@ import pytest
 
 from shepherd.assistant import Assistant
 from shepherd.entities import EntityReader
+from shepherd.entities.lexicon import FEMALE_NAMES, PLACES
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
 from shepherd.trace import Traces
@@ -169,3 +170,14 @@ def test_what_a_model_read_in_a_turn_that_is_taken_back_is_not_learned(new_assis
     assert reader.wait(60)
 
     assert names(ask(assistant, "Wer ist Anna?")) == []
+
+
+def test_more_than_ten_people_are_shown_and_places_without_anything_to_tell_are_not(assistant):
+    people = [name.capitalize() for name in sorted(FEMALE_NAMES)[:14]]
+    cities = [name.capitalize() for name in sorted(PLACES)[20:34]]
+    for name, city in zip(people, cities, strict=True):
+        ask(assistant, f"My friend {name} lives in {city}.")
+
+    finished = ask(assistant, "Tell me about all my friends")
+
+    assert set(names(finished)) == set(people)

@@ -14,6 +14,9 @@ from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
+from shepherd.prompt import Summary
+from shepherd.prompt.summary import StoredSummary, SummaryStore
+from shepherd.types import Message
 
 
 @pytest.fixture
@@ -63,6 +66,66 @@ def test_json_gives_the_parts_with_their_tokens(shepherd):
     assert built["tokens"] <= built["max_tokens"] == 900
     assert [part["category"] for part in built["parts"]] == ["system", "memory", "query"]
     assert all(part["tokens"] > 0 for part in built["parts"])
+
+
+@pytest.fixture
+def talk(home):
+    """A stored conversation of 60 short turns; its id."""
+    home.database.parent.mkdir(parents=True, exist_ok=True)
+    with Memory(home.database) as memory:
+        user = "steve"
+        session = memory.start_session(user)
+        for n in range(60):
+            said = f"My friend Anna works at Acme, and today is day {n}." if n == 0 else f"Today is day {n}."
+            memory.append_message(session, Message("user", said, created_at=1_800_000_000 + n), user)
+            answer = Message("assistant", f"I hope that day {n} is a good one.")
+            memory.append_message(session, answer, user)
+    return session
+
+
+def built_with(shepherd, *options, **variables):
+    done = shepherd(
+        "context", "build", "--continue", "--json", "Where does Anna work?", *options, **variables
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_long_conversation_fills_the_prompt_with_turns_entities_and_a_summary(shepherd, talk):
+    large = built_with(shepherd, "--max-tokens", "4000")
+    middle = built_with(shepherd, "--max-tokens", "1500")
+    small = built_with(shepherd, "--max-tokens", "500")
+
+    def turns(built):
+        return {part["turn_id"] for part in built["parts"] if part["id"].startswith("turn:")}
+
+    assert len(turns(large)) >= 30
+    for built in (middle, small):
+        assert 0.85 * built["max_tokens"] <= built["tokens"] <= built["max_tokens"]
+        assert f"[Conversation summary: {60 - len(turns(built))} earlier turns are left out]" in built["text"]
+    assert "I hope that day 59 is a good one." in small["text"]
+    assert len(turns(small)) < len(turns(middle)) < len(turns(large))
+    assert "• Anna (Person)" in large["text"]
+
+
+def test_stored_summary_stands_before_the_turns_after_it(shepherd, talk, home):
+    home.database.parent.mkdir(parents=True, exist_ok=True)
+    with Memory(home.database) as memory:
+        user = "steve"
+        last = [message.id for message in memory.load_session(talk, user)][79]
+        SummaryStore(memory.transactions, user).save(talk, StoredSummary(Summary(("Forty days.",), 40), last))
+
+    built = built_with(shepherd, "--max-tokens", "4000")
+
+    assert "[Conversation summary: Forty days.]" in built["text"]
+    assert "Today is day 40." in built["text"]
+    assert "Today is day 39." not in built["text"]
+
+
+def test_model_that_can_sums_up_the_turns_that_are_left_out(shepherd, talk, model):
+    built = built_with(shepherd, "--max-tokens", "600", "-m", model, SHEPHERD_HISTORY_SUMMARY="true")
+
+    assert "[Conversation summary: Hello, I am a shepherd." in built["text"]
 
 
 def test_too_small_a_budget_is_refused_with_the_numbers(shepherd):

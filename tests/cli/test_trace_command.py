@@ -145,6 +145,21 @@ def test_metta_sees_the_atoms_of_a_path_and_calls_predicates(shepherd, traced):
     assert (broken.returncode, "MeTTa cannot read the expression" in broken.stderr) == (1, True)
 
 
+@NEEDS_METTA
+def test_metta_has_the_models_of_the_settings(shepherd, model):
+    turns = '((Turn (content "Bees fly.")) (Turn (content "So they do.")))'
+    without = shepherd("trace", "metta", '!(embed-query "x")')
+    asked = ("trace", "metta", f"!(summarize-turns {turns} 50)")
+    summed_up = shepherd(*asked, SHEPHERD_MODEL=str(model), SHEPHERD_HISTORY_SUMMARY="true")
+    expert = shepherd("trace", "metta", '!(format-personality (Expert "botany"))')
+    odd = shepherd("trace", "metta", '!(format-chunk (Chunk (contnt "hi")) (DocumentSource))')
+
+    assert "there is no embedder here" in without.stdout
+    assert summed_up.stdout.startswith('"Hello, I am a shepherd.')
+    assert expert.stdout.startswith('"You are an expert in botany.')
+    assert "Chunk has no field 'contnt'" in odd.stdout
+
+
 def test_what_is_known_of_a_turn_of_a_session_or_of_all_is_forgotten(shepherd, traced):
     nothing = shepherd("trace", "forget")
     deeper = shepherd("trace", "forget", "s1/3/budget")

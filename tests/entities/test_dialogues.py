@@ -312,3 +312,20 @@ def test_the_sister_gets_her_surname_where_it_is_said_of_her():
     registry.register("My sister Anna Weber lives in Rome.")
 
     assert roles(registry) == [("Anna Weber", ["sister of", "lives in"])]
+
+
+def test_plural_role_means_everybody_who_has_it():
+    registry = EntityRegistry()
+    for text in ("My friend Tom lives in Oslo.", "My friend Eve lives in Rome.", "My boss Kim is here."):
+        registry.register(text)
+        registry.end_turn()
+    for _ in range(20):  # out of focus
+        registry.end_turn()
+
+    def meant(text):
+        return {registry[found.entity_id].name for found in registry.resolve(text)}
+
+    assert meant("Tell me about all my friends") == {"Tom", "Eve"}
+    assert meant("Do my bosses like me?") == {"Kim"}
+    assert meant("my sisters") == set()
+    assert len(registry) == 5  # and nobody new

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,8 +66,9 @@ def registry() -> EntityRegistry:
         ("title", "cellist"),
     ]:
         registry.set_attribute(anna.id, name, value)
-    registry.describe(anna.id, "plays the cello")
-    return registry
+    anna = replace(registry[anna.id], description="plays the cello")
+    others = [entity for entity in registry if entity.id != anna.id]
+    return EntityRegistry([anna, *others], turn=registry.turn)
 
 
 def test_text_has_name_description_attributes_and_relations(registry):

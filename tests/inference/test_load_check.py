@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from shepherd import subprocess_sandbox
 from shepherd.errors import ModelFormatError, ModelLoadError
-from shepherd.inference import load_check, read_header
+from shepherd.inference import Engine, load_check, read_header
 from tests.inference.malformed import with_number
 
 LONG = 120.0
@@ -39,7 +40,7 @@ def processes_started(path: Path, **options: object) -> int:
 
 @pytest.mark.parametrize("name", ["plain", "spm", "sliding", "recurrent", "hybrid"])
 def test_good_file_is_tried_once(model_file, tmp_path: Path, name: str) -> None:
-    path = model_file(name)
+    path = Path(shutil.copy(model_file(name), tmp_path / "model.gguf"))
 
     assert processes_started(path) == 1
     assert processes_started(path) == 0
@@ -187,3 +188,45 @@ def test_oldest_records_go(model: Path, cache: Path) -> None:
     assert len(left) == 512
     assert f"{0:040}" not in left
     assert load_check.is_known(model)
+
+
+LOAD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+from shepherd.inference import Engine
+with Engine(sys.argv[1]) as engine:
+    assert 0 < engine.window_tokens <= 8192
+    assert engine.info.n_ctx_train >= 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("llama.block_count", 1 << 31),
+        ("llama.block_count", (1 << 32) - 1),
+        ("llama.attention.head_count", 1 << 31),
+        ("llama.context_length", 1 << 31),
+        ("llama.context_length", (1 << 32) - 1),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="its limits are POSIX's")
+def test_an_engine_survives_a_header_that_would_end_the_process(
+    plain_model: Path, tmp_path: Path, key: str, value: int
+) -> None:
+    path = with_number(plain_model, key, value, tmp_path / "bad.gguf")
+
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(path)], capture_output=True, encoding="utf-8", check=False
+    )
+
+    assert done.returncode in (0, 1), done.stderr[-300:]
+    assert done.returncode == 0 or "shepherd.errors.Model" in done.stderr
+
+
+def test_an_engine_loads_what_was_checked_or_is_trusted_without_a_process(model: Path) -> None:
+    with Engine(model, is_trusted=True):
+        assert not load_check.is_known(model)
+
+    with Engine(model):
+        assert load_check.is_known(model)

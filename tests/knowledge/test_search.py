@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from shepherd.knowledge import Knowledge
 from shepherd.knowledge.retrieval import boosted
 from shepherd.memory import Memory
+from tests.examples import examples
 from tests.memory.conftest import NOW
 from tests.postgres import Server
 
@@ -82,7 +83,7 @@ def test_another_user_sees_nothing_and_changes_no_score(knowledge, memory):
 _examples = count()
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["anna", "bob"]), sentences), min_size=1, max_size=6))
 def test_nobody_finds_what_others_keep(memory: Memory, kept):
     number = next(_examples)
@@ -157,7 +158,7 @@ changes = st.one_of(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(changes, min_size=1, max_size=10), st.randoms(use_true_random=False))
 def test_the_index_in_memory_finds_what_the_database_finds(path: Path, history, chance: random.Random):
     with tempfile.TemporaryDirectory() as folder:
@@ -188,3 +189,60 @@ def test_the_index_in_memory_finds_what_the_database_finds(path: Path, history, 
         assert opened[0].check(repair=False).ok
         for memory in opened:
             memory.close()
+
+
+ZEBRA_NOTES = {
+    "Zebra stripes": "The stripes of a zebra confuse horseflies, which land on it less often.",
+    "Zebra stripes and heat": "Black stripes of a zebra are warmer than white stripes, which moves the air.",
+    "Zebra stripes and lions": "A lion cannot tell one zebra from another by its stripes in a running herd.",
+    "Zebra stripes, a count": "A mountain zebra has about fifty stripes on its sides, narrower than others.",
+    "Zebra stripes in foals": "The stripes of a zebra foal are brown at birth, and darken in a few months.",
+    "Zebra stripes as names": "People who study a herd know each zebra by its stripes, as by a fingerprint.",
+}
+
+
+def test_words_that_every_one_of_a_few_notes_has_still_find_them(knowledge):
+    for title, text in ZEBRA_NOTES.items():
+        knowledge.add_node(title, source_text=text)
+
+    found = knowledge.retrieve("Tell me about zebra stripes", 3)
+
+    assert len({chunk.node_id for chunk in found}) == 3
+    assert [chunk.part for chunk in found] == ["text"] * 3
+
+
+@pytest.mark.parametrize("query", ["yes", "Who am I?", "zebra gardening", "gardening"])
+def test_common_words_alone_find_nothing_else(knowledge, query):
+    for title, text in ZEBRA_NOTES.items():
+        knowledge.add_node(title, source_text=f"{text} Yes, I am who I am.")
+
+    assert knowledge.retrieve(query, 3) == []
+
+
+def test_common_words_do_not_find_everything_in_a_large_collection(knowledge):
+    for number in range(250):
+        knowledge.add_node(f"Zebra {number}", source_text=f"Page {number} about a zebra.")
+
+    assert knowledge.retrieve("zebra", 3) == []
+
+
+def test_card_of_nothing_but_a_title_takes_no_place_beside_its_text(knowledge):
+    rag = knowledge.add_node("How RAG systems work", source_text="RAG systems work by retrieval first.")
+    knowledge.add_node("Other systems", source_text="Some systems retrieve nothing, and work without RAG.")
+    knowledge.add_node("Garden", source_text="Tulips in spring, asters in autumn.")
+    knowledge.add_node("Kitchen", source_text="Bread takes flour, water, salt and time.")
+
+    found = knowledge.retrieve("How do RAG systems work?", 2, min_relevance=0.0)
+
+    assert [(chunk.node_id, chunk.part) for chunk in found] == [(rag.id, "text"), (rag.id + 1, "text")]
+
+
+def test_card_with_notes_stays_beside_its_text(knowledge):
+    rag = knowledge.add_node(
+        "RAG systems", notes="Ask Ann how RAG works.", source_text="RAG works by retrieval."
+    )
+    knowledge.add_node("Garden", source_text="Tulips in spring, asters in autumn.")
+
+    found = knowledge.retrieve("how does RAG work", 2, min_relevance=0.0)
+
+    assert {(chunk.node_id, chunk.part) for chunk in found} == {(rag.id, "text"), (rag.id, "card")}

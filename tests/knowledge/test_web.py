@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -114,6 +115,24 @@ def test_a_redirect_to_where_nobody_may_go_is_refused(server, address, path):
         "http://[fc00::1]/",
         "http://[64:ff9b::7f00:1]/",
         "http://[2002:7f00:1::]/",
+        "http://192.0.0.192/opc/v1/instance",
+        "http://192.0.0.9/",
+        "http://192.88.99.1/",
+        "http://198.18.0.1/",
+        "http://[fec0::1]/",
+        "http://[fd00:ec2::254]/",
+        "http://[::10.0.0.1]/",
+        "http://[::ffff:0:10.0.0.1]/",
+        "http://[64:ff9b:1::10.0.0.1]/",
+        "http://[2001:0:808:808::f5ff:fffe]/",
+        "http://[2606:4700::5efe:10.0.0.1]/",
+        "http://[2606:4700::200:5efe:10.0.0.1]/",
+        "http://[100::1]/",
+        "http://[2001:db8::1]/",
+        "http://[3fff::1]/",
+        "http://[5f00::1]/",
+        "http://[ff0e::1]/",
+        "http://[::]/",
         "https://user:password@127.0.0.1/",
         "file:///etc/passwd",
         "ftp://example.com/x",
@@ -126,6 +145,14 @@ def test_a_redirect_to_where_nobody_may_go_is_refused(server, address, path):
 def test_addresses_of_this_machine_and_its_network_are_refused(url):
     with pytest.raises(UsageError):
         web.fetch(url, WebLimits())
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["8.8.8.8", "192.0.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"],
+)
+def test_addresses_of_the_internet_are_public(address):
+    assert web.is_public_address(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize(

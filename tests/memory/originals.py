@@ -49,12 +49,12 @@ _FACTS_BY_KEY = """
     CREATE TABLE facts (
         key TEXT PRIMARY KEY, value TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL);
 """
-_FACTS = """
+FACTS = """
     CREATE TABLE facts (
         user_id TEXT NOT NULL DEFAULT 'local', key TEXT NOT NULL, value TEXT NOT NULL,
         created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (user_id, key));
 """
-_ADD_USER = """
+ADD_USER = """
     ALTER TABLE conversations ADD COLUMN user_id TEXT NOT NULL DEFAULT 'local';
     CREATE INDEX idx_conversations_user ON conversations(user_id);
 """
@@ -67,12 +67,13 @@ _RENAME = """
 # Scripts by generation. The later ones are reached as their users reached them: by what came before.
 V2_22 = _memories("conversations", users=False) + index("conversations")
 V2_22_FACTS = V2_22 + _FACTS_BY_KEY
-V2_28 = V2_22_FACTS + _ADD_USER
-V2_30 = V2_22 + _ADD_USER + _FACTS
-V2_32 = _memories("context") + index("context") + _FACTS
+V2_28 = V2_22_FACTS + ADD_USER
+V2_30 = V2_22 + ADD_USER + FACTS
+CONTEXT = _memories("context") + index("context")
+V2_32 = CONTEXT + FACTS
 V2_32_RENAMED = V2_30 + _RENAME + index("context")
-V2_32_BOTH = V2_30 + _memories("context") + index("context")
-UNINDEXED = _memories("context") + _FACTS
+V2_32_BOTH = V2_30 + CONTEXT
+UNINDEXED = _memories("context") + FACTS
 
 _BUILD = """
 import json, os, sqlite3, sys

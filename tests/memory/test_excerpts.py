@@ -87,9 +87,29 @@ def test_every_excerpt_is_within_its_limit_and_escaped(text: str, query: str, li
     assert escape_text(shown, limit) == shown
 
 
-@given(texts, st.integers(3, 500))
-def test_what_fits_is_shown_as_it_is(text: str, limit: int) -> None:
+@given(texts, st.integers(0, 100))
+def test_what_fits_is_shown_as_it_is(text: str, spare: int) -> None:
     whole = escape_text(text, 10_000)
 
-    if len(whole) <= limit:
-        assert excerpt(text, ASKED, limit) == escape_text(text, limit)
+    assert excerpt(text, ASKED, max(3, len(whole) + spare)) == whole
+
+
+def test_question_of_400_and_answer_of_1200_characters_are_shown_whole(memory: Memory) -> None:
+    for n_question, n_answer, ends in ((400, 1200, False), (401, 1201, True)):
+        memory.archive_turn(
+            Turn("tea " * 100 + "x" * (n_question - 400), "milk " * 240 + "x" * (n_answer - 1200))
+        )
+        [(question, answer)] = parse(memory.recall("tea milk").tail)[1]
+
+        assert question.endswith("…") == answer.endswith("…") == ends
+        memory.clear_memory("tea " * 100 + "x" * (n_question - 400))
+
+
+def test_excerpt_has_text_on_both_sides_of_the_keyword() -> None:
+    before = " ".join(f"This is sentence {n} of many." for n in range(60))
+    after = " ".join(f"That is sentence {n} of more." for n in range(60))
+
+    shown = escape_excerpt(f"{before} The parrot is green. {after}", 400, ["parrot"])
+
+    assert "parrot" in shown
+    assert min(map(len, shown.split("parrot"))) > 120

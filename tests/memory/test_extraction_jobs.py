@@ -9,6 +9,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.memory import ExtractionStats, Memory, NewMemory, OpenJob
+from shepherd.memory.extraction_queue import LEASE_S
 from shepherd.types import Injection, Message
 
 OWNER = OpenJob("host/1/a", 3)
@@ -160,6 +161,7 @@ def test_the_lease_of_a_job_that_failed_often_still_ends(memory, clock):
         job = memory.extraction.claim("worker")
 
     assert 3600 < memory.extraction.due_in() < 86_400
+    assert memory.extraction.due_in() == 64 * LEASE_S
 
 
 def test_an_open_job_that_nobody_adds_to_any_more_is_anybodys(memory, clock):
@@ -265,6 +267,18 @@ def test_the_dead_are_retried_or_dropped(memory):
     assert [job.id for job in memory.extraction.jobs()] == [second, third]
 
 
+def test_a_retried_job_has_all_its_refusals_again(memory):
+    job = due(memory, "one")
+    options = {"refused": True, "most_refusals": 2, "retry_in_s": 0}
+    assert not memory.extraction.fail(job, "no", **options)
+    assert memory.extraction.fail(memory.extraction.claim("worker"), "no", **options)
+
+    memory.extraction.retry(job.id)
+
+    assert not memory.extraction.fail(memory.extraction.claim("worker"), "no", **options)
+    assert memory.extraction.fail(memory.extraction.claim("worker"), "no", **options)
+
+
 def test_the_oldest_waiting_goes_beyond_the_limit(memory):
     for text in "12345":
         say(memory, text)
@@ -337,6 +351,20 @@ def test_what_the_user_changed_between_the_lines_of_a_job_stays(memory, clock, c
 
     assert stored == (0, 0)
     assert memory.get_fact("location") == ("Berlin" if changed == "set" else None)
+
+
+def test_what_was_imported_without_history_between_the_lines_of_a_job_stays(memory, clock):
+    session = say(memory, "I live in Bern")
+    clock[0] += 60
+    fact = {"type": "fact", "key": "city", "value": "Oslo", "updated_at": int(clock[0])}
+    memory.import_memories([fact])
+    clock[0] += 60
+    say(memory, "and I like it", session=session)
+    memory.extraction.release(OWNER.owner)
+
+    memory.extraction.finish(memory.extraction.claim("worker"), {"city": "Bern"}, [])
+
+    assert memory.get_fact("city") == "Oslo"
 
 
 def test_what_a_tool_of_the_model_set_between_the_lines_of_a_job_gives_way(memory, clock):

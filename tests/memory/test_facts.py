@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shepherd.errors import UsageError
 from shepherd.memory import FactChange, Memory, OpenJob
 from shepherd.types import Fact, Message
+from tests.examples import examples
 
 
 def test_fact_is_set_and_read(memory: Memory) -> None:
@@ -237,7 +238,7 @@ _CHANGES = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(_CHANGES)
 def test_import_into_an_empty_database_always_restores_everything(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str | None, int]]
@@ -257,3 +258,10 @@ def test_import_into_an_empty_database_always_restores_everything(
         other.import_memories(exported)
 
         assert list(other.export_memories())[1:] == exported[1:]
+
+
+def test_blanks_around_a_key_are_no_part_of_it(memory: Memory) -> None:
+    memory.set_fact(" name\n", " Steve ")
+
+    assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("name", " Steve ")]
+    assert memory.get_fact("\tname") == " Steve "

@@ -85,6 +85,22 @@ def test_newer_version_that_is_still_in_the_log_is_refused(path: Path, run_pytho
     assert {name: path.with_name(name).read_bytes() for name in kept} == kept
 
 
+def test_log_of_another_program_is_neither_recovered_nor_copied(
+    path: Path, run_python: RunPython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "import os, sys; from shepherd._native.store import Connection; c = Connection(sys.argv[1]);"
+        "c.script('CREATE TABLE notes(text); PRAGMA journal_mode = WAL; INSERT INTO notes VALUES(1)');"
+        "os._exit(0)"
+    )
+    assert run_python(program, path).returncode == 0
+    path.with_name("memory.db-shm").unlink()
+    monkeypatch.setattr("tempfile.tempdir", str(path.parent / "missing"))
+
+    assert "another program" in str(refusal(path))
+    assert path.with_name("memory.db-wal").stat().st_size > 0
+
+
 @pytest.mark.parametrize(
     "content",
     [

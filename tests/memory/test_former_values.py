@@ -195,3 +195,22 @@ def test_turn_with_two_words_more_is_never_withheld(
     assert without_former_values([turn], former) == [turn]
     alone = replace(turn, question="I live in Austin")
     assert without_former_values([alone], former) == []
+
+
+@pytest.mark.parametrize(("seconds", "is_shown"), [(-601, True), (-600, False), (600, False), (601, True)])
+def test_value_is_learned_from_turns_of_ten_minutes(memory: Memory, seconds: int, is_shown: bool) -> None:
+    memory.archive_turn(Turn("I live in Austin.", "Noted.", timestamp=NOW + seconds))
+    memory.set_fact("location", "Austin")
+    memory.set_fact("location", "Berlin")
+
+    assert recalled(memory) == (["I live in Austin."] if is_shown else [])
+
+
+def test_turn_of_two_hundred_characters_is_compared_and_a_longer_one_is_not(memory: Memory) -> None:
+    for length in (199, 200, 201):
+        text = "I live in Austin" + ", Austin" * 22
+        memory.archive_turn(Turn(text + "," * (length - len(text)), f"Noted {length}.", timestamp=NOW))
+    memory.set_fact("location", "Austin")
+    memory.set_fact("location", "Berlin")
+
+    assert [len(question) for question in recalled(memory)] == [201]

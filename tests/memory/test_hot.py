@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -24,6 +24,7 @@ from shepherd.memory.queries import RecallQuery
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import SQLiteStore
 from shepherd.memory.store import UserRows
+from tests.examples import examples
 from tests.native import twin_rank
 from tests.native.twin_rank import Document
 
@@ -244,7 +245,7 @@ def save_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestHistory(History.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=25, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow])
+    settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 
 # ---- who writes
@@ -483,6 +484,25 @@ def test_a_saved_index_is_loaded_and_caught_up(path, monkeypatch) -> None:
     assert_same(store, with_changes)
     store.close()
     with_changes.close()
+
+
+def test_a_saved_index_of_another_tokenizer_is_built_again(path, monkeypatch) -> None:
+    store = SQLiteStore(str(path))
+    fill(store, 200)
+    [(memory_id, _)] = store.add_memories("steve", [NewMemory("Two GPUs", "", NOW)])
+    make_hot(store)
+    store.close()
+    with Connection(str(path)) as connection:
+        connection.execute("UPDATE meta SET value = 2 WHERE key = 'tokenizer_version'")
+    built = count_builds(monkeypatch)
+
+    store = SQLiteStore(str(path))
+    make_hot(store)
+
+    assert built == [1]
+    assert is_hot(store)
+    assert [hit[0] for hit in search(store, "steve", keywords("GPU"))] == [memory_id]
+    store.close()
 
 
 def test_saved_files_are_private(path) -> None:

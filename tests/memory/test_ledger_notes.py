@@ -74,6 +74,25 @@ def test_least_recently_used_notes_go(database: str) -> None:
         assert len(found) == rows.MOST_NOTES - 3
 
 
+def test_note_is_marked_as_used_once_in_six_hours(database: str) -> None:
+    now = [1000.0]
+    with Memory(database, user_id="steve", clock=lambda: now[0]) as memory:
+
+        def used_at() -> float:
+            query = "SELECT used_at FROM ledger WHERE hash = 'a'"
+            return memory.transactions.read(lambda connection: connection.execute(query))[0][0] / 1000
+
+        memory.ledger.put({"a": "one"})
+        now[0] += 6 * 3600
+        memory.ledger.put({}, used=["a"])
+        assert used_at() == 1000.0
+
+        now[0] += 1
+        memory.ledger.put({}, used=["a", "never there"])
+        assert used_at() == now[0]
+        assert memory.ledger.find(["a", "never there"]) == {"a": "one"}
+
+
 def test_claimed_users_notes_are_dropped(memory: Memory) -> None:
     memory.ledger.put({"a": "x"}, "local")
     memory.set_fact("name", "Steve", "local")

@@ -94,6 +94,26 @@ def test_index_of_another_tokenizer_is_made_again_at_opening(memory: Memory, pat
 
 
 @IN_A_FILE
+def test_words_stored_before_the_tokenizer_changed_are_still_found(memory: Memory, path: Path) -> None:
+    """Version 2 kept the plural of an acronym as it was written."""
+    memory_id = memory.store_memory("What did I buy?", "Two GPUs and a desk")
+    memory.close()
+    with Connection(str(path)) as connection:
+        connection.execute("UPDATE meta SET value = 2 WHERE key = 'tokenizer_version'")
+        connection.execute("INSERT INTO context_fts(context_fts) VALUES('delete-all')")
+        connection.execute(
+            "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",
+            (memory_id, "t1_buy", "t1_two t1_gpus t1_desk"),
+        )
+
+    for _ in range(2):  # the second opening has nothing left to do
+        with Memory(path, user_id="steve", clock=memory._clock) as again:
+            for question in ("which gpus do i have", "which GPU?", "GPUs", "desk"):
+                assert [hit.id for hit in again.search(question, 5)] == [memory_id]
+            assert again.check().problems == ()
+
+
+@IN_A_FILE
 def test_backup_is_a_whole_database_made_while_in_use(memory: Memory, tmp_path: Path) -> None:
     fill(memory)
     target = tmp_path / "backup.db"

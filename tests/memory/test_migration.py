@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from shepherd.config import default_user_id
 from shepherd.errors import ForeignDatabaseError, StoreError
 from shepherd.memory import Memory
 from tests.memory import originals
@@ -222,6 +223,66 @@ def test_an_older_copy_is_never_overwritten(path: Path) -> None:
 
     assert other.read_text() == "precious"
     assert len(originals.contents(path.with_name("memory.db.before-migration-2"))["context"]) == 3
+
+
+def test_identical_copy_that_a_killed_migration_left_is_used_again(path: Path) -> None:
+    originals.build(path, originals.V2_32, insert("context", *THREE))
+    before = path.read_bytes()
+    Memory(path).close()
+    copy = path.with_name("memory.db.before-migration")
+    kept = copy.read_bytes()
+    for leftover in path.parent.glob("memory.db*"):
+        if leftover != copy:
+            leftover.unlink()
+    path.write_bytes(before)
+
+    Memory(path).close()
+
+    assert sorted(file.name for file in path.parent.glob("*before-migration*")) == [copy.name]
+    assert copy.read_bytes() == kept
+
+
+def test_failed_migration_leaves_an_older_copy_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    originals.build(path, originals.V2_32, insert("context", *THREE))
+    before = path.read_bytes()
+    Memory(path).close()
+    copy = path.with_name("memory.db.before-migration")
+    kept = copy.read_bytes()
+    for leftover in path.parent.glob("memory.db*"):
+        if leftover != copy:
+            leftover.unlink()
+    path.write_bytes(before)
+
+    def fail(*_: object) -> None:
+        raise StoreError("no room")
+
+    monkeypatch.setattr("shepherd.memory.database.migrate", fail)
+    with pytest.raises(StoreError, match="no room"):
+        Memory(path)
+
+    assert copy.read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("schema", "user", "command"),
+    [
+        (originals.V2_22, None, "shepherd memory claim takes"),
+        (originals.V2_32, "anna", "shepherd memory claim --from anna takes"),
+        (originals.V2_32, default_user_id(), ""),
+    ],
+)
+def test_message_names_the_users_and_how_to_claim_their_rows(
+    path: Path, caplog: pytest.LogCaptureFixture, schema: str, user: str | None, command: str
+) -> None:
+    table = "conversations" if user is None else "context"
+    rows = [row(question, "an answer", 100, *([user] if user else [])) for question in ("one", "two")]
+    originals.build(path, schema, insert(table, *rows))
+
+    Memory(path).close()
+
+    assert "2 memories" in caplog.text
+    assert ("claim" in caplog.text) == bool(command)
+    assert command in caplog.text
 
 
 def test_migrating_again_changes_nothing(path: Path) -> None:

@@ -175,3 +175,15 @@ def test_day_of_the_other_half_of_the_year_begins_at_its_midnight(
 )
 def test_local_time_is_that_of_its_zone_whenever_it_is_asked(in_berlin: None, now: int, text: str) -> None:
     assert named_periods(text, now) == named_periods(text, now, BERLIN)
+
+
+def test_month_without_a_year_is_that_of_each_of_five_years() -> None:
+    assert days("in May") == [(f"{year}-05-01", f"{year}-05-31") for year in range(2023, 2018, -1)]
+    assert days("in December") == [(f"{year}-12-01", f"{year}-12-31") for year in range(2022, 2018, -1)]
+
+
+def test_day_that_begins_this_very_second_is_no_future() -> None:
+    midnight = datetime(2023, 11, 15, tzinfo=UTC).timestamp()
+
+    assert named_periods("15 November", midnight, UTC)[0] == (int(midnight), int(midnight) + 86_400)
+    assert named_periods("16 November 2023", midnight, UTC) == []

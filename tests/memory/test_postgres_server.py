@@ -393,6 +393,14 @@ def test_terms_of_another_tokenizer_are_made_again_at_opening(
         assert again.check().problems == ()
 
 
+def test_plurals_of_acronyms_find_their_singular(memory: Memory) -> None:
+    one = memory.store_memory("", "I bought a GPU")
+    two = memory.store_memory("", "I also bought two CPUs")
+
+    assert [hit.id for hit in memory.search("which gpus do i have", 5)] == [one]
+    assert [hit.id for hit in memory.search("CPU", 5)] == [two]
+
+
 def never_recalled(memory: Memory) -> list[int]:
     findings = memory.audit()
     return [found for finding in findings if finding.kind == "never-recalled" for found in finding.ids]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
-from shepherd.memory.pruning import prune
+from shepherd.memory.pruning import FileEngine, holders, prune, take_some
 from shepherd.memory.records import NewMemory
 from shepherd.types import Message
+from tests.examples import examples
 
 MIB = 1 << 20
 ANSWER = "answer number {0}, " + "a rather long sentence about all the many things there are " * 12
@@ -185,7 +186,7 @@ def test_old_conversations_go_before_memories_but_never_the_latest(database: str
 USERS = ("anna", "bob", "carl")
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.tuples(st.sampled_from(USERS), st.integers(1, 60)), min_size=1, max_size=6),
     st.integers(40, 400),
@@ -229,3 +230,27 @@ def test_any_pruning_takes_the_oldest_unpinned_of_those_above_their_share(
         assert memory.check().problems == ()
         if any(i not in pinned for ids in after.values() for i in ids):
             assert memory.stats().used_bytes <= limit
+
+
+def test_a_step_takes_at_most_half_of_what_its_user_holds_more(path: Path) -> None:
+    with Memory(path) as memory:
+        fill(memory, 100, "anna")
+        fill(memory, 60, "steve")
+        with memory._store._database.write() as connection:  # type: ignore[attr-defined]
+            n_removed = take_some(connection, FileEngine(str(path)), 150_000, {}, set())
+            left = [(holder.user_id, holder.n) for holder in holders(connection, {}, 2)]
+
+    assert n_removed is not None
+    assert 15 <= n_removed <= 20
+    assert left == [("anna", 100 - n_removed), ("steve", 60)]
+
+
+def test_only_conversation_of_a_user_is_never_pruned(database: str) -> None:
+    with Memory(database, max_db_size="1M") as memory:
+        session = memory.start_session()
+        memory.append_message(session, Message("user", "Hello " * 1000))
+
+        fill(memory, 1000)
+
+        assert memory.count_memories() < 1000
+        assert [message.raw for message in memory.load_session(session)] == ["Hello " * 1000]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.memory import Memory, Turn
+from shepherd.memory.periods import named_periods
 from shepherd.memory.queries import parse_query
 
 # That of the clock in conftest: a Tuesday.
@@ -94,6 +95,34 @@ def test_a_time_brings_no_more_memories_than_words_do(memory: Memory) -> None:
     assert recalled(memory, "What did I tell you yesterday?") == [f"This is note {n}." for n in (9, 8, 7)]
     assert len(memory.search("yesterday", max_results=(1 << 63) - 1)) == 10
     assert memory.search("yesterday", max_results=0) == []
+
+
+def test_words_and_times_together_bring_no_more_memories_than_words_do(memory: Memory) -> None:
+    tell(memory, "Our wedding was on 3 May 2023.", 2, "w")
+    for number in range(5):
+        memory.store_memory(f"note {number}", "", timestamp=1_683_115_200 + number, session=f"s{number}")
+
+    assert recalled(memory, "What happened on 3 May 2023?") == [
+        "Our wedding was on 3 May 2023.",
+        "note 4",
+        "note 3",
+    ]
+    assert len(memory.search("3 May 2023", 2)) == 2
+
+
+def test_a_day_is_from_its_first_second_to_its_last(memory: Memory) -> None:
+    [(first, end)] = named_periods("yesterday", NOW)
+    for text, timestamp in (("before", first - 1), ("first", first), ("last", end - 1), ("after", end)):
+        memory.store_memory(text, "", timestamp=timestamp, session=text)
+
+    assert recalled(memory, "What did I tell you yesterday?") == ["last", "first"]
+
+
+def test_of_one_second_the_memory_stored_last_comes_first(memory: Memory) -> None:
+    for text in ("one", "two", "three", "four"):
+        memory.store_memory(text, "", timestamp=NOW - DAY, session=text)
+
+    assert recalled(memory, "What did I tell you yesterday?") == ["four", "three", "two"]
 
 
 def test_a_memory_of_two_of_the_times_comes_once(told: Memory) -> None:

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shepherd.memory import Memory
+from shepherd.config import Config
+from shepherd.memory import Memory, Turn
 from shepherd.types import Injection
+from tests.examples import examples
+from tests.memory.conftest import NOW
 
 QUESTION = "Which IDE do I prefer?"
 GOLDEN = (
@@ -116,7 +119,7 @@ def test_unusual_message_is_passed_on_unchanged(known: Memory, message: str) -> 
 _numbers = itertools.count()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5),
     st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=5),
@@ -150,6 +153,45 @@ def test_memories_of_the_running_session_stay_out_and_others_move_up(memory: Mem
     results = memory.recall("tea", except_session="now").results
 
     assert sorted(result.id for result in results) == earlier
+
+
+def test_library_and_settings_have_the_same_defaults(path: Path) -> None:
+    settings = Config()
+
+    with Memory(path) as memory:
+        assert memory.relevance_threshold == settings.rag_relevance_threshold == 0.3
+        assert memory.recency_floor == settings.rag_recency_floor == 0.9
+        assert memory.max_results == settings.rag_max_results == 3
+
+
+def test_session_stays_out_from_the_very_second_on(memory: Memory) -> None:
+    told = memory.store_memory("the tea", "green", session="now", timestamp=NOW - 10)
+
+    assert memory.recall("tea", except_session="now", except_since=int(NOW) - 10).results == ()
+    [later] = memory.recall("tea", except_session="now", except_since=int(NOW) - 9).results
+    assert later.id == told
+
+
+def test_question_that_was_asked_often_takes_one_place(memory: Memory) -> None:
+    for number in range(60):
+        memory.store_memory(f"what is item{number} like", f"it is thing{number}")
+    wanted = memory.archive_turn(Turn("My bicycle is a red Peugeot in the garage", "Noted."))
+    asked = [
+        memory.archive_turn(Turn(text, f"I am not sure {text}", session=f"s{n}"))
+        for n, text in enumerate(
+            ["Hmm, what about the bicycle", "hmm, what about the bicycle?", "Hmm, what about the bicycle..."]
+        )
+    ]
+    by_hand = [memory.store_memory("hmm, what about the bicycle", f"by hand {n}") for n in range(2)]
+
+    found = [result.id for result in memory.recall("what about the bicycle").results]
+
+    assert len(found) == 3
+    assert len(set(found) & set(asked)) == 1
+    assert {*asked, *by_hand} <= {result.id for result in memory.search("bicycle", 10)}
+    for memory_id in by_hand:
+        memory.delete_memory(memory_id)
+    assert wanted in [result.id for result in memory.recall("what about the bicycle").results]
 
 
 @pytest.mark.parametrize("user_id", ["", "unknown", "  "])

@@ -10,6 +10,7 @@ import pytest
 
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
+from tests.memory.conftest import NOW
 from tests.postgres import IN_A_FILE
 
 
@@ -84,6 +85,22 @@ def test_newer_fact_wins_whichever_side_it_is_on(memory: Memory) -> None:
 
     newer = memory.import_memories(['{"type": "fact", "key": "City", "value": "Bern", "updated_at": 101}'])
     assert (newer.facts, memory.get_fact("city")) == (1, "Bern")
+
+
+def test_of_two_values_of_one_second_the_one_that_is_here_stays(memory: Memory) -> None:
+    memory.import_memories(['{"type": "fact", "key": "city", "value": "Oslo", "updated_at": 100}'])
+    memory.import_memories(['{"type": "fact", "key": "city", "value": "Rome", "updated_at": 100}'])
+    assert memory.get_fact("city") == "Oslo"
+
+    memory.set_fact("pet", "Rex")
+    memory.clear_fact("pet")
+    memory.import_memories([{"type": "fact", "key": "pet", "value": "Tom", "updated_at": int(NOW)}])
+    assert memory.get_fact("pet") is None
+
+    memory.set_fact("color", "red")
+    cleared = {"type": "fact-change", "key": "color", "value": None, "source": "user", "changed_at": int(NOW)}
+    memory.import_memories([cleared])
+    assert memory.get_fact("color") == "red"
 
 
 def test_plain_questions_and_answers_are_enough(memory: Memory) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.metta import Host, Record, Symbol, functions
+from shepherd.memory.vectors import VectorSettings
+from shepherd.metta import Host, Record, Symbol, functions, host_of
 from shepherd.trace import PREDICATES
 
 
@@ -188,3 +190,123 @@ def test_context_is_injected_from_the_users_own_knowledge(knowledge):
     assert built.text("text").endswith("[USER]\nWhere do walruses sleep?")
     assert built.get("tokens") <= 500
     assert built.get("content").text("query") == "Where do walruses sleep?"
+
+
+def test_personalities_are_texts_symbols_or_constructors():
+    expert = "You are an expert in botany. Give precise answers with the details that matter."
+    for value in ("expert in botany", [Symbol("Expert"), "botany"], Record("Expert", {"domain": "botany"})):
+        assert OWN["format-personality"](value) == expert
+    helpful = OWN["format-personality"]("helpful")
+    assert helpful.startswith("You are helpful")
+    assert OWN["format-personality"](Symbol("Helpful")) == helpful
+    assert OWN["format-personality"]([Symbol("Custom"), "Be a pirate."]) == "Be a pirate."
+    assert OWN["build-system-prompt"](Record("UserPreferences"), [Symbol("Expert"), "botany"], 99).endswith(
+        expert
+    )
+    for odd in ([Symbol("Unknown"), "x"], [Symbol("Expert")], 5, Record("Turn", {"content": "x"})):
+        with pytest.raises(UsageError, match="personality"):
+            OWN["format-personality"](odd)
+
+
+def test_other_names_of_fields_mean_the_same():
+    seeds = Record(
+        "UserPreferences",
+        {
+            "style": Symbol("Formal"),
+            "technical_level": Symbol("Expert"),
+            "formatting": Record("FormattingPreferences", {"use_bullets": True, "include_links": False}),
+            "custom_instructions": ["Call me Steve."],
+        },
+    )
+    assert OWN["format-preferences"](seeds).splitlines()[1:] == [
+        "Write formally.",
+        "Use technical language freely.",
+        "Use bullet points for lists.",
+        "Call me Steve.",
+    ]
+    source = Record("DocumentSource", {"title": "Hive", "date": "2025-01-31"})
+    shown = OWN["format-chunk"](Record("Chunk", {"content": "hi"}), source)
+    assert shown == "Source: Hive (2025-01-31)\n```\nhi\n```"
+    turn = Record("Turn", {"speaker": Symbol("User"), "raw_text": "helo", "corrected_text": "hello"})
+    assert OWN["format-recent-turns"]([turn])[0].text("text") == "User: hello"
+    named = Record("Turn", {"speaker": [Symbol("Named"), "Ann"], "raw_text": "hi"})
+    assert OWN["format-recent-turns"]([named])[0].text("text") == "Ann: hi"
+    entity = Record("Entity", {"id": 3, "canonical_name": "Bob", "entity_type": Symbol("Person")})
+    assert OWN["format-entity"](entity, 0.5, []).text("text") == "• Bob (Person)"
+    content = Record("ContextContent", {"rag_chunks": [Record("KnowledgeChunk", {"formatted": "a b c"})]})
+    assert OWN["total-tokens"](content) == 3
+
+
+def test_history_that_is_one_text_is_simplified_and_summed_up():
+    history = Record("FormattedHistory", {"text": "a   b", "token_count": 2})
+    assert OWN["simplify-formatting"](history).text("text") == "a b"
+
+    told = "[Conversation summary: They met.]\n\nRecent conversation:\nUser: x  y\nAssistant: z"
+    plain = OWN["simplify-formatting"](Record("FormattedHistory", {"text": told}))
+    assert plain.text("text") == told.replace("x  y", "x y")
+    shorter = functions(Host(count, summarize=lambda text, n: "much"))
+    heavy = shorter["aggressive-summarize"](Record("FormattedHistory", {"text": told + " and " * 20}))
+    assert heavy.text("text").startswith("[Conversation summary: much]\n\nRecent conversation:\nAssistant: z")
+
+
+def test_fields_and_values_that_mean_nothing_are_refused():
+    with pytest.raises(UsageError, match="Turn has no field 'contnt'") as caught:
+        OWN["format-recent-turns"]([Record("Turn", {"contnt": "x"})])
+    assert "content" in caught.value.hint
+    with pytest.raises(UsageError, match="no record is called 'Trun'"):
+        OWN["format-recent-turns"]([Record("Trun", {"content": "x"})])
+    with pytest.raises(UsageError, match="content of Turn has to be text"):
+        OWN["format-recent-turns"]([Record("Turn", {"content": [Symbol("x"), 1]})])
+    with pytest.raises(UsageError, match="has to be text"):
+        OWN["truncate-system-prompt"]([[Symbol("x")]], 3)
+    with pytest.raises(UsageError, match="has to be text"):
+        OWN["assemble-history"]([Symbol("x"), "y"], [])
+
+
+class Meanings:
+    """An embedder that knows one thing: what is about bees."""
+
+    name = "bees"
+
+    def embed_query(self, text):
+        return np.array([1.0, 0.0] if "bee" in text.lower() else [0.0, 1.0], np.float32)
+
+    def embed_documents(self, texts):
+        return np.array([self.embed_query(text) for text in texts])
+
+    def close(self):
+        pass
+
+
+class Longest:
+    """A reranker that likes long documents."""
+
+    def scores(self, query, documents):
+        return [float(len(document)) for document in documents]
+
+    def close(self):
+        pass
+
+
+def test_host_of_a_memory_has_what_is_configured_there(tmp_path):
+    vectors = VectorSettings(Meanings)
+    with Memory(tmp_path / "memory.db", user_id="steve", vectors=vectors, reranker=Longest()) as memory:
+        knowledge = Knowledge(memory.transactions, "steve")
+        hive = knowledge.add_node("Hive", source_text="Bees fly out.")
+        knowledge.add_node("Ice", source_text="Walruses sleep on the cold ice all day.")
+        own = functions(host_of(memory.transactions, "steve", count_tokens=count))
+
+        vector = own["embed-query"]("bees")
+        near = own["search-vector-index"](vector, 1)
+        ranked = own["rerank-chunks"]("x", [result(1, "short", 0.9), result(2, "rather long", 0.1)])
+
+    assert vector == [1.0, 0.0]
+    assert [one.text("title") for one in near] == [hive.title]
+    assert [one.get("chunk_id") for one in ranked] == [2, 1]
+
+
+def test_host_of_a_memory_without_models_says_so(tmp_path):
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        own = functions(host_of(memory.transactions, "steve"))
+        with pytest.raises(UsageError, match="no embedder"):
+            own["embed-query"]("x")

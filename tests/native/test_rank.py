@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shepherd._native import rank
@@ -24,10 +25,14 @@ def test_idf_is_the_twins(a: int, b: int) -> None:
 
 @given(
     st.floats(0.0, 20.0),
-    st.tuples(st.integers(1, 1000), st.integers(0, 100_000), st.floats(0.0, 1e5)),
+    st.tuples(st.integers(1, 1000), st.integers(0, 100_000), st.floats(0.0, sys.float_info.max)),
     st.floats(0.0, 3.0),
     st.floats(0.0, 1.0),
 )
+@example(1.0, (1, 0, 5e-324), 0.9, 0.3)
+@example(1.0, (1, 1, 5e-324), 0.9, 0.3)
+@example(1.0, (1, 1, 2.2250738585072014e-308), 3.0, 1.0)
+@example(1.0, (1, 1, 0.0), 0.9, 0.3)
 def test_term_is_the_twins(idf: float, counted: tuple[int, int, float], k1: float, b: float) -> None:
     twins = twin_rank.bm25_term(idf, *counted, k1=k1, b=b)
 
@@ -42,6 +47,16 @@ def test_recency_is_the_twins(age_days: float, floor: float) -> None:
 @given(st.floats(0.0, 500.0), st.floats(0.0, 300.0), counts)
 def test_relevance_is_the_twins(bm25: float, idf_sum: float, n_docs: int) -> None:
     assert rank.relevance(bm25, idf_sum, n_docs) == twin_rank.relevance(bm25, idf_sum, n_docs)
+
+
+@given(st.sampled_from([5e-324, 1e-310, 1e-300, 1e-9]), st.floats(0.0, 1e6), st.floats(0.0, 1.0))
+def test_the_smallest_mean_length_leaves_a_score_between_none_and_that_without_length(
+    mean_len: float, k1: float, b: float
+) -> None:
+    most = rank.bm25_term(2.0, 3, 0, mean_len, k1=k1, b=b)
+
+    assert most == rank.bm25_term(2.0, 3, 7, 0.0, k1=k1, b=b)
+    assert 0.0 <= rank.bm25_term(2.0, 3, 7, mean_len, k1=k1, b=b) <= most
 
 
 def test_known_values() -> None:
@@ -92,10 +107,24 @@ def test_full_relevance_is_reached_where_it_rounds_to_one() -> None:
         lambda: rank.bm25_term(1.0, 1, 1, 1, k1=-1.0),
         lambda: rank.bm25_term(1.0, 1, 1, 1, b=1.5),
         lambda: rank.bm25_term(1.0, -1, 1, 1),
+        lambda: rank.bm25_term(1.0, 1, -1, 1),
+        lambda: rank.bm25_term(1.0, 1, 1, -1),
+        lambda: rank.bm25_term(1.0, 1, 1, math.nan),
+        lambda: rank.bm25_term(1.0, 1, 1, math.inf),
+        lambda: rank.bm25_term(1.0, 1, math.inf, 1),
+        lambda: rank.bm25_term(1.0, math.inf, 1, 1),
+        lambda: rank.bm25_term(math.nan, 1, 1, 1),
+        lambda: rank.bm25_term(1.0, 1, 1, 1, k1=1.1e6),
+        lambda: rank.idf(math.inf, math.inf),
+        lambda: rank.recency(math.nan, 0.5),
+        lambda: rank.rescore([(1 << 62, 0, 1.0, 0, 0, 0, True)], now=0.0),
+        lambda: rank.rescore([], now=math.inf),
+        lambda: rank.rescore([], now=0.0, recency_floor=2.0),
+        lambda: rank.rescore([], now=0.0, labels=[1] * 65),
         lambda: rank.recency(1.0, 1.5),
         lambda: rank.recency(1.0, math.nan),
     ],
 )
 def test_values_outside_their_range_are_refused(call: object) -> None:
-    with pytest.raises(ValueError, match=r"must be|cannot be"):
+    with pytest.raises(ValueError, match=r"must be|cannot be|at most"):
         call()  # type: ignore[operator]

@@ -7,7 +7,7 @@ from enum import Enum
 import pytest
 
 from shepherd._native import text
-from shepherd._native.text import keywords, keywords_compat, terms
+from shepherd._native.text import keywords, keywords_compat, stem, terms
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,31 @@ def test_only_text_is_taken(function, wrong):
 def test_compat_keeps_the_originals_rule():
     assert keywords_compat("what did I tell you about my vs-code project?") == ["vscode", "project"]
     assert keywords_compat("Go AI UK café C++ running") == ["caf", "running"]
+
+
+ACRONYMS = "GPU CPU TPU SKU PDF PC SSD VM LLM DVD DB TV URL API ID SDK VPN CSV CVE KPI NGO CFO PhD".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("acronym", ACRONYMS)
+def test_plurals_of_acronyms_meet_their_singular(acronym: str) -> None:
+    for plural in (f"{acronym}s", f"{acronym}s".lower(), f"{acronym}'s"):
+        assert terms(plural) == terms(acronym) == terms(acronym.lower())
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *"us is gas bus his plus this thus yes as ass boss class Chris Mrs focus status campus".split(),  # noqa: SIM905
+        *"OS AWS CSS iOS SaaS DNS GPS HTTPS SMS TLS RSS bias chaos flys gyms always series".split(),  # noqa: SIM905
+    ],
+)
+def test_a_final_s_that_is_no_plural_of_an_acronym_is_left_to_porter2(word: str) -> None:
+    assert terms(word) == terms(word.upper()) == [stem(word.lower())]
+
+
+def test_words_that_keep_their_s_are_told_from_those_without() -> None:
+    for one, other in (("GPS", "GP"), ("Mrs Hill", "Mr Hill"), ("thus", "Thu"), ("DNS", "DN"), ("CMS", "cm")):
+        assert terms(one) != terms(other)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Sums are taken in the order of the keywords, one rounding per operation, so that
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,8 @@ def idf(n_docs: float, doc_freq: float) -> float:
 def bm25_term(
     idf: float, tf: float, doc_len: float, mean_len: float, *, k1: float = 0.9, b: float = 0.3
 ) -> float:
-    slope = k1 * b / mean_len if mean_len > 0.0 else 0.0
+    # A mean length next to 0 makes it infinite: the largest number stands for that.
+    slope = min(k1 * b / mean_len, sys.float_info.max) if mean_len > 0.0 else 0.0
     return idf * tf * (k1 + 1.0) / (tf + (k1 * (1.0 - b) + slope * doc_len))
 
 

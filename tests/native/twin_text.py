@@ -103,6 +103,17 @@ def _without_endings(words):
     return words
 
 
+# A final s that Porter2 keeps: behind consonants and at most one vowel it is the plural of an acronym.
+_plural = re.compile("[b-df-hj-np-tv-xz]{2,}[aeiou]?(?<!s)s")
+NO_PLURALS = frozenset(
+    "this thus plus chris mrs cms dns fps fts gps https lts nfs nhs pms rds sms tls vps".split()  # noqa: SIM905
+)
+
+
+def singular(word):
+    return word[:-1] if _plural.fullmatch(word) and word not in NO_PLURALS else word
+
+
 def _word_terms(word, is_part, keep_stop_words):
     word = word[:TERM_CHARACTERS]
     if is_part and len(word) == 1 and not word.isdigit():
@@ -110,7 +121,7 @@ def _word_terms(word, is_part, keep_stop_words):
     if word in STOP_WORDS and not keep_stop_words:
         return []
     word = FORMS.get(word, word)
-    return [_english.stemWord(word) if re.fullmatch("[a-z]+", word) else word]
+    return [_english.stemWord(singular(word)) if re.fullmatch("[a-z]+", word) else word]
 
 
 def _unit_terms(words, is_part, keep_stop_words):

@@ -89,6 +89,17 @@ def test_passages_and_open_nodes_come_behind_the_message_and_stay_there_byte_for
     assert second == "Is the comet cold?"
 
 
+def test_workflows_are_those_of_the_first_message(new_service, knowledge):
+    knowledge.add_node("Weekly review", kind="workflow", description="Sums up the week")
+    client = Client(new_service())
+    first = client.ask("Hello").draft.prompt[0].sent
+    knowledge.add_node("Monthly review", kind="workflow")
+    client.service = new_service()
+
+    assert '"Weekly review"] Sums up the week' in first
+    assert client.ask("And now?").draft.prompt[0].sent == first
+
+
 def test_every_turn_with_knowledge_reads_only_what_is_new(new_service, knowledge):
     knowledge.add_node("Comets", source_text=COMETS)
     knowledge.add_node("Dust", source_text="Dust of a comet's tail is fine and grey.")

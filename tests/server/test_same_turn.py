@@ -21,6 +21,7 @@ from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.types import Message
 from tests import models
+from tests.examples import examples
 
 WINDOW = 3000
 CALL = json.dumps({"name": "search_memory", "arguments": {"query": "dogs"}})
@@ -155,7 +156,7 @@ def test_results_of_tools_that_fill_the_window_are_cut_alike(engine, tmp_path):
     assert [role for role, _ in chat.stored] == ["user", "assistant", "tool", "assistant"]
 
 
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=examples(8))
 @given(n_chars=st.integers(0, 12_000), n_words=st.integers(1, 400))
 def test_turns_with_tools_are_sent_stored_and_answered_alike(engine, tmp_path_factory, n_chars, n_words):
     folder = tmp_path_factory.mktemp("tools")
@@ -184,7 +185,7 @@ TOO_LONG = st.just("fits no window " * 400)
 WITHOUT_TOOLS = {"max_tokens": 20, "memory_tools": False}
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=examples(25))
 @given(texts=st.lists(st.one_of(STATEMENTS, QUESTIONS, TOO_LONG), min_size=4, max_size=20))
 def test_random_conversations_are_sent_stored_and_evicted_alike(talker, tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("same")
@@ -196,7 +197,7 @@ def test_random_conversations_are_sent_stored_and_evicted_alike(talker, tmp_path
 
 # Short: after a restart neither face knows the exact tokens of all messages, so that a window that is nearly
 # full may be compacted one turn earlier or later.
-@settings(max_examples=15, derandomize=True)
+@settings(max_examples=examples(15))
 @given(texts=st.lists(st.one_of(QUESTIONS, st.just(RESTART)), min_size=2, max_size=4))
 def test_conversations_that_continue_after_a_restart_are_alike(talker, tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("restarted")

@@ -21,7 +21,7 @@ from shepherd.errors import UsageError
 if TYPE_CHECKING:
     from shepherd.config import Config
     from shepherd.memory import Memory
-    from shepherd.prompt import Exchange, OneShot
+    from shepherd.prompt import OneShot
 
 __all__ = ["build_parser", "execute"]
 
@@ -62,30 +62,25 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _build(question: str, config: Config, memory: Memory, arguments: Namespace) -> OneShot:
-    from shepherd.factory import model_path
+    from shepherd.factory import model_path, own_summarizer
     from shepherd.inference.tokenization import open_tokenizer
-    from shepherd.knowledge import Knowledge
-    from shepherd.prompt import Planner
     from shepherd.prompt.one_shot import DEFAULT_TOKENS
     from shepherd.prompt.window_budget import TokenCounts
+    from shepherd.turn.stored_context import LAST_SESSION, build_context
 
-    user = config.effective_user_id
-    with open_tokenizer(model_path(config)) as vocabulary:
-        planner = Planner(config, memory, Knowledge(memory.transactions, user), user)
-        return planner.one_shot(
+    path = model_path(config)
+    with open_tokenizer(path) as vocabulary, own_summarizer(config, path) as summarizer:
+        return build_context(
             question,
-            _turns(memory, user) if arguments.resume else [],
+            memory,
+            config,
+            config.effective_user_id,
+            session_id=LAST_SESSION if arguments.resume else "",
             max_tokens=DEFAULT_TOKENS if arguments.max_tokens is None else arguments.max_tokens,
             count=TokenCounts(lambda text: len(vocabulary.tokenize(text))),
             times=arguments.times,
+            summarize=None if summarizer is None else summarizer.summarize,
         )
-
-
-def _turns(memory: Memory, user: str) -> list[Exchange]:
-    from shepherd.prompt.exchanges import paired
-
-    latest = memory.list_sessions(user, limit=1)
-    return paired(memory.load_session(latest[0].id, user)) if latest else []
 
 
 def _from_stdin() -> str:

@@ -21,7 +21,7 @@ from shepherd.cli.parsing import (
     stdin_bytes,
 )
 from shepherd.cli.progress import amount, working
-from shepherd.commands.screen import Screen, age_in_words, counted, day, size
+from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import new_file
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build_parser", "execute"]
 
+
+_LOCAL = "local"  # memories from before there were users
 # Ids of one finding of an audit; --json has all.
 _MOST_SHOWN = 10
 # Why a user may want to look at the memories of each kind of finding.
@@ -94,7 +96,7 @@ def _add_transfer(actions: Any) -> None:
     importing.add_argument("--format", choices=formats, default="auto", help="file format (auto: detect)")
 
     claim = add_action(actions, "claim", "take over what is stored under another id")
-    claim.add_argument("--from", dest="from_user", default="local", metavar="USER", help="that id (local)")
+    claim.add_argument("--from", dest="from_user", default=_LOCAL, metavar="USER", help="that id (local)")
 
 
 def _add_upkeep(actions: Any) -> None:
@@ -116,7 +118,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
     if arguments.action == "jobs":
         reads = arguments.retry is None and arguments.drop is None
-    with (open_memory_to_read if reads else open_memory)(loaded_settings(arguments).config) as memory:
+    # Only a search needs the vectors, and warns where they cannot be used.
+    options = {"warn": screen.warn} if arguments.action == "search" else {}
+    opened = open_memory_to_read if reads else open_memory
+    with opened(loaded_settings(arguments).config, **options) as memory:
         return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
 
@@ -127,10 +132,30 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         records,
         ["id", "when", "question", "answer"],
         [(record.id, day(record.timestamp), record.question, record.answer) for record in records],
-        empty="" if total else "nothing is remembered yet",
+        empty="" if total or screen.as_json else "nothing is remembered yet" + _claimable(memory, arguments),
     )
     if arguments.offset + len(records) < total:
         screen.note(f"{len(records)} of {counted(total, 'memory', 'memories')}; --offset shows older ones")
+
+
+def _claimable(memory: Memory, arguments: Namespace) -> str:
+    """Return a hint at memories of another user that can be claimed, "" if there are none.
+
+    Of a server with many users, only ids that this user had before are named.
+    """
+    from shepherd.config import default_user_id
+    from shepherd.memory.claim import users_with_memories
+
+    others = memory.transactions.read(users_with_memories)
+    others.pop(memory.user_id, None)
+    if "://" in loaded_settings(arguments).config.memory_database:
+        others = {user: others[user] for user in (_LOCAL, default_user_id()) if user in others}
+    if not others:
+        return ""
+    user = _LOCAL if _LOCAL in others else next(iter(others))
+    source = "" if user == _LOCAL else f" --from {printable(user)}"
+    n = counted(others[user], "memory", "memories")
+    return f" of {memory.user_id}; {user} has {n}: shepherd memory claim{source} takes them over"
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,9 @@ from shepherd.escaping import storable
 from shepherd.paths import new_file
 
 if TYPE_CHECKING:
-    from shepherd.knowledge import Knowledge
+    from shepherd.config import Config
     from shepherd.memory import Memory
+    from shepherd.metta import Host
     from shepherd.trace import Format, Traces, Value
 
 __all__ = ["build_parser", "execute"]
@@ -90,13 +91,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     opened = open_memory if arguments.action in ("import", "forget") else open_memory_to_read
     with opened(config) as memory:
         traces = Traces(memory.transactions, memory.user_id)
-        return _ACTIONS[arguments.action](_Source(memory, traces), arguments, screen)
+        return _ACTIONS[arguments.action](_Source(config, memory, traces), arguments, screen)
 
 
 class _Source:
     """Traces of a user, and the full paths for short ones."""
 
-    def __init__(self, memory: Memory, traces: Traces) -> None:
+    def __init__(self, config: Config, memory: Memory, traces: Traces) -> None:
+        self._config = config
         self._memory = memory
         self.traces = traces
 
@@ -112,11 +114,27 @@ class _Source:
             turn = self.traces.last_turn(session or first)
         return shown_path(text, last_session=session, last_turn=turn)
 
-    def knowledge(self) -> Knowledge:
-        """Return the knowledge of the same user."""
-        from shepherd.knowledge import Knowledge
+    @contextmanager
+    def host(self) -> Iterator[Host]:
+        """Give the host of MeTTa's predicates, with the models of these settings."""
+        from shepherd.factory import own_summarizer
+        from shepherd.inference.models import resolve
+        from shepherd.inference.tokenization import open_tokenizer
+        from shepherd.metta import host_of
+        from shepherd.prompt.window_budget import TokenCounts
 
-        return Knowledge(self._memory.transactions, self.traces.user_id)
+        path = resolve(self._config.model)
+        transactions, user_id = self._memory.transactions, self.traces.user_id
+        if not path.exists():
+            yield host_of(transactions, user_id)
+            return
+        with open_tokenizer(path) as vocabulary, own_summarizer(self._config, path) as summarizer:
+            yield host_of(
+                transactions,
+                user_id,
+                count_tokens=TokenCounts(lambda text: len(vocabulary.tokenize(text))),
+                summarize=None if summarizer is None else summarizer.summarize,
+            )
 
     def _latest(self) -> str:
         kept = set(self.traces.children())
@@ -233,10 +251,10 @@ def _forget(source: _Source, arguments: Namespace, screen: Screen) -> int:
 
 
 def _metta(source: _Source, arguments: Namespace, screen: Screen) -> int:
-    from shepherd.metta import Host, Metta, as_metta, functions
+    from shepherd.metta import Metta, as_metta, functions
 
     program = storable(arguments.program)
-    with Metta(functions(Host(knowledge=source.knowledge()))) as metta:
+    with source.host() as host, Metta(functions(host)) as metta:
         if arguments.path:
             entries = source.traces.matching(source.path(arguments.path))
             metta.load(entries)

@@ -210,7 +210,7 @@ class Config:
     auto_context_enabled: bool = _switch(False, "list the most-connected nodes at the start of a session")
     auto_context_limit: int = _integer(10, 1, 1000, "how many of them")
     role: Literal["orchestrator", "executor", "planner"] = _choice(
-        "which tools over the knowledge the model has, and whether it sees the background",
+        "task of the model: its instructions and tools; an orchestrator has background and workflows",
         *("orchestrator", "executor", "planner"),
     )
     knowledge_max_mb: int = _integer(32, 1, 1024, "largest document to import, in MiB")

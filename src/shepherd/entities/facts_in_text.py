@@ -95,14 +95,17 @@ _AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;
 
 def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], state: State) -> None:
     """Add what the text states about the entities resolved in it to the state."""
+    owners = {spot.start: spot for spot in spots}
+    plurals = {spot.start for spot in spots if spot.is_plural}
     sure = [
         one
         for one in found
-        if one.entity_id in state.entities and (one.by != "pronoun" or one.confidence >= _LEAST_CONFIDENCE)
+        if one.entity_id in state.entities
+        and one.start not in plurals
+        and (one.by != "pronoun" or one.confidence >= _LEAST_CONFIDENCE)
     ]
     if not sure:
         return
-    owners = {spot.start: spot for spot in spots}
     sentences = _Sentences(text)
     for n, (first, second) in enumerate(pairwise(sure)):
         if sentences.states(first.start) and second.start - first.end <= _LONGEST_BETWEEN:

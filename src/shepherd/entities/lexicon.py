@@ -30,6 +30,7 @@ __all__ = [
     "gender_of_name",
     "go_together",
     "is_plain_word",
+    "singular_role",
 ]
 
 
@@ -276,6 +277,11 @@ def go_together(label: str, other: str) -> bool:
 
 def _role(label: str) -> str:
     return label.removesuffix(" of")
+
+
+def singular_role(word: str) -> str:
+    """Return the role of a plural such as "friends" or "bosses"; "" if it is none."""
+    return next((role for role in (word[:-1], word[:-2]) if word.endswith("s") and role in ROLES), "")
 
 
 def gender_of_name(name: str) -> Gender:

@@ -7,7 +7,7 @@ read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from shepherd.entities.lexicon import (
@@ -24,6 +24,7 @@ from shepherd.entities.lexicon import (
     PRONOUNS,
     ROLES,
     is_plain_word,
+    singular_role,
 )
 from shepherd.entities.names import PART, WORD, Entry, NameIndex
 from shepherd.sentences import is_abbreviation
@@ -70,7 +71,8 @@ class Spot:
 
     `entries` are registered entities with that name, `known` are known names by their place. `role` is the
     noun of a description ("sister"), `owner` is my, our, his, her, their, its, the, or "" after a name.
-    `sentence` counts from 0.
+    `is_plural` means everybody with the role. `sentence`
+    counts from 0.
     """
 
     kind: Literal["name", "description", "pronoun"]
@@ -84,6 +86,7 @@ class Spot:
     owner: str = ""
     is_possessive: bool = False
     is_first: bool = False
+    is_plural: bool = False
 
 
 @dataclass(slots=True)
@@ -180,8 +183,10 @@ def _at(reading: _Reading, at: int) -> tuple[Spot | None, int]:
     if word.folded in POSSESSIVES or word.folded == "the":
         length = _description(words, at)
         if length:
-            last = words[at + length - 1]
-            return _spot("description", text, words, at, length, role=last.folded, owner=word.folded), length
+            role = words[at + length - 1].folded
+            plural_of = "" if role in ROLES or role in KINDS else singular_role(role)
+            spot = _spot("description", text, words, at, length, role=plural_of or role, owner=word.folded)
+            return replace(spot, is_plural=bool(plural_of)), length
     found = _name(reading, at)
     if found is not None:
         return found
@@ -212,7 +217,8 @@ def _description(words: list[_Word], at: int) -> int:
         word = words[at + n]
         if not _is_gap(word.gap) or word.text[:1].isupper() != word.text.isupper():
             return 0
-        if word.folded in ROLES or word.folded in kinds:
+        is_plural = words[at].folded != "the" and singular_role(word.folded) != ""
+        if word.folded in ROLES or word.folded in kinds or is_plural:
             # In "the project manager" the last such word decides.
             after = at + n + 1
             if after == len(words) or not _is_gap(words[after].gap) or word.is_possessive:

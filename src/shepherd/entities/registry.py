@@ -174,7 +174,7 @@ class EntityRegistry:
                 self._state.mention(known.id, one.name)
             self._state.characterise(known.id, one.type)
             for name, value in one.attributes:
-                self._state.note(known.id, name, value, _BY_MODEL)
+                self.set_attribute(known.id, name, value, confidence=_BY_MODEL)
             ids[one.name.casefold()] = known.id
         for one in listed:
             for label, target in one.relations:
@@ -182,8 +182,4 @@ class EntityRegistry:
                 relations = self._state.entities[entity_id].relations
                 is_settled = label in SINGLE_VALUED and any(known.label == label for known in relations)
                 if target_id is not None and not is_settled:
-                    self._state.relate(entity_id, label, target_id)
-
-    def describe(self, entity_id: int, description: str) -> None:
-        """Set the description of an entity."""
-        self._state.describe(entity_id, description)
+                    self.relate(entity_id, label, target_id)

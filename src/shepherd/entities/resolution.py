@@ -100,6 +100,10 @@ class Reading:
     def _entities_of(self, i: int, spot: Spot) -> list[tuple[int, float]]:
         if spot.kind == "pronoun":
             return self._focus.by_pronoun(spot)
+        if spot.is_plural:
+            owner = self._owner(i, spot, None)
+            related = [] if owner is None else self._state.related(f"{spot.role} of", owner)
+            return [(one.id, _BY_ROLE) for one in related]
         found = self._by_name(spot, i) if spot.kind == "name" else self._by_description(i, spot)
         return [] if found is None else [found]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from shepherd import subprocess_sandbox
 from shepherd._native import engine as native
-from shepherd.errors import ModelLoadError
+from shepherd.errors import ModelLoadError, pip_install
 from shepherd.inference import selftest
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "llama",
     "llama_module",
     "load_weights",
+    "trained_window",
     "version",
 ]
 
@@ -57,7 +58,7 @@ def llama() -> Any:
         declarations = llama_module("llama_cpp")
     except (ImportError, RuntimeError, OSError) as error:
         raise ModelLoadError(
-            f"llama-cpp-python cannot be loaded: {error}", hint="pip install 'llama-cpp-python>=0.3.36,<0.4'"
+            f"llama-cpp-python cannot be loaded: {error}", hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'")
         ) from error
     _check_version(version(), Path(declarations._lib._name))
     try:
@@ -70,7 +71,7 @@ def llama() -> Any:
     except (ImportError, AttributeError) as error:
         raise ModelLoadError(
             f"llama-cpp-python {version()} does not fit this build: {error}",
-            hint="pip install 'llama-cpp-python>=0.3.36,<0.4'",
+            hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'"),
         ) from error
     keep_log()
     declarations.llama_backend_init()
@@ -173,6 +174,12 @@ def load_weights(path: str, *, what: str = "model", hint: str = "", **parameters
             hint="if the architecture is unknown, upgrade llama-cpp-python" + (f"; {hint}" if hint else ""),
         )
     return model
+
+
+def trained_window(c: Any, model: Any) -> int:
+    """Return the window that a model was trained with, 0 where its file gives no usable number."""
+    # llama.cpp has it as 32 bits with a sign: a header of 2^31 is negative, and as a size 4 GB of cells.
+    return max(0, int(c.llama_model_n_ctx_train(model)))
 
 
 def gpu_layers(wanted: int) -> int:

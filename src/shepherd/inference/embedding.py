@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shepherd.errors import ModelError, ModelLoadError, UsageError
-from shepherd.inference.binding import gpu_layers, last_error, llama, load_weights
+from shepherd.inference import load_check
+from shepherd.inference.binding import gpu_layers, last_error, llama, load_weights, trained_window
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.tokenization import Vocabulary
 
@@ -100,7 +101,7 @@ class _PooledModel:
         try:
             handles.model = load_weights(self.path, n_gpu_layers=gpu_layers(n_gpu_layers))
             # Where positions are a table, one beyond its end would be read outside of it.
-            trained = int(self._c.llama_model_n_ctx_train(handles.model))
+            trained = trained_window(self._c, handles.model)
             self.most_tokens = min(trained or _MOST_TOKENS, _MOST_TOKENS)
             self.batch_tokens = max(self.most_tokens, _LEAST_BATCH)
             handles.context = self._make_context(pooling, n_threads)
@@ -246,7 +247,15 @@ class Embedder:
     ModelLoadError for one that is refused or makes no embeddings. Thread-safe; one batch at a time.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, n_gpu_layers: int = -1, n_threads: int = 0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_gpu_layers: int = -1,
+        n_threads: int = 0,
+        is_trusted: bool = False,
+    ) -> None:
+        load_check.require(path, is_trusted=is_trusted)
         header = read_header(path)
         stated = _stated_pooling(header)
         if stated == _RANK:
@@ -316,7 +325,15 @@ class Reranker:
     ModelLoadError for a model without such a head. Thread-safe; one batch at a time.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, n_gpu_layers: int = -1, n_threads: int = 0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_gpu_layers: int = -1,
+        n_threads: int = 0,
+        is_trusted: bool = False,
+    ) -> None:
+        load_check.require(path, is_trusted=is_trusted)
         header = read_header(path)
         if not any(tensor.name in _HEADS for tensor in header.tensors):
             raise ModelLoadError(

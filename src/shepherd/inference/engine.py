@@ -8,6 +8,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import TypeVar
 
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
+from shepherd.inference import load_check
 from shepherd.inference.generation import Answer, Generation
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kv_cache_file import load_session, save_session
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
+from shepherd.inference.tools import check_tools
 from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.replies import ReplyParser, parameter_types
 from shepherd.types import Message, Sampling, Tool
@@ -47,7 +50,8 @@ class Engine:
 
     `model` is the path of a GGUF file, the name of an installed model, or `hf:user/repo:quant`, which is
     downloaded; "" is the small model that comes with Shepherd.
-    With `yields_to`, its answers pause while that engine makes one.
+    A file that was never loaded here is loaded in a child process first, where it may crash llama.cpp without
+    harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
     """
 
@@ -57,10 +61,14 @@ class Engine:
         *,
         settings: EngineSettings | None = None,
         yields_to: Engine | None = None,
+        is_trusted: bool = False,
         _weights_of: LoadedModel | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
-        self.model = LoadedModel(_path_of(model), self.settings, weights_of=_weights_of)
+        path = _path_of(model)
+        if _weights_of is None:
+            load_check.require(path, is_trusted=is_trusted)
+        self.model = LoadedModel(path, self.settings, weights_of=_weights_of)
         self._priority_lock = native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
@@ -91,8 +99,10 @@ class Engine:
         except BaseException:
             self.model.close()
             raise
-        # Any thread may ask; one prompt is made at a time.
+        # Held while a prompt is submitted and while the cache is saved or loaded. Nothing under it depends on
+        # the size of a request.
         self._lock = threading.Lock()
+        self._is_closing = False
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self.decoder.serve, name="shepherd-engine", daemon=True)
         self._thread.start()
@@ -128,8 +138,8 @@ class Engine:
         return self._thread.native_id or 0
 
     @property
-    def is_making_prompt(self) -> bool:
-        """Return whether another thread makes a prompt now, which the next one waits for."""
+    def is_locked(self) -> bool:
+        """Whether an answer would wait for another thread, such as one that saves the cache."""
         return self._lock.locked()
 
     @property
@@ -138,8 +148,12 @@ class Engine:
         return not self._close.alive
 
     def close(self) -> None:
-        """Cancel what runs, end the thread, free the model. May be called twice, from any thread."""
-        # Not while a prompt is made: that reads the vocabulary.
+        """Cancel what runs, end the thread, free the model. May be called twice, from any thread.
+
+        Prompts that are being made elsewhere end with UsageError.
+        """
+        self._is_closing = True
+        self.decoder.close()  # ends the answers that the holder of the lock may wait for
         with self._lock:
             self._close()
 
@@ -168,6 +182,7 @@ class Engine:
         """
         self._check_open()
         with self._lock:
+            self._check_open()
             self.decoder.wait_idle()
             return load_session(self.decoder, Path(path), self.model.state_identity())
 
@@ -179,6 +194,7 @@ class Engine:
         """
         self._check_open()
         with self._lock:
+            self._check_open()
             self.decoder.wait_idle()
             return save_session(self.decoder, Path(path), self.model.state_identity())
 
@@ -201,8 +217,7 @@ class Engine:
     def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """Return how many tokens a prompt of these messages has, the template's own included."""
         self._check_open()
-        with self._lock:
-            return len(self._transcript.prompt(messages, tools).token_ids)
+        return len(self._transcript.prompt(messages, tools).token_ids)
 
     def generate(
         self,
@@ -216,6 +231,7 @@ class Engine:
         tools: Sequence[Tool] = (),
         must_call: bool | str = False,
         logprobs: int | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
 
@@ -236,36 +252,38 @@ class Engine:
 
         With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
         of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
+        `is_cancelled` is called when the prompt is made. If it returns True, nothing is decoded, and the
+        answer ends with finish_reason "cancelled".
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         TemplateError when the template refuses the messages. An answer that meets the end of the window ends
         with finish_reason "length". One in the `background` pauses while others are made.
         """
         started = time.perf_counter()
         self._check_open()
-        self._check_length(sum(len(message.sent.encode("utf-8", "replace")) for message in messages))
-        with self._lock:
-            if must_call:
-                name = must_call if isinstance(must_call, str) else ""
-                grammar = self._transcript.call_grammar(tools, name)
-            prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
-            parser = ReplyParser(
-                self.template.source,
-                family=self._transcript.family(tools),
-                prompt=prompt.text,
-                tools={tool.name: parameter_types(tool.parameters) for tool in tools},
-            )
-            return self._begin(
-                partial(Answer, parser=parser),
-                prompt,
-                sampling or Sampling(),
-                max_tokens=max_tokens,
-                stop=(*stop, *self.template.stops),
-                grammar=grammar,
-                background=background,
-                logprobs=logprobs,
-                shown=self._transcript.shown(tools),
-                started=started,
-            )
+        self._check_length(messages, tools)
+        if must_call:
+            name = must_call if isinstance(must_call, str) else ""
+            grammar = self._transcript.call_grammar(tools, name)
+        prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
+        parser = ReplyParser(
+            self.template.source,
+            family=self._transcript.family(tools),
+            prompt=prompt.text,
+            tools={tool.name: parameter_types(tool.parameters) for tool in tools},
+        )
+        return self._begin(
+            partial(Answer, parser=parser),
+            prompt,
+            sampling or Sampling(),
+            max_tokens=max_tokens,
+            stop=(*stop, *self.template.stops),
+            grammar=grammar,
+            background=background,
+            logprobs=logprobs,
+            shown=self._transcript.shown(tools),
+            started=started,
+            is_cancelled=is_cancelled,
+        )
 
     def complete(
         self,
@@ -289,18 +307,17 @@ class Engine:
                 "a token id lies outside the vocabulary", hint=f"use ids from 0 to {n_vocab - 1}"
             )
         prompt = Prompt(array("i", token_ids), (len(token_ids),), "")
-        with self._lock:
-            return self._begin(
-                Generation,
-                prompt,
-                sampling or Sampling(),
-                max_tokens=max_tokens,
-                stop=stop,
-                grammar=grammar,
-                background=background,
-                logprobs=logprobs,
-                started=started,
-            )
+        return self._begin(
+            Generation,
+            prompt,
+            sampling or Sampling(),
+            max_tokens=max_tokens,
+            stop=stop,
+            grammar=grammar,
+            background=background,
+            logprobs=logprobs,
+            started=started,
+        )
 
     def _begin(
         self,
@@ -315,6 +332,7 @@ class Engine:
         logprobs: int | None,
         started: float,
         shown: Sequence[int] = (),
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> _Run:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
@@ -326,9 +344,6 @@ class Engine:
             raise self._overflow(len(prompt.token_ids), "")
         if sampling.seed is None and self.settings.seed is not None:
             sampling = replace(sampling, seed=self.settings.seed)
-        # Before anything is handed over: both may refuse.
-        sampler = self._samplers.borrow(sampling)
-        rules = self._grammars.borrow(grammar) if grammar else None
         stream = native.Stream([text.encode("utf-8", "replace") for text in stop if text])
         generation = kind(
             stream,
@@ -339,29 +354,34 @@ class Engine:
             shown=shown,
             has_logprobs=logprobs is not None,
         )
-        self.decoder.submit(
-            prompt.token_ids,
-            stream,
-            sampler=sampler.address,
-            grammar=0 if rules is None else rules.address,
-            max_tokens=max_tokens,
-            penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
-            boundaries=prompt.boundaries,
-            head=prompt.head,
-            shown=shown,
-            background=background,
-            may_wait=True,
-            logprobs=logprobs,
-        )
-        sampler.stream = stream
-        if rules is not None:
-            rules.stream = stream
+        with ExitStack() as undo:
+            sampler = self._samplers.borrow(sampling, stream, undo)
+            rules = self._grammars.borrow(grammar, stream, undo) if grammar else None
+            with self._lock:
+                self._check_open()
+                if is_cancelled():
+                    stream.cancel()
+                self.decoder.submit(
+                    prompt.token_ids,
+                    stream,
+                    sampler=sampler.address,
+                    grammar=0 if rules is None else rules.address,
+                    max_tokens=max_tokens,
+                    penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
+                    boundaries=prompt.boundaries,
+                    head=prompt.head,
+                    shown=shown,
+                    background=background,
+                    may_wait=True,
+                    logprobs=logprobs,
+                )
+            undo.pop_all()  # the samplers are the stream's until it ends
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
         weakref.finalize(generation, stream.cancel).atexit = False
         return generation
 
     def _check_open(self) -> None:
-        if self.is_closed:
+        if self._is_closing or self.is_closed:
             raise UsageError("the engine is closed", hint="make a new one")
         if os.getpid() != self._pid:  # the thread that answers is in the parent
             raise UsageError(
@@ -369,9 +389,13 @@ class Engine:
                 hint='make a new one here; with multiprocessing, start processes by "spawn"',
             )
 
-    def _check_length(self, n_bytes: int) -> None:
-        # Tokenising 10 MB takes seconds; that it cannot fit is known without.
-        least = n_bytes // self.model.vocabulary.longest_bytes
+    def _check_length(self, messages: Sequence[Message], tools: Sequence[Tool]) -> None:
+        # Rendering and tokenising 10 MB takes seconds; that it cannot fit is known without. A template writes
+        # at least a token around each message, and the names of all tools, which differ.
+        check_tools(tools)
+        n_bytes = sum(len(message.sent.encode("utf-8", "replace")) for message in messages)
+        n_bytes += sum(len(tool.name) for tool in tools)
+        least = max(n_bytes // self.model.vocabulary.longest_bytes, len(messages) - 1)
         if least >= self.window_tokens:
             raise self._overflow(least, "at least ")
 

@@ -16,7 +16,7 @@ from shepherd import subprocess_sandbox
 from shepherd.errors import ModelLoadError
 from shepherd.inference.binding import last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
-from shepherd.inference.names import variants
+from shepherd.inference.names import BUILT_IN_FILE, variants
 from shepherd.paths import cache_dir
 
 if TYPE_CHECKING:
@@ -188,7 +188,10 @@ def require(
     and "" when it has ended. `limit_s` 0 is a minute, and 20 s for each gigabyte.
     """
     name = os.fspath(path)
-    if is_trusted or is_known(name) or not subprocess_sandbox.can_run():
+    # A child process is the place where a model may crash.
+    if is_trusted or subprocess_sandbox.is_child() or not subprocess_sandbox.can_run():
+        return
+    if _is_built_in(name) or is_known(name):
         return
     read_header(name)  # says what is wrong better than any crash
     size = sum(file.stat().st_size for file in _files(name))
@@ -205,6 +208,13 @@ def require(
     if ending.kind != "good":
         raise _failure(name, ending, size)
     vouch(name)
+
+
+def _is_built_in(path: str) -> bool:
+    try:
+        return os.path.samefile(path, BUILT_IN_FILE)
+    except OSError:
+        return False
 
 
 def is_known(path: str | os.PathLike[str]) -> bool:

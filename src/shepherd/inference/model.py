@@ -10,7 +10,16 @@ from typing import Any, Literal
 
 from shepherd._native import engine as native
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference.binding import devices, gpu_layers, keep_log, last_error, llama, load_weights, version
+from shepherd.inference.binding import (
+    devices,
+    gpu_layers,
+    keep_log,
+    last_error,
+    llama,
+    load_weights,
+    trained_window,
+    version,
+)
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.kv_cache_file import identity_of
 from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies
@@ -246,7 +255,7 @@ class LoadedModel:
         )
 
     def _window(self) -> int:
-        trained = int(self._c.llama_model_n_ctx_train(self._model))
+        trained = trained_window(self._c, self._model)
         window = self.settings.n_ctx or min(trained or DEFAULT_WINDOW, DEFAULT_WINDOW)
         recurrent = self._c.llama_model_is_recurrent(self._model)
         if trained > 0 and not recurrent and self._c.llama_model_rope_type(self._model) == _NO_ROPE:
@@ -260,7 +269,7 @@ class LoadedModel:
         cells = window * settings.windows
         if any(tensor.name.startswith(_LONG_ROPE) for tensor in header.tensors):
             # llama.cpp chooses the factors by the cells of the whole context, which one window decides here.
-            trained = int(self._c.llama_model_n_ctx_train(self._model))
+            trained = trained_window(self._c, self._model)
             short = header.metadata.get(
                 f"{header.architecture}.rope.scaling.original_context_length", trained
             )
@@ -340,7 +349,7 @@ class LoadedModel:
             architecture=header.architecture,
             description=buffer.value.decode("utf-8", "replace"),
             cache_kind=kind,
-            n_ctx_train=int(c.llama_model_n_ctx_train(model)),
+            n_ctx_train=trained_window(c, model),
             n_vocab=self.vocabulary.n_tokens,
             n_params=int(c.llama_model_n_params(model)),
             size_bytes=int(c.llama_model_size(model)),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -80,7 +82,7 @@ class Lent(Generic[_Key]):
         self.key = key
         self.sampler = sampler
         self.address = int(ctypes.cast(sampler, ctypes.c_void_p).value or 0)
-        self.stream: native.Stream | None = None
+        self.stream: native.Stream | None = None  # the one that it samples into, or did
 
     @property
     def is_idle(self) -> bool:
@@ -89,35 +91,46 @@ class Lent(Generic[_Key]):
 
 
 class Lending(ABC, Generic[_Key]):
-    """Samplers by their settings: made on demand, lent to one run at a time, kept for the next.
+    """Samplers by their settings: made on demand, lent to one run at a time, kept for the next. Thread-safe.
 
-    For one thread at a time. llama.cpp's are reset before each answer, which also restores their seed.
+    llama.cpp's are reset before each answer, which also restores their seed.
     """
 
     def __init__(self) -> None:
         self._c = llama()
         self._lent: list[Lent[_Key]] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
         self.built = 0
 
-    def borrow(self, key: _Key) -> Lent[_Key]:
-        """One for these settings. Whoever samples with it sets its `stream`."""
-        for i, lent in enumerate(self._lent):
-            if lent.key == key and lent.is_idle:
-                # Most recently used last.
-                self._lent.append(self._lent.pop(i))
-                return lent
-        made = Lent(key, self._build(key))
-        self.built += 1
-        self._lent.append(made)
-        idle = [lent for lent in self._lent[:-1] if lent.is_idle]
-        for lent in idle[: max(0, len(idle) - _KEPT)]:
-            self._free(lent)
-        return made
+    def borrow(self, key: _Key, stream: native.Stream, undo: ExitStack) -> Lent[_Key]:
+        """Return one for these settings, lent until `stream` has ended. `undo` gives it back unused.
+
+        Raises UsageError for settings that llama.cpp refuses, and when closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise UsageError("the engine is closed", hint="make a new one")
+            lent = next((one for one in self._lent if one.key == key and one.is_idle), None)
+            if lent is None:
+                lent = Lent(key, self._build(key))
+                self.built += 1
+            else:
+                self._lent.remove(lent)
+            self._lent.append(lent)  # most recently used last
+            lent.stream = stream
+            idle = [one for one in self._lent if one.is_idle]
+            for one in idle[: max(0, len(idle) - _KEPT)]:
+                self._free(one)
+        undo.callback(setattr, lent, "stream", None)
+        return lent
 
     def close(self) -> None:
         """Free them all; nothing may be sampling any more. May be called twice."""
-        while self._lent:
-            self._free(self._lent[0])
+        with self._lock:
+            self._is_closed = True
+            while self._lent:
+                self._free(self._lent[0])
 
     def _free(self, lent: Lent[_Key]) -> None:
         self._lent.remove(lent)

@@ -9,14 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import TemplateError as JinjaError
-from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.runtime import LoopContext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
 
-from shepherd.errors import TemplateError
+from shepherd.errors import ModelFormatError, TemplateError
+from shepherd.inference.template_sandbox import LimitError, SandboxedEnvironment, limited
 from shepherd.types import Message
 
 __all__ = [
@@ -49,46 +44,8 @@ GENERIC = (
     "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
 )
 GENERIC_STOPS = ("\nUser:",)
-_DICT_NAMES = frozenset(dir(dict))
-# What the sandbox lets through in any case: it refuses names that begin with _, and looks after formats.
-_PLAIN_NAMES: dict[type, frozenset[str]] = {
-    str: frozenset(name for name in dir(str) if name[0] != "_" and not name.startswith("format")),
-    LoopContext: frozenset(name for name in dir(LoopContext) if name[0] != "_"),
-}
-
-
-class _Generation(Extension):
-    """`{% generation %}`: marks an answer for training; renders as what is inside."""
-
-    tags = {"generation"}  # noqa: RUF012 (jinja2 declares it so)
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.Scope(body, lineno=line)
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, with a short way to what templates ask for most; all else goes the sandbox's own.
-
-    That asks for Python's attributes before the members of a message and checks what it finds, which made up
-    half of a rendering.
-    """
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        kind = type(obj)
-        if kind is dict and attribute not in _DICT_NAMES:
-            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
-        if attribute in _PLAIN_NAMES.get(kind, ()):
-            return getattr(obj, attribute)
-        if kind is Namespace and attribute[0] != "_" and hasattr(obj, attribute):
-            return getattr(obj, attribute)
-        return super().getattr(obj, attribute)
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        if type(obj) is dict and type(argument) is str and argument not in _DICT_NAMES:
-            return obj[argument] if argument in obj else self.undefined(obj=obj, name=argument)
-        return super().getitem(obj, argument)
+_LONGEST_MESSAGE = 500
+_LONGEST_TIME_FORMAT = 200
 
 
 class ChatTemplate:
@@ -114,17 +71,21 @@ class ChatTemplate:
         self._clock = clock
         self._now = time.localtime(clock())
         self._variables = {"bos_token": bos, "eos_token": eos}
-        environment = _Environment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
-        )
-        environment.filters["tojson"] = _to_json
+        environment = SandboxedEnvironment()
+        environment.filters["tojson"] = environment.checked("tojson", _to_json)
         environment.globals["raise_exception"] = _raise_exception
-        environment.globals["strftime_now"] = lambda form: time.strftime(form, self._now)
+        environment.globals["strftime_now"] = lambda form: time.strftime(
+            str(form)[:_LONGEST_TIME_FORMAT], self._now
+        )
         try:
-            self._template = environment.from_string(self.source)
-        except JinjaError as error:
+            with limited():
+                self._template = environment.from_string(self.source)
+        except LimitError as error:
+            raise _stopped(error) from error
+        except Exception as error:  # foreign code, nested too deeply for Jinja or for Python's compiler
+            what = error if isinstance(error, JinjaError) else type(error).__name__
             raise TemplateError(
-                f"the model's chat template is no Jinja: {error}",
+                f"the model's chat template is no Jinja: {str(what)[:_LONGEST_MESSAGE]}",
                 hint="use a GGUF with a working tokenizer.chat_template",
             ) from error
 
@@ -143,28 +104,43 @@ class ChatTemplate:
         add_generation_prompt: bool,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> str:
-        """Return the prompt's text. TemplateError with the template's own words when it refuses the messages.
+        """Return the prompt's text.
 
-        `tools` in OpenAI's form; tools.py prepares them and the messages for a template.
+        `tools` in OpenAI's form; tools.py prepares them and the messages for a template. Raises TemplateError
+        with the template's own words when it refuses the messages, ModelFormatError when it does not end.
         """
         try:
-            return self._template.render(
-                messages=[dict(message) for message in messages],
-                add_generation_prompt=add_generation_prompt,
-                tools=tools or None,
-                **self._variables,
-            )
+            with limited([*messages, *tools] if tools else messages):
+                return self._template.render(
+                    messages=[dict(message) for message in messages],
+                    add_generation_prompt=add_generation_prompt,
+                    tools=tools or None,
+                    **self._variables,
+                )
+        except LimitError as error:
+            raise _stopped(error) from error
         except JinjaError as error:
-            raise TemplateError(f"the model's chat template refused the messages: {error}") from error
+            said = str(error)[:_LONGEST_MESSAGE]
+            raise TemplateError(f"the model's chat template refused the messages: {said}") from error
         except Exception as error:
             # Foreign code: any error, such as a missing key, is the template's.
-            raise TemplateError(
-                f"the model's chat template failed: {type(error).__name__}: {error}"
-            ) from error
+            said = f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
+            raise TemplateError(f"the model's chat template failed: {said}") from error
+
+
+def _stopped(error: LimitError) -> ModelFormatError:
+    return ModelFormatError(
+        f"the model's chat template was stopped: {error}",
+        hint="it is faulty or malicious: use the file of a publisher that you trust",
+    )
 
 
 def _raise_exception(message: str) -> None:
     raise JinjaError(message)
+
+
+# json.dumps makes a new encoder for each call.
+_plain_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _to_json(
@@ -175,9 +151,11 @@ def _to_json(
     sort_keys: bool = False,
 ) -> str:
     # Jinja's own tojson escapes for HTML; templates were written for this one.
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    if ensure_ascii or indent is not None or separators is not None or sort_keys:
+        return json.dumps(
+            value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
+    return _plain_json(value)
 
 
 # Of each part: its role, whether it has a content and a thought, and the rest of it as JSON.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 from shepherd.inference.template import ChatTemplate, Part, Place, Shape, Slot, TemplateLayout, shape_of
 from shepherd.inference.tokenization import Mark, Vocabulary
 from shepherd.inference.tools import ToolPrompt
-from shepherd.lru_cache import CachedFunction, FIFODict
+from shepherd.lru_cache import CachedFunction, LRUCache
 from shepherd.replies import ReplyParser, marks_of, thinking_marks, types_of_arguments
 from shepherd.types import Message, ToolCall
 
@@ -55,9 +56,10 @@ class PromptPrefix:
 
 
 class PrefixCache:
-    """Cache of the prefixes used last. For one thread at a time."""
+    """Cache of the prefixes used last. Thread-safe."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._prefixes: list[PromptPrefix] = []
 
     def find(self, keys: Sequence[Key]) -> PromptPrefix | None:
@@ -67,8 +69,9 @@ class PrefixCache:
 
     def keep(self, prefix: PromptPrefix, *, instead_of: PromptPrefix | None = None) -> None:
         """Remember it; the one used longest ago leaves."""
-        self._prefixes = [one for one in self._prefixes if one is not instead_of][-_MOST + 1 :]
-        self._prefixes.append(prefix)
+        with self._lock:
+            kept = [one for one in self._prefixes if one is not instead_of]
+            self._prefixes = [*kept[-_MOST + 1 :], prefix]
 
     @staticmethod
     def _begins(head: list[Key], keys: Sequence[Key]) -> bool:
@@ -97,7 +100,10 @@ class ReusedAnswer:
 
 
 class AnswerReuse:
-    """Find them. `layout` gives that of a shape and tools. For one thread at a time."""
+    """Answers of earlier turns that enter a prompt as their sampled ids. Thread-safe.
+
+    `layout` returns the layout of a shape and tools.
+    """
 
     def __init__(
         self,
@@ -117,7 +123,9 @@ class AnswerReuse:
         self._parses_back = CachedFunction(
             self._parses_back_to, max_entries=_CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_check
         )
-        self._asked_texts: FIFODict[tuple[Shape, bool, str], str | None] = FIFODict(_CACHED)
+        self._asked_texts: LRUCache[tuple[Shape, bool, str], tuple[str | None]] = LRUCache(
+            _CACHED, max_bytes=_CACHED_BYTES, size_of=_bytes_of_asked
+        )
 
     def keep(
         self,
@@ -157,10 +165,12 @@ class AnswerReuse:
         Were another one unlike, its answers would not be kept, or be kept behind other blanks.
         """
         key = (shape[since:i], since < 2, tools)
-        if key not in self._asked_texts:
+        known = self._asked_texts.get(key)
+        if known is None:
             earlier = self._layout(shape[:i], tools)
-            self._asked_texts[key] = None if earlier is None else earlier.texts[-1]
-        return self._asked_texts[key]
+            known = (None if earlier is None else earlier.texts[-1],)
+            self._asked_texts.put(key, known)
+        return known[0]
 
     def _plain_end(
         self, layout: TemplateLayout, contents: Sequence[str], part: Part, i: int, begin: Place
@@ -236,3 +246,9 @@ def _bytes_of_check(key: tuple[Hashable, ...], is_so: bool) -> int:
     assert isinstance(ids, tuple)
     assert isinstance(text, str)
     return 512 + 40 * len(ids) + 4 * len(text)  # an id is an object
+
+
+def _bytes_of_asked(key: tuple[Shape, bool, str], text: tuple[str | None]) -> int:
+    shape, _, tools = key
+    n_chars = len(tools) + sum(len(part[3]) for part in shape) + len(text[0] or "")
+    return 512 + 256 * len(shape) + 4 * n_chars

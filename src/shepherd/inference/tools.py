@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from shepherd.errors import TemplateError, UsageError
@@ -57,7 +58,7 @@ _EXAMPLES: dict[Family, str] = {
 
 def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
     """Return the names of tools; UsageError for one that no model could call, or that is there twice."""
-    names: list[str] = []
+    names: dict[str, None] = {}  # in order
     for i, tool in enumerate(tools):
         if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
             raise UsageError(
@@ -66,7 +67,7 @@ def check_tools(tools: Sequence[Tool]) -> tuple[str, ...]:
             )
         if tool.name in names:
             raise UsageError(f"tool {tool.name!r} is there twice", hint="give each tool a name of its own")
-        names.append(tool.name)
+        names[tool.name] = None
     return tuple(names)
 
 
@@ -81,20 +82,29 @@ def one_call_each(messages: Sequence[Message]) -> tuple[list[int], list[Message]
     """Return the conversation with one call per message, and the index of each message's origin."""
     owners: list[int] = []
     single: list[Message] = []
+    # A result belongs to the last call of its id before it.
+    results: dict[tuple[int, str], int] = {}
+    callers: dict[str, int] = {}
+    for i, message in enumerate(messages):
+        callers |= dict.fromkeys((call.id for call in message.tool_calls), i)
+        if message.role == "tool" and message.tool_call_id in callers:
+            results[callers[message.tool_call_id], message.tool_call_id] = i
+    moved: set[int] = set()
     for i, message in enumerate(messages):
         calls = message.tool_calls
         if len(calls) < 2:
-            if message.role != "tool" or i not in owners:
+            if i not in moved:
                 owners.append(i)
                 single.append(message)
             continue
-        results = {m.tool_call_id: j for j, m in enumerate(messages) if m.role == "tool" and j > i}
         for n, call in enumerate(calls):
             owners.append(i)
             single.append(Message("assistant", "" if n else message.raw, tool_calls=(call,)))
-            if call.id in results:
-                owners.append(results[call.id])
-                single.append(messages[results[call.id]])
+            result = results.get((i, call.id))
+            if result is not None and result not in moved:
+                moved.add(result)
+                owners.append(result)
+                single.append(messages[result])
     return owners, single
 
 
@@ -159,11 +169,9 @@ class ToolPrompt:
         entries: list[Entry] = []
         for i, message in enumerate(messages):
             entry = self._entry(message, i, names)
-            # Templates without a place for results want user and assistant by turns.
-            if message.role == "tool" and entry.role == "user" and entries and _is_result(entries[-1]):
-                last = entries.pop()
-                entry = Entry("user", f"{last.text}\n{entry.text}", (*last.owners, i))
             entries.append(entry)
+        if not self.takes_results:
+            entries = _with_joined_results(entries, messages)
         if not tools:
             return Prepared(entries, None)
         shown = [schema_of(tool) for tool in tools]
@@ -242,8 +250,17 @@ def _object_of(arguments: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": arguments}
 
 
-def _is_result(entry: Entry) -> bool:
-    return entry.role == "user" and entry.text.endswith("</tool_response>")
+def _with_joined_results(entries: Sequence[Entry], messages: Sequence[Message]) -> list[Entry]:
+    """Join results in sequence: templates without a place for them want user and assistant by turns."""
+    joined: list[Entry] = []
+    for is_result, group in groupby(entries, key=lambda entry: messages[entry.owners[0]].role == "tool"):
+        if is_result:
+            parts = list(group)
+            text = "\n".join(part.text for part in parts)
+            joined.append(Entry("user", text, tuple(part.owners[0] for part in parts)))
+        else:
+            joined += group
+    return joined
 
 
 def _with_instructions(entries: list[Entry], tools: Sequence[Mapping[str, Any]], example: str) -> list[Entry]:

@@ -24,7 +24,6 @@ import secrets
 from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from shepherd.errors import TemplateError
@@ -51,7 +50,7 @@ __all__ = ["Prompt", "Transcript"]
 
 _ZERO_WIDTH_SPACE = "\u200b"
 _CACHED_RUNS, _CACHED_RUNS_BYTES = 4096, 16 << 20
-_CACHED_LAYOUTS = 256
+_CACHED_LAYOUTS, _CACHED_LAYOUTS_BYTES = 256, 16 << 20
 _BEGIN = Place(0, 0)
 
 
@@ -77,7 +76,7 @@ class _Rendered:
 
 
 class Transcript:
-    """Render and tokenises conversations for one model. Not thread-safe: one engine owns it."""
+    """Prompts of one model: it renders and tokenises conversations. Thread-safe."""
 
     def __init__(self, vocabulary: Vocabulary, template: ChatTemplate) -> None:
         self._vocabulary = vocabulary
@@ -90,7 +89,12 @@ class Transcript:
         self._tokenize = CachedFunction(
             self._tokenize_run, max_entries=_CACHED_RUNS, max_bytes=_CACHED_RUNS_BYTES, size_of=_bytes_of_run
         )
-        self._layout = lru_cache(_CACHED_LAYOUTS)(self._make_layout)
+        self._layout = CachedFunction(
+            self._make_layout,
+            max_entries=_CACHED_LAYOUTS,
+            max_bytes=_CACHED_LAYOUTS_BYTES,
+            size_of=_bytes_of_layout,
+        )
         self._answers = AnswerReuse(vocabulary, template, self._tools, self._layout)
         self._prefixes = PrefixCache()
         self._has_no_system: bool | None = None
@@ -118,7 +122,7 @@ class Transcript:
         if not messages:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
         if self._template.turn_day():  # layouts may hold the date
-            self._layout.cache_clear()
+            self._layout.clear()
         keys = keys_of(messages)
         builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages))
         text = self._continue(builder, messages, tools, keys)
@@ -416,6 +420,14 @@ class Transcript:
 
 def _bytes_of_run(key: tuple[Hashable, ...], ids: array[int]) -> int:
     return 256 + 4 * len(str(key[0])) + len(ids) * ids.itemsize
+
+
+def _bytes_of_layout(key: tuple[Hashable, ...], layout: TemplateLayout | None) -> int:
+    shape, tools = key
+    assert isinstance(shape, tuple)
+    texts = () if layout is None else layout.texts
+    n_chars = len(str(tools)) + sum(len(part[3]) for part in shape) + sum(map(len, texts))
+    return 512 + 256 * len(shape) + 4 * n_chars
 
 
 def _moved(part: Part, by: int) -> Part:

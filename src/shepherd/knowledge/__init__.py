@@ -4,7 +4,7 @@ It is in the memory's database, which it uses only through shepherd.transactions
 conversations or models.
 """
 
-from shepherd.knowledge.blocks import Focused, background_block, chunk_block, focus_block
+from shepherd.knowledge.blocks import Focused, background_block, chunk_block, focus_block, workflow_block
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import EDGE_TYPES, ChunkResult, Dimension, Edge, Hub, Node, Outcome
@@ -28,4 +28,5 @@ __all__ = [
     "chunk_block",
     "focus_block",
     "role_of",
+    "workflow_block",
 ]

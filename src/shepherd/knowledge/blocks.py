@@ -13,11 +13,12 @@ from typing import NamedTuple
 from shepherd.escaping import escape_fact_key, escape_text
 from shepherd.knowledge.records import ChunkResult, Hub, Node
 
-__all__ = ["Focused", "background_block", "chunk_block", "focus_block", "marker"]
+__all__ = ["Focused", "background_block", "chunk_block", "focus_block", "marker", "workflow_block"]
 
 PREVIEW_WORDS = 25
 MAX_TITLE = 200
 MAX_LINK = 500
+MAX_DESCRIPTION = 300
 MAX_LINE = 2000
 MAX_DIMENSION = 60
 MAX_PREVIEW = 400
@@ -56,6 +57,21 @@ def background_block(hubs: Sequence[Hub]) -> str:
         "=== BACKGROUND CONTEXT ===\n"
         f"Top {len(hubs)} most-connected {nodes} (important knowledge hubs)."
         " Use query_nodes/get_nodes_by_id if relevant.\n\n" + "\n".join(lines)
+    )
+
+
+def workflow_block(workflows: Sequence[tuple[int, str, str]]) -> str:
+    """Return the block of workflows, by id, title and description; "" for none."""
+    if not workflows:
+        return ""
+    lines = [
+        f"{marker(node_id, title)} {escape_fact_key(description, MAX_DESCRIPTION)}".rstrip()
+        for node_id, title, description in workflows
+    ]
+    return (
+        "=== WORKFLOWS ===\n"
+        "Procedures of the user. When a request calls for one, read its steps with get_nodes_by_id and follow"
+        " them.\n\n" + "\n".join(lines)
     )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from shepherd._native.text import STOP_WORDS
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
@@ -27,6 +28,8 @@ _ROW_BYTES = 1024
 # A filtered search is repeated with four times the limit until enough chunks pass the filter.
 _MORE = 4
 _MOST_ASKED = 4096
+# Chunks up to which common words are searched for as well.
+_SMALL_COLLECTION = 200
 
 
 class Knowledge:
@@ -306,6 +309,20 @@ class Knowledge:
 
         return self.look(find, [])
 
+    def nearest(self, vector: Sequence[float], limit: int = 10) -> list[ChunkResult]:
+        """Return the chunks nearest to a vector by cosine; none without vectors in the memory."""
+        meaning = self._transactions.meaning
+
+        def find(connection: Connection) -> list[ChunkResult]:
+            number = self._transactions.find_number(connection, self.user_id)
+            if meaning is None or number is None or limit < 1:
+                return []
+            near, _ = meaning.nearest(connection, number, vector, [], limit)
+            hits = [(chunk_id, 0.0, cosine, cosine) for chunk_id, cosine in near[:limit]]
+            return chunks.results(connection, self.user_id, hits)
+
+        return self.look(find, [])
+
     def _hits(
         self,
         connection: Connection,
@@ -347,7 +364,9 @@ class Knowledge:
         entity_weight: float = 0.0,
     ) -> list[ChunkResult]:
         """Return relevant chunks for a prompt, reordered by the reranker, by dates and by known names."""
-        found = self.search(query, limit, min_relevance=min_relevance)
+        # Bare titles are removed below, so more chunks are requested.
+        found = self.search(query, 2 * limit, min_relevance=min_relevance) or self._matching_all(query)
+        found = retrieval.without_bare_titles(found)[:limit]
         if self._transactions.reranker is not None:
             found = retrieval.reranked(self._transactions.reranker, storable(query), found)
         return retrieval.boosted(
@@ -357,6 +376,25 @@ class Knowledge:
             recency_weight=recency_weight,
             entity_weight=entity_weight,
         )
+
+    def _matching_all(self, query: str) -> list[ChunkResult]:
+        """Return the chunks with all keywords of a query, in a small collection where these are common.
+
+        The IDF of a word that most chunks have is near zero, and so is the relevance of a perfect match.
+        """
+        words = set(extract_keywords(storable(query)))
+        if not words or words <= STOP_WORDS or not 0 < self._count_chunks() <= _SMALL_COLLECTION:
+            return []
+        found = self.search(query, _SMALL_COLLECTION)
+        return [one for one in found if words <= set(extract_keywords(one.text, len(one.text)))]
+
+    def _count_chunks(self) -> int:
+        def count(connection: Connection) -> int:
+            number = self._transactions.find_number(connection, self.user_id)
+            rows = connection.execute("SELECT n FROM knowledge_sums WHERE number = ?", (number,))
+            return int(rows[0][0]) if number is not None and rows else 0
+
+        return self.look(count, 0)
 
     def find_nodes(
         self, query: str, limit: int = 10, *, kind: str | None = None, dimension: str | None = None

@@ -16,7 +16,7 @@ from shepherd.knowledge.records import ChunkResult
 from shepherd.transactions import ChunkHit, Reranker
 from shepherd.types import SECONDS_PER_DAY
 
-__all__ = ["MOST_RERANKED", "boosted", "fused", "pieces", "reranked"]
+__all__ = ["MOST_RERANKED", "boosted", "fused", "pieces", "reranked", "without_bare_titles"]
 
 
 _log = logging.getLogger(__name__)
@@ -52,6 +52,25 @@ def fused(
     ]
     best = fuse(candidates, mean, weight=weight, limit=limit, min_relevance=min_relevance)
     return [(one, hits[one][1] if one in hits else 0.0, score, relevance) for one, score, relevance in best]
+
+
+def without_bare_titles(results: Sequence[ChunkResult]) -> list[ChunkResult]:
+    """Return the chunks with each card that only repeats a title replaced by the best text of its node.
+
+    Such a card stays where no text of its node was found.
+    """
+    texts: dict[int, ChunkResult] = {}
+    for result in results:
+        if result.part == "text":
+            texts.setdefault(result.node_id, result)
+    found: dict[int, ChunkResult] = {}
+    for result in results:
+        text = texts.get(result.node_id) if result.part == "card" and result.text == result.title else None
+        if text is None:
+            found.setdefault(result.id, result)
+        else:
+            found.setdefault(text.id, replace(text, score=result.score, relevance=result.relevance))
+    return list(found.values())
 
 
 def reranked(reranker: Reranker, query: str, results: Sequence[ChunkResult]) -> list[ChunkResult]:

@@ -62,6 +62,7 @@ class RoleRow(NamedTuple):
     has_background: bool
     has_workflows: bool
     tools: frozenset[str] | None
+    instructions: str = ""
 
 
 _READING = frozenset({"query_nodes", "get_nodes_by_id", "search_content", "query_edges", "query_dimensions"})
@@ -71,9 +72,21 @@ ROLES = {
     # Talks with the user.
     "orchestrator": RoleRow(has_background=True, has_workflows=True, tools=None),
     # Carries out one task: reads and writes.
-    "executor": RoleRow(has_background=False, has_workflows=False, tools=_READING | _WRITING),
+    "executor": RoleRow(
+        has_background=False,
+        has_workflows=False,
+        tools=_READING | _WRITING,
+        instructions="Carry out the one task that you are given, with your tools, and nothing else."
+        " End with a short report: what you did, what you found, what is left.",
+    ),
     # Plans a task: reads, and adds to notes.
-    "planner": RoleRow(has_background=False, has_workflows=False, tools=_READING | {"update_node"}),
+    "planner": RoleRow(
+        has_background=False,
+        has_workflows=False,
+        tools=_READING | {"update_node"},
+        instructions="Work through the task or workflow that you are given step by step. Say your plan first,"
+        " look up what each step needs, and add what you find to the notes of its node.",
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from shepherd.memory.records import ClaimCounts, NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
 
-__all__ = ["Engine", "claim"]
+__all__ = ["Engine", "claim", "users_with_memories"]
 
 _Result = TypeVar("_Result")
 _AnyConnection = Any  # of the engine
@@ -55,6 +55,12 @@ def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
         n_new += sum(moved)
         n_known += len(moved) - sum(moved)
     return ClaimCounts(n_new, n_facts, n_sessions, n_known)
+
+
+def users_with_memories(connection: Connection) -> dict[str, int]:
+    """Return the number of memories by user, most first."""
+    rows = connection.execute("SELECT user_id, n FROM tenants WHERE n > 0 ORDER BY n DESC, user_id")
+    return dict(rows)
 
 
 def _move_facts(connection: Connection, from_user: str, user_id: str) -> int:

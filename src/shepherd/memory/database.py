@@ -6,6 +6,7 @@ Knows files, locks and transactions, but not the tables. No other module opens a
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import logging
 import os
 import threading
@@ -104,7 +105,12 @@ class Database:
         if os.path.exists(target):
             raise UsageError(f"{target}: there is already something", hint="name a new file for the backup")
         with self.separate_connection() as connection:
-            _copy(connection, target)
+            try:
+                _copy(connection, target)
+            except StoreError as error:
+                if str(error).startswith(f"{target}:"):  # the copy is to blame, not the database
+                    error.hint = "name another file for the backup"
+                raise
 
     # ---- opening
 
@@ -202,16 +208,12 @@ class Database:
             return ""
         if not is_original(writer):
             raise foreign(self.path)
-        kept = _free_name(self.path + ".before-migration")
         # A connection of its own: one that writes cannot be copied from.
         with self._connect(read_only=True) as connection:
-            _copy(connection, kept)
-        undo.callback(os.remove, kept)
-        migrated = migrate(writer, int(time.time()))
-        return (
-            f"{self.path}: an older Shepherd's database, migrated: {migrated.memories} memories"
-            f" ({migrated.duplicates} duplicates left out), {migrated.facts} facts; kept as it was: {kept}"
-        )
+            kept, is_new = _keep_copy(connection, self.path + ".before-migration")
+        if is_new:
+            undo.callback(os.remove, kept)
+        return migrate(writer, int(time.time())).summary(self.path, f"kept as it was: {kept}")
 
     def _use_log(self) -> None:
         deadline = time.monotonic() + self._busy_timeout_s
@@ -308,6 +310,24 @@ def _copy(connection: Connection, target: str) -> None:
         for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
             if os.path.exists(leftover):
                 os.remove(leftover)
+
+
+def _keep_copy(connection: Connection, target: str) -> tuple[str, bool]:
+    """Copy to `target` or a free name like it; return the copy, and False if an older one was identical.
+
+    A killed migration leaves its copy, and the next one needs no other.
+    """
+    copy = _free_name(target)
+    _copy(connection, copy)
+    number = 1
+    older = target
+    while older != copy:
+        if os.path.isfile(older) and filecmp.cmp(older, copy, shallow=False):
+            os.remove(copy)
+            return older, False
+        number += 1
+        older = f"{target}-{number}"
+    return copy, True
 
 
 def _free_name(path: str) -> str:

@@ -1,8 +1,8 @@
-"""Says whose a database file is from its bytes, before SQLite may write to it.
+"""Owner of a database file, found out before SQLite may write to it.
 
-Looking must not change anything: SQLite's own read-only open of a database in WAL mode makes files beside it,
-and rolls another program's journal back. So the 100-byte header is read here, as the file format describes it
-(sqlite.org/fileformat2.html, section 1.3).
+The file must stay as it is: SQLite's read-only open of another program's database in WAL mode makes files
+beside it, and rolls its journal back. So the header is read here (sqlite.org/fileformat2.html, 1.3), and
+SQLite reads the schema in immutable mode, or in a copy where a log or a journal completes the file.
 
 POSIX drops all locks that a process has on a file when it closes any descriptor of it: `identify` must not be
 called for a file that this process has open through SQLite. Database sees to that.
@@ -11,32 +11,26 @@ called for a file that this process has open through SQLite. Database sees to th
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import struct
+import tempfile
 from enum import Enum
 
+from shepherd._native.store import Connection, SQLiteError
 from shepherd.errors import ForeignDatabaseError
+from shepherd.memory.migration import MEMORIES, is_original
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION
 
-__all__ = ["OLD_COLUMNS", "Owner", "foreign", "identify", "refuse_version"]
+__all__ = ["Owner", "foreign", "identify", "refuse_version"]
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
-_SNIFFED_BYTES = 1 << 20
-_LEAF_TABLE_PAGE = 0x0D
-
-# The original's memories, in both of its generations; user_id came later.
-OLD_COLUMNS = frozenset({"id", "user_message", "assistant_response", "timestamp", "content_hash"})
-# SQLite keeps CREATE statements as text, normalised up to the name.
-_OLD_TABLE = re.compile(rb"CREATE TABLE [\"'`\[]?(?:context|conversations)[\"'`\]]?\s*\(", re.IGNORECASE)
-_LONGEST_STATEMENT = 4096
-_CONSTRAINTS = (b"PRIMARY", b"UNIQUE", b"CHECK", b"FOREIGN", b"CONSTRAINT")
 
 _ELSEWHERE = "point memory_database (or --memory-db) at another file; this one was left untouched"
 
 
 class Owner(Enum):
-    """Who may write to the file."""
+    """Owner of a file: nobody, this program, or its predecessor."""
 
     NOBODY = "new or empty"
     SHEPHERD = "ours"
@@ -44,12 +38,13 @@ class Owner(Enum):
 
 
 def identify(path: str) -> Owner:
-    """Whose the existing file is; ForeignDatabaseError when it is nobody's of these. OSError as it comes.
+    """Return the owner of an existing file; ForeignDatabaseError for any other program.
 
-    Of a file that is to be migrated this is a first look: what SQLite then sees in it decides.
+    Raises OSError, and SQLiteError for a damaged schema. The answer ORIGINAL is preliminary: the schema is
+    checked again in the migration's transaction.
     """
     with open(path, "rb") as file:
-        head = file.read(_SNIFFED_BYTES)
+        head = file.read(_HEADER_BYTES)
     if not head:
         return Owner.NOBODY
     if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
@@ -59,21 +54,20 @@ def identify(path: str) -> Owner:
     if application_id == APPLICATION_ID:
         refuse_version(path, user_version)
         return Owner.SHEPHERD
-    log = _beginning_of(path + "-wal")
-    if application_id == 0 and user_version == 0 and not log and _has_no_tables(head):
-        return Owner.NOBODY
-    if application_id == 0 and any(_is_original(part) for part in (head, log)):
-        return Owner.ORIGINAL
+    if application_id == 0:
+        owner = _owner_by_schema(path)
+        if owner is Owner.ORIGINAL or (owner is Owner.NOBODY and user_version == 0):
+            return owner
     raise foreign(path)
 
 
 def foreign(path: str) -> ForeignDatabaseError:
-    """The error for a database that somebody else made."""
+    """Return the error for a database of another program."""
     return ForeignDatabaseError(f"{path}: this database belongs to another program", hint=_ELSEWHERE)
 
 
 def refuse_version(path: str, user_version: int) -> None:
-    """ForeignDatabaseError when a database of ours is newer than this build."""
+    """Raise ForeignDatabaseError for a database of ours that is newer than this build."""
     if user_version > USER_VERSION:
         raise ForeignDatabaseError(
             f"{path}: made by a newer Shepherd: format {user_version}, this build reads up to {USER_VERSION}",
@@ -81,42 +75,29 @@ def refuse_version(path: str, user_version: int) -> None:
         )
 
 
-def _has_no_tables(head: bytes) -> bool:
-    # Page 1 is the root of the schema table; its b-tree header follows the file header.
-    page_type, _, n_cells = struct.unpack_from(">BHH", head, _HEADER_BYTES) if len(head) > 108 else (0, 0, 1)
-    return bool(page_type == _LEAF_TABLE_PAGE and n_cells == 0)
-
-
-def _is_original(data: bytes) -> bool:
-    """Whether a table of the original's name and columns is created somewhere in the bytes."""
-    for match in _OLD_TABLE.finditer(data):
-        columns = _columns(data[match.end() : match.end() + _LONGEST_STATEMENT])
-        if OLD_COLUMNS <= columns <= OLD_COLUMNS | {"user_id"}:
-            return True
-    return False
-
-
-def _columns(definition: bytes) -> set[str]:
-    """Names of the columns in what follows the first bracket of CREATE TABLE name(…)."""
-    parts, depth, start = [], 1, 0
-    for place, byte in enumerate(definition):
-        depth += (byte == ord("(")) - (byte == ord(")"))
-        if depth == 0 or (depth == 1 and byte == ord(",")):
-            parts.append(definition[start:place])
-            start = place + 1
-        if depth == 0:
-            break
-    names = [part.split(maxsplit=1)[0] for part in parts if part.strip()]
-    # Constraints of the table follow its columns.
-    return {
-        name.strip(b"\"'`[]").decode(errors="replace").casefold()
-        for name in names
-        if name.upper().partition(b"(")[0] not in _CONSTRAINTS
-    }
-
-
-def _beginning_of(path: str) -> bytes:
-    if not os.path.exists(path):
-        return b""
-    with open(path, "rb") as file:
-        return file.read(_SNIFFED_BYTES)
+def _owner_by_schema(path: str) -> Owner | None:
+    """Return NOBODY for a database without tables, ORIGINAL for its predecessor's, else None."""
+    unfinished = [
+        path + end
+        for end in ("-wal", "-journal")
+        if os.path.exists(path + end) and os.path.getsize(path + end) > 0
+    ]
+    try:
+        with Connection(path, immutable=True) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if is_original(connection):
+                return Owner.ORIGINAL
+    except SQLiteError:
+        if not unfinished:
+            raise
+        tables = set()
+    if not unfinished:
+        return None if tables else Owner.NOBODY
+    if tables and tables.isdisjoint(MEMORIES):
+        return None  # however large it is, it need not be copied
+    with tempfile.TemporaryDirectory(prefix="shepherd-") as folder:
+        copy = os.path.join(folder, "copy.db")
+        for name in (path, *unfinished):
+            shutil.copyfile(name, copy + name.removeprefix(path))
+        with Connection(copy, create=False) as connection:
+            return Owner.ORIGINAL if is_original(connection) else None

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from shepherd import transactions
 from shepherd._native.store import Connection
+from shepherd.config import default_user_id
 from shepherd.memory import facts, full_text
-from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
 from shepherd.types import Fact
@@ -27,6 +27,7 @@ from shepherd.types import Fact
 __all__ = [
     "DEFAULT_USER",
     "MEMORIES",
+    "OLD_COLUMNS",
     "OLD_FACTS",
     "SOURCE",
     "Migrated",
@@ -41,6 +42,7 @@ DEFAULT_USER = "local"
 SOURCE = "migration"
 
 MEMORIES = ("context", "conversations")
+OLD_COLUMNS = frozenset({"id", "user_message", "assistant_response", "timestamp", "content_hash"})
 OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
 _OURS = (
     "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes",
@@ -62,6 +64,21 @@ class Migrated:
     memories: int
     duplicates: int
     facts: int
+    users: tuple[str, ...] = ()
+
+    def summary(self, place: str, kept: str) -> str:
+        """Return the message about the migration of `place`; `kept` says where the old rows are."""
+        text = (
+            f"{place}: an older Shepherd's database, migrated: {self.memories} memories"
+            f" ({self.duplicates} duplicates left out), {self.facts} facts; {kept}"
+        )
+        others = [user for user in self.users if user != default_user_id()]
+        if not others:
+            return text
+        command = (
+            "shepherd memory claim" if DEFAULT_USER in others else f"shepherd memory claim --from {others[0]}"
+        )
+        return f"{text}; they belong to {', '.join(self.users)}: {command} takes them over as yours"
 
 
 def is_original(connection: Connection) -> bool:
@@ -82,15 +99,18 @@ def migrate(connection: Connection, now: int) -> Migrated:
     _put_aside(connection, [table for table, columns in old.items() if columns])
     create_schema(connection)
     _sort_rows(connection, [table for table in MEMORIES if old[table]])
-    n_new, n_known = _move_memories(connection, old)
-    n_facts = move_facts(connection, f"{_PREFIX}facts", old["facts"], now) if old["facts"] else 0
+    n_new, n_known, users = _move_memories(connection, old)
+    n_facts = 0
+    if old["facts"]:
+        n_facts, fact_users = move_facts(connection, f"{_PREFIX}facts", old["facts"], now)
+        users |= fact_users
     connection.execute("DROP TABLE temp.migrating_order")
     for table, columns in old.items():
         if columns:
             connection.execute(f"DROP TABLE {_PREFIX}{table}")
     if n_new >= _SETTLED_FROM:
         connection.execute("INSERT INTO context_fts(context_fts) VALUES('optimize')")
-    return Migrated(n_new, n_known, n_facts)
+    return Migrated(n_new, n_known, n_facts, tuple(sorted(users)))
 
 
 def _columns(connection: Connection, table: str) -> set[str]:
@@ -130,9 +150,10 @@ def _sort_rows(connection: Connection, tables: list[str]) -> None:
     connection.execute(f"CREATE TEMP TABLE migrating_order AS {rows} ORDER BY at, origin, id")
 
 
-def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int]:
-    """Store all rows; return how many were new, and how many duplicates."""
+def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int, set[str]]:
+    """Store all rows; return how many were new, how many duplicates, and their users."""
     n_new = n_known = after = 0
+    users: set[str] = set()
     select = {
         table: "SELECT CAST(user_message AS TEXT), CAST(assistant_response AS TEXT),"
         f" CAST(timestamp AS INTEGER), {owner_of(old[table])} FROM {_PREFIX}{table} WHERE rowid = ?"
@@ -143,17 +164,20 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
             f"SELECT rowid, origin, id FROM temp.migrating_order WHERE rowid > ? LIMIT {_PAGE}", (after,)
         )
         if not page:
-            return n_new, n_known
+            return n_new, n_known, users
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
             is_new = full_text.add_all(connection, user_id, [memory])[0][1]
+            users.add(user_id)
             n_new += is_new
             n_known += not is_new
 
 
-def move_facts(connection: transactions.Connection, table: str, columns: set[str], now: int) -> int:
-    """Store the old facts; return how many there are now.
+def move_facts(
+    connection: transactions.Connection, table: str, columns: set[str], now: int
+) -> tuple[int, set[str]]:
+    """Store the old facts; return how many there are now, and their users.
 
     Of two keys that are one to us, the later value is the fact, and both are in its history.
     """
@@ -171,7 +195,7 @@ def move_facts(connection: transactions.Connection, table: str, columns: set[str
         changes = [FactChange(fact.key, fact.value, SOURCE, fact.updated_at) for fact in old]
         facts.merge(connection, user_id, old, changes)
         n_facts += len(facts.rows_of_user(connection, user_id))
-    return n_facts
+    return n_facts, set(by_user)
 
 
 def owner_of(columns: set[str]) -> str:

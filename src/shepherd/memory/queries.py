@@ -31,6 +31,7 @@ __all__ = [
     "newest_results",
     "parse_query",
     "result_of",
+    "with_distinct_questions",
 ]
 
 # Id, BM25, score, relevance.
@@ -47,8 +48,10 @@ _NEWEST = (
     f"SELECT {COLUMNS} FROM context WHERE id >> {SEQUENCE_BITS} = ? AND timestamp >= ? AND timestamp < ?"
     " AND NOT (session = ? AND timestamp >= ?) ORDER BY timestamp DESC, id DESC LIMIT ?"
 )
-# Above any time and any number of rows.
+# Above any time.
 _NEVER = 1 << 62
+# Number of hits up to which more are searched for because turns repeat a question.
+_MOST_FOR_DISTINCT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class RecallQuery:
 
     `recency_floor`: share of the score that the oldest memory keeps. Results below `min_relevance` are left
     out, and so are memories of `except_session` from `except_since` on (unix seconds). `periods`: times that
-    the question names; memories of those times rank higher.
+    the question names; memories of those times rank higher. `distinct_questions`: of turns with the same
+    question only the best is a result.
     """
 
     keywords: Sequence[str]
@@ -68,6 +72,7 @@ class RecallQuery:
     except_session: str = ""
     except_since: int = 0
     periods: Periods = ()
+    distinct_questions: bool = False
 
     def excludes(self, row: Row) -> bool:
         """Return whether the row belongs to the session that is left out."""
@@ -129,10 +134,29 @@ def best_results(
             for memory_id, _, score, relevance in hits
             if (row := rows.get(memory_id)) is not None and not query.excludes(row)
         ]
-        if len(results) >= limit or len(hits) < asked:
+        n_allowed = len(results)
+        if query.distinct_questions:
+            results = with_distinct_questions(results)
+        is_short_of_hits = n_allowed < limit or asked < _MOST_FOR_DISTINCT
+        if len(results) >= limit or len(hits) < asked or not is_short_of_hits:
             return results[:limit]
-        # Only the few memories of one session are excluded, so this is seldom more than one more round.
+        # Seldom more than one more round: few memories are excluded or repeat a question.
         asked *= 4
+
+
+def with_distinct_questions(results: list[SearchResult]) -> list[SearchResult]:
+    """Return the results without turns whose question a turn before them has, except for case and end."""
+    # A question that was asked several times without an answer would displace the memory that it asks about.
+    seen: set[str] = set()
+    kept = []
+    for result in results:
+        if result.source == "turn":
+            question = result.question.casefold().strip(" ?!.")
+            if question in seen:
+                continue
+            seen.add(question)
+        kept.append(result)
+    return kept
 
 
 def result_of(row: Row, score: float, relevance: float, now: float) -> SearchResult:
@@ -158,17 +182,16 @@ def newest_results(
     """Return the newest memories of the query's periods that fill `found` up to its limit, newest first.
 
     Their score is 0, since no word is searched for, and their relevance 1. Reads an index over the times, at
-    most twice `limit` rows of each period.
+    most `limit` rows of each period.
     """
     if len(found) >= query.limit:
         return []
     known = {result.id for result in found}
-    most = min(query.limit + len(known), _NEVER)
     since = query.except_since if query.except_session else _NEVER
     tenant = tenants.find(connection, user_id)
     rows: set[Row] = set()
     for first, end in query.periods if tenant is not None else ():
-        parameters = (tenant, first, end, query.except_session, since, most)
+        parameters = (tenant, first, end, query.except_session, since, query.limit)
         rows.update(connection.execute(_NEWEST, parameters))
     newest = sorted(rows, key=lambda row: (-row[3], -row[0]))
     more = [result_of(row, 0.0, 1.0, query.now) for row in newest if row[0] not in known]

@@ -210,12 +210,7 @@ class UserRows:
         **options: _Parameters.kwargs,
     ) -> _Result:
         """Return function(connection, tenant, …), or the default for a user who has stored nothing."""
-
-        def work(connection: Connection, user: str) -> _Result:
-            tenant = tenants.find(connection, user)
-            return default if tenant is None else function(connection, tenant, *arguments, **options)
-
-        return self.read(user_id, default, work)
+        return self.read(user_id, default, _with_tenant(default, function, *arguments, **options))
 
     def change_memories(
         self,
@@ -226,12 +221,7 @@ class UserRows:
         **options: _Parameters.kwargs,
     ) -> _Result:
         """Do as `read_memories` in a transaction that writes; indexes in main memory follow."""
-
-        def work(connection: Connection, user: str) -> _Result:
-            tenant = tenants.find(connection, user)
-            return default if tenant is None else function(connection, tenant, *arguments, **options)
-
-        result = self.write(user_id, default, work)
+        result = self.write(user_id, default, _with_tenant(default, function, *arguments, **options))
         self.follow(user_id)
         return result
 
@@ -250,3 +240,16 @@ class UserRows:
         while found := self.read_memories(user_id, [], memories.page, after):
             yield from found
             after = found[-1][0]
+
+
+def _with_tenant(
+    default: _Result,
+    function: Callable[Concatenate[Connection, int, _Parameters], _Result],
+    *arguments: _Parameters.args,
+    **options: _Parameters.kwargs,
+) -> Callable[[Connection, str], _Result]:
+    def work(connection: Connection, user: str) -> _Result:
+        tenant = tenants.find(connection, user)
+        return default if tenant is None else function(connection, tenant, *arguments, **options)
+
+    return work

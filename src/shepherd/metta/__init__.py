@@ -4,7 +4,7 @@ An option (`pip install 'shepherd-llm[metta]'`). This package knows atoms and fu
 does not know models. Exports of traces do not need it.
 """
 
-from shepherd.metta.functions import Host, functions
+from shepherd.metta.functions import Host, functions, host_of
 from shepherd.metta.process import MOST_ATOMS, Metta, MettaError, is_installed
 from shepherd.metta.values import Record, Symbol, Value, as_metta
 
@@ -18,5 +18,6 @@ __all__ = [
     "Value",
     "as_metta",
     "functions",
+    "host_of",
     "is_installed",
 ]

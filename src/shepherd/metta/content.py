@@ -1,4 +1,4 @@
-"""Records of the signatures (ContextContent, Turn, EntityContext …) as parts of a plan, and back.
+"""Records of the signatures (ContextContent, Turn, EntityContext …): their fields, and parts of a plan.
 
 (Turn (turn_id 3) (speaker "User") (content "Hello"))
 (FormattedTurn (turn_id 3) (text "User: Hello"))
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from shepherd.errors import UsageError
 from shepherd.escaping import escape_lines
-from shepherd.metta.values import Record, Value
+from shepherd.metta.values import Record, Symbol, Value, as_text
 from shepherd.prompt.plan import RECENT, Category, Part, separated
 from shepherd.prompt.summary import Summary
 
 __all__ = [
+    "checked",
     "chunk_record",
     "content_of",
     "entity_record",
@@ -34,6 +36,113 @@ __all__ = [
 Count = Callable[[str], int]
 _LONGEST_TURN = 20_000
 _SUMMARY = "summary"
+
+
+# Fields of each record, with their other names.
+_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "AgentPersonality": {"description": ("domain",)},
+    "Chunk": {
+        "chunk_id": (),
+        "text": ("content",),
+        "node_id": ("doc_id",),
+        "score": ("relevance",),
+        "title": (),
+        "date": (),
+    },
+    "ContextContent": {"system": (), "history": (), "entities": (), "rag_chunks": (), "query": ()},
+    "Custom": {"description": ()},
+    "DialogueState": {"turns": (), "entities": ("entity_registry",), "summary": (), "topics": ()},
+    "DocumentSource": {"node_id": ("doc_id",), "title": (), "date": (), "url": (), "doc_type": ()},
+    "Entity": {
+        "entity_id": ("id",),
+        "name": ("canonical_name",),
+        "type": ("entity_type",),
+        "description": (),
+        "attributes": (),
+        "relations": ("relationships",),
+        "salience": (),
+    },
+    "EntityContext": {
+        "entity_id": (),
+        "text": ("formatted",),
+        "relevance": (),
+        "shorter": (),
+        "tokens": ("token_count",),
+        "name": (),
+        "entity_type": (),
+        "description": (),
+        "attributes": (),
+        "relationships": (),
+    },
+    "EntityRelationship": {"relation": (), "target": ("target_id",), "name": ("target_name",)},
+    "Expert": {"domain": ()},
+    "FormattedHistory": {"summary": (), "recent_turns": (), "text": (), "tokens": ("token_count",)},
+    "FormattedTurn": {"turn_id": (), "text": ("formatted",), "speaker": (), "content": ()},
+    "FormattingPreferences": {
+        "use_bullets": (),
+        "use_numbered_lists": (),
+        "include_code_blocks": (),
+        "include_links": (),
+    },
+    "InjectedContext": {"text": ("formatted",), "tokens": ("token_count",), "content": ()},
+    "KnowledgeBase": {},
+    "KnowledgeChunk": {
+        "chunk_id": (),
+        "title": (),
+        "text": ("formatted", "content"),
+        "relevance": (),
+        "tokens": ("token_count",),
+        "source": (),
+    },
+    "ResolvedEntity": {"entity_id": (), "confidence": (), "name": ("canonical_name",)},
+    "SearchResult": {
+        "chunk_id": (),
+        "title": (),
+        "text": ("content",),
+        "score": ("relevance",),
+        "date": ("document_date",),
+        "source": (),
+    },
+    "TokenBudget": {"total": (), "system": (), "history": (), "entities": (), "rag": (), "query": ()},
+    "Turn": {
+        "turn_id": (),
+        "speaker": (),
+        "content": ("corrected_text", "raw_text"),
+        "timestamp": (),
+        "speech_act": (),
+    },
+    "UserPreferences": {
+        "style": (),
+        "verbosity": (),
+        "level": ("technical_level",),
+        "formatting": (),
+        "lines": ("custom_instructions",),
+    },
+}
+
+
+def checked(value: Value) -> Value:
+    """Return a value whose records have the names of fields used here; UsageError for unknown ones.
+
+    Where a record has a field under several names, the first in the table counts.
+    """
+    if isinstance(value, list):
+        return [checked(part) for part in value]
+    if not isinstance(value, Record):
+        return value
+    if value.type not in _FIELDS:
+        raise UsageError(f"no record is called {value.type!r}", hint="records: " + ", ".join(_FIELDS))
+    known = {other: name for name, others in _FIELDS[value.type].items() for other in (name, *others)}
+    for name in value.fields:
+        if name not in known:
+            raise UsageError(
+                f"{value.type} has no field {name!r}", hint="fields: " + (", ".join(known) or "none")
+            )
+    fields: dict[str, Value] = {}
+    for name, own in known.items():
+        if name in value.fields and own not in fields:
+            fields[own] = checked(value.fields[name])
+    return Record(value.type, fields)
 
 
 def listed(value: Value) -> list[Value]:
@@ -78,8 +187,12 @@ def content_of(parts: Sequence[Part], count: Count) -> Record:
 
 
 def formatted_turn(turn: Record, place: int) -> Record:
-    """Return a Turn as text, `Speaker: text`."""
-    text = f"{turn.text('speaker') or 'User'}: {escape_lines(turn.text('content'), _LONGEST_TURN)}"
+    """Return a Turn as text, `Speaker: text`. The speaker is a text, a symbol or (Named "Ann")."""
+    speaker = turn.get("speaker")
+    if isinstance(speaker, list) and len(speaker) == 2 and isinstance(speaker[0], Symbol):
+        speaker = speaker[1]
+    name = as_text(speaker, "speaker of Turn") or "User"
+    text = f"{name}: {escape_lines(turn.text('content'), _LONGEST_TURN)}"
     return Record("FormattedTurn", {"turn_id": turn.get("turn_id", place), "text": text})
 
 
@@ -89,15 +202,26 @@ def summary_part(text: str) -> Part:
 
 
 def history_parts(history: Record) -> list[Part]:
-    """Return the summary and the turns of a FormattedHistory as parts."""
-    summary = history.get("summary")
-    parts = [summary_part(str(summary))] if summary else []
-    for place, turn in enumerate(listed(history.get("recent_turns"))):
+    """Return the summary and the turns of a FormattedHistory as parts; of one with a text alone its lines."""
+    summary, turns = history.text("summary"), listed(history.get("recent_turns"))
+    if not summary and not turns:
+        summary, turns = _parsed(history.text("text"))
+    parts = [summary_part(summary)] if summary else []
+    for place, turn in enumerate(turns):
         turn_id = turn.get("turn_id", place)
         parts.append(
             Part("history", f"turn:{turn_id}:{place}", turn.text("text"), about={"turn_id": turn_id})
         )
     return parts
+
+
+def _parsed(text: str) -> tuple[str, list[Record]]:
+    """Split the text of a history into its summary and a turn for each line."""
+    summary, _, rest = text.partition("]\n\n") if text.startswith("[") else ("", "", text)
+    lines = rest.removeprefix(f"{RECENT}\n").splitlines()
+    return f"{summary}]" if summary else "", [
+        Record("FormattedTurn", {"text": line}) for line in lines if line
+    ]
 
 
 def history_of(parts: Sequence[Part], count: Count) -> Record:
@@ -154,6 +278,6 @@ def _part(category: Category, prefix: str, record: Record) -> Part:
         f"{prefix}:{own_id}",
         record.text("text"),
         score=float(record.get("relevance", 0.0)),
-        shorter=tuple(map(str, listed(record.get("shorter")))),
+        shorter=tuple(as_text(one, "shorter") for one in listed(record.get("shorter"))),
         about={f"{prefix}_id": own_id, "title": record.text("title")},
     )

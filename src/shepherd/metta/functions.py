@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from shepherd.entities import Entity, EntityRegistry
@@ -25,16 +26,19 @@ from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.knowledge.blocks import chunk_block
 from shepherd.knowledge.records import ChunkResult
-from shepherd.knowledge.retrieval import boosted
+from shepherd.knowledge.retrieval import boosted, reranked
 from shepherd.metta import content as shapes
-from shepherd.metta.values import Record, Symbol, Value
+from shepherd.metta.values import Record, Symbol, Value, as_text
 from shepherd.prompt.allocation import allocate, dynamic_weights
-from shepherd.prompt.compression import at_level, compress, level_for
+from shepherd.prompt.compression import at_level, compress, level_for, simplified
 from shepherd.prompt.one_shot import build_one_shot
 from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.summary import turns_left_out
 from shepherd.prompt.system_prompt import BASE_INSTRUCTIONS, Preferences, personality, preferences_block
+from shepherd.trace import PREDICATES
+from shepherd.transactions import Transactions
 
-__all__ = ["Host", "functions"]
+__all__ = ["Host", "functions", "host_of"]
 
 _T = TypeVar("_T")
 
@@ -63,43 +67,43 @@ class Host:
     summarize: Callable[[str, int], str] | None = None
 
 
+def host_of(
+    transactions: Transactions,
+    user_id: str,
+    *,
+    count_tokens: Callable[[str], int] = _estimated,
+    summarize: Callable[[str, int], str] | None = None,
+) -> Host:
+    """Return the host of one user's knowledge, with the embedder and the reranker of its database."""
+    knowledge = Knowledge(transactions, user_id, count_tokens=count_tokens)
+    meaning, reranker = transactions.meaning, transactions.reranker
+
+    def embed(text: str) -> Sequence[float]:
+        vector = None if meaning is None else meaning.embed_query(text)
+        return [float(x) for x in _needed(vector, "embedder")]
+
+    return Host(
+        count_tokens,
+        knowledge,
+        embed=None if meaning is None else embed,
+        search_vectors=None if meaning is None else knowledge.nearest,
+        rerank=None if reranker is None else partial(reranked, reranker),
+        summarize=summarize,
+    )
+
+
 def functions(host: Host) -> Mapping[str, Callable[..., Value]]:
     """Return the predicates by name, for `Metta`."""
     own = _Predicates(host)
-    return {
-        "inject-context": own.inject_context,
-        "allocate-token-budget": own.allocate_token_budget,
-        "format-dialogue-history": own.format_dialogue_history,
-        "format-entity-context": own.format_entity_context,
-        "retrieve-rag-chunks": own.retrieve_rag_chunks,
-        "build-system-prompt": own.build_system_prompt,
-        "total-tokens": own.total_tokens,
-        "handle-overflow": own.handle_overflow,
-        "compress-content": own.compress_content,
-        "compression-level": lambda reduction: Symbol(level_for(float(reduction))),
-        "summarize-turns": own.summarize_turns,
-        "format-recent-turns": _formatted,
-        "assemble-history": _assembled,
-        "select-entity-attributes": lambda entity, n: list(_shown(entity, n=n).attributes),
-        "get-entity-relationships": _relationships,
-        "format-entity": own.format_entity,
-        "embed-query": own.embed_query,
-        "search-vector-index": own.search_vector_index,
-        "apply-rag-boosts": own.apply_rag_boosts,
-        "rerank-chunks": own.rerank_chunks,
-        "format-chunk": lambda chunk, source: chunk_block(_chunk(chunk, source)),
-        "format-personality": lambda text: personality(str(text)),
-        "format-preferences": lambda wanted: preferences_block(_preferences(wanted), lambda block: True),
-        "truncate-system-prompt": own.truncate_system_prompt,
-        "simplify-formatting": own.simplify_formatting,
-        "aggressive-summarize": own.aggressive_summarize,
-        "reduce-entity-detail": own.reduce_entity_detail,
-        "select-top-chunks": lambda chunks, n: _top(shapes.listed(chunks), int(n)),
-    }
+    return {one.name: partial(_call, getattr(own, one.name.replace("-", "_"))) for one in PREDICATES}
+
+
+def _call(predicate: Callable[..., Value], *arguments: Value) -> Value:
+    return predicate(*map(shapes.checked, arguments))
 
 
 class _Predicates:
-    """Predicates that need the host."""
+    """The predicates as methods, under their names with underscores."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -159,6 +163,9 @@ class _Predicates:
     def compress_content(self, content: Record, max_tokens: int) -> Record:
         return shapes.content_of(self._compressed(shapes.parts_of(content), int(max_tokens)), self._count)
 
+    def compression_level(self, reduction: float) -> Symbol:
+        return Symbol(level_for(float(reduction)))
+
     # ---- history
 
     def format_dialogue_history(self, state: Record, max_tokens: int) -> Record:
@@ -166,12 +173,23 @@ class _Predicates:
         return shapes.history_of(parts, self._count)
 
     def summarize_turns(self, turns: Value, max_tokens: int) -> str:
-        told = [turn.text("text") for turn in _formatted(turns)]
-        if self._host.summarize is not None and told:
-            return self._cut(self._host.summarize("\n".join(told), int(max_tokens)), int(max_tokens))
-        return self._cut(f"{len(told)} earlier turns are left out", int(max_tokens)) if told else ""
+        lines = [turn.text("text") for turn in _formatted(turns)]
+        if self._host.summarize is not None and lines:
+            return self._cut(self._host.summarize("\n".join(lines), int(max_tokens)), int(max_tokens))
+        return self._cut(turns_left_out(len(lines)), int(max_tokens)) if lines else ""
+
+    def format_recent_turns(self, turns: Value) -> list[Record]:
+        return _formatted(turns)
+
+    def assemble_history(self, summary: Value, turns: Value) -> str:
+        label = shapes.summary_part(as_text(summary, "a summary")).text if summary else None
+        return shapes.history_text(label, [turn.text("text") for turn in shapes.listed(turns)])
 
     def simplify_formatting(self, history: Record) -> Record:
+        """Simplify the turns of a history, or a history that is one text."""
+        if not (history.get("summary") or shapes.listed(history.get("recent_turns"))):
+            text = simplified(history.text("text"))
+            return Record("FormattedHistory", {"text": text, "tokens": self._count(text)})
         return self._history_at("light", history)
 
     def aggressive_summarize(self, history: Record) -> Record:
@@ -193,6 +211,12 @@ class _Predicates:
         known = Record("Entity", {**entity.fields, "attributes": pairs, "relations": []})
         shown = _shown(known, relevance=float(relevance), n=len(pairs))
         return self._entity(shown, EntityRegistry([_entity(known)]))
+
+    def select_entity_attributes(self, entity: Record, n: int) -> list[Value]:
+        return list(_shown(entity, n=n).attributes)
+
+    def get_entity_relationships(self, entity: Record, state: Record) -> list[Value]:
+        return _relationships(entity, state)
 
     def reduce_entity_detail(self, entities: Value) -> list[Value]:
         content = Record("ContextContent", {"entities": shapes.listed(entities)})
@@ -238,10 +262,22 @@ class _Predicates:
             chunks = list(self._host.rerank(query, chunks))
         return [_result(one) for one in chunks]
 
+    def format_chunk(self, chunk: Record, source: Record) -> str:
+        return chunk_block(_chunk(chunk, source))
+
+    def select_top_chunks(self, chunks: Value, n: int) -> list[Value]:
+        return _top(shapes.listed(chunks), int(n))
+
     # ---- the system part
 
-    def build_system_prompt(self, wanted: Record, text: str, max_tokens: int) -> str:
-        base = "\n\n".join(filter(None, [BASE_INSTRUCTIONS, personality(str(text))]))
+    def format_personality(self, wanted: Value) -> str:
+        return _personality(wanted)
+
+    def format_preferences(self, wanted: Record) -> str:
+        return preferences_block(_preferences(wanted), lambda block: True)
+
+    def build_system_prompt(self, wanted: Record, who: Value, max_tokens: int) -> str:
+        base = "\n\n".join(filter(None, [BASE_INSTRUCTIONS, _personality(who)]))
         block = preferences_block(
             _preferences(wanted), lambda shown: self._count(f"{base}\n\n{shown}") <= int(max_tokens)
         )
@@ -249,7 +285,7 @@ class _Predicates:
 
     def truncate_system_prompt(self, sections: Value, max_tokens: int) -> str:
         """Join as many sections as fit, from the first on; the first always stays."""
-        kept = [str(section) for section in shapes.listed(sections)]
+        kept = [as_text(section, "a section") for section in shapes.listed(sections)]
         while len(kept) > 1 and self._count("\n\n".join(kept)) > int(max_tokens):
             kept.pop()
         return "\n\n".join(kept)
@@ -301,11 +337,6 @@ class _Predicates:
 
 def _formatted(turns: Value) -> list[Record]:
     return [shapes.formatted_turn(turn, place) for place, turn in enumerate(shapes.listed(turns))]
-
-
-def _assembled(summary: Value, turns: Value) -> str:
-    label = shapes.summary_part(str(summary)).text if summary else None
-    return shapes.history_text(label, [turn.text("text") for turn in shapes.listed(turns)])
 
 
 def _top(chunks: list[Record], n: int) -> list[Value]:
@@ -397,13 +428,42 @@ def _with_boosts(chunks: Sequence[ChunkResult], names: Sequence[str]) -> list[Ch
     return boosted(chunks, now=time.time(), entities=names, recency_weight=_RECENCY, entity_weight=_ENTITIES)
 
 
+def _personality(wanted: Value) -> str:
+    """Return the sentence of `helpful`, (Expert "law"), (Custom "…"), or a text that describes itself."""
+    if isinstance(wanted, Record) and wanted.type in ("Expert", "Custom"):
+        wanted = [Symbol(wanted.type), next(iter(wanted.fields.values()), "")]
+    if isinstance(wanted, list) and len(wanted) == 2 and isinstance(wanted[1], str):
+        if wanted[0] == "Expert":
+            return personality(f"expert in {wanted[1]}")
+        if wanted[0] == "Custom":
+            return personality(wanted[1])
+    if not isinstance(wanted, str):
+        raise UsageError(
+            "not a personality", hint='helpful, conversational, (Expert "…"), (Custom "…") or text'
+        )
+    return personality(wanted.lower() if isinstance(wanted, Symbol) else wanted)
+
+
+_FORMATS = {
+    "use_bullets": "bullets",
+    "use_numbered_lists": "numbered lists",
+    "include_code_blocks": "code blocks",
+    "include_links": "links",
+}
+
+
 def _preferences(wanted: Record) -> Preferences:
+    formatting = wanted.get("formatting")
+    if isinstance(formatting, Record):
+        formats = [_FORMATS[name] for name, is_wanted in formatting.fields.items() if is_wanted is True]
+    else:
+        formats = [as_text(one, "a format") for one in shapes.listed(formatting)]
     return Preferences(
-        wanted.text("style"),
-        wanted.text("verbosity"),
-        wanted.text("level"),
-        tuple(map(str, shapes.listed(wanted.get("formatting")))),
-        tuple(map(str, shapes.listed(wanted.get("lines")))),
+        wanted.text("style").lower(),
+        wanted.text("verbosity").lower(),
+        wanted.text("level").lower(),
+        tuple(formats),
+        tuple(as_text(line, "a line") for line in shapes.listed(wanted.get("lines"))),
     )
 
 

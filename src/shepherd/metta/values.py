@@ -6,7 +6,7 @@
     (a b)                             [Symbol("a"), Symbol("b")]        [{"s": "a"}, {"s": "b"}]
     (Turn (speaker "User"))           Record("Turn", {"speaker": …})    as an expression
     (Pair "a" "b")                    ("a", "b")                        as an expression
-    Nothing, (Just "a")               None, "a"                         as atoms
+    Nothing, (Just "a"), (Maybe "a")  None, "a", "a"                    as atoms
 
 A record is an expression that begins with a capital letter and has nothing but (field value) behind it.
 """
@@ -17,12 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Record", "Symbol", "Value", "as_metta", "from_wire", "to_wire"]
+from shepherd.errors import UsageError
+
+__all__ = ["Record", "Symbol", "Value", "as_metta", "as_text", "from_wire", "to_wire"]
 
 # None, str, int, float, bool, Symbol, Record, tuple of two, list of these.
 Value: TypeAlias = Any
 
-_NOTHING, _JUST, _PAIR = "Nothing", "Just", "Pair"
+_NOTHING, _PAIR = "Nothing", "Pair"
+# Constructors of a value that may be missing.
+_PRESENT = ("Just", "Maybe")
 
 
 class Symbol(str):
@@ -46,9 +50,17 @@ class Record:
         return self.fields.get(name, default)
 
     def text(self, name: str) -> str:
-        """Return the field of that name as text; "" without it."""
-        value = self.fields.get(name)
-        return "" if value is None else str(value)
+        """Return the field of that name as text; "" without it. Raises UsageError for an expression."""
+        return as_text(self.fields.get(name), f"{name} of {self.type}")
+
+
+def as_text(value: Value, what: str) -> str:
+    """Return a text, symbol or number as text, and None as ""; raises UsageError for anything else."""
+    if value is None:
+        return ""
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise UsageError(f"{what} has to be text")
 
 
 def to_wire(value: Value) -> Any:
@@ -76,7 +88,7 @@ def from_wire(thing: Any) -> Value:
         return thing
     head = thing[0]["s"] if thing and isinstance(thing[0], dict) else ""
     parts = thing[1:]
-    if head == _JUST and len(parts) == 1:
+    if head in _PRESENT and len(parts) == 1:
         return from_wire(parts[0])
     if head == _PAIR and len(parts) == 2:
         return from_wire(parts[0]), from_wire(parts[1])

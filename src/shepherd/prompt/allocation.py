@@ -10,6 +10,7 @@ from shepherd.config.schema import listed, percentages
 from shepherd.errors import UsageError
 from shepherd.prompt.plan import (
     CATEGORIES,
+    SUMMARY_ID,
     Category,
     LeftOut,
     Part,
@@ -24,13 +25,13 @@ from shepherd.prompt.plan import (
 from shepherd.prompt.window_budget import most_tokens
 
 __all__ = [
-    "ONE_SHOT_WEIGHTS",
     "ORDER",
     "SHARED",
     "Request",
     "Sharing",
     "allocate",
     "dynamic_weights",
+    "grouped_turns",
     "make_plan",
     "make_uncounted_plan",
     "measured",
@@ -44,15 +45,6 @@ __all__ = [
 SHARED: tuple[Category, ...] = ("memory", "focus", "history", "knowledge", "entities")
 # Default order of the strategy `prioritized`.
 ORDER: tuple[Category, ...] = ("memory", "history", "focus", "knowledge", "entities")
-# Of a one-shot prompt of 4,096 tokens: 1,000 history, 500 entities and 1,500 knowledge, beside 500 for the
-# system part and 596 for the question. Memory and focus have small weights of their own.
-ONE_SHOT_WEIGHTS: dict[Category, int] = {
-    "memory": 400,
-    "focus": 100,
-    "history": 1000,
-    "knowledge": 1500,
-    "entities": 500,
-}
 
 _MEMORY_WEIGHT, _FOCUS_WEIGHT = 10, 5
 _MANY_ENTITIES = 10
@@ -196,6 +188,7 @@ class Request:
     shown: Collection[str] = ()
     turns: int = 0
     entities: int = 0
+    fills: bool = False
 
     @property
     def available(self) -> int:
@@ -226,16 +219,30 @@ def make_plan(request: Request, count: Count) -> Plan:
     used: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     for part in request.fixed:
         used[part.category] += part.tokens
+    missed: dict[Category, list[Part]] = {}
+    shown: dict[Category, list[Part]] = {}
+
+    def choose(category: Category, tokens: int) -> None:
+        budget, parts = tokens - openings[category], by_category[category]
+        if category == "history":
+            taken, missed[category] = _newest(parts, budget - request.history_tokens)
+        else:
+            taken, missed[category] = _fitting(parts, budget, count)
+        shown[category] = taken
+        used[category] = sum(part.tokens for part in taken) + (openings[category] if taken else 0)
+
+    for category in SHARED:
+        choose(category, granted[category])
+    if request.fills and request.sharing.strategy != "fixed":
+        for category in request.sharing.order:
+            if missed[category]:
+                left = request.available - sum(used[c] for c in SHARED if c != category)
+                choose(category, left)
+                granted[category] = max(granted[category], used[category])
     used["history"] += request.history_tokens
     for category in SHARED:
-        budget = granted[category] - openings[category]
-        if category == "history":
-            taken, missed = _newest(by_category[category], budget - request.history_tokens)
-        else:
-            taken, missed = _fitting(by_category[category], budget, count)
-        chosen += taken
-        left_out += [LeftOut(part, "no room") for part in missed]
-        used[category] += sum(part.tokens for part in taken) + (openings[category] if taken else 0)
+        chosen += shown[category]
+        left_out += [LeftOut(part, "no room") for part in missed[category]]
     if request.history_tokens:
         # The history gets what the tail leaves.
         others = sum(used[c] for c in SHARED if c != "history")
@@ -284,16 +291,16 @@ def without_one(plan: Plan) -> Plan | None:
         parts = [part for part in plan.chosen if part.category == category]
         if parts:
             # Remove the oldest turn, or the part that ranks last.
-            turns = [part for part in parts if part.id != "summary"]
-            gone = (turns or parts)[0] if category == "history" else parts[-1]
+            turns = grouped_turns(parts)
+            gone = (turns[0] if turns else parts) if category == "history" else parts[-1:]
+            tokens = sum(part.tokens for part in gone)
             shares = [
-                replace(s, used=max(s.used - gone.tokens, 0)) if s.category == category else s
-                for s in plan.shares
+                replace(s, used=max(s.used - tokens, 0)) if s.category == category else s for s in plan.shares
             ]
             return replace(
                 plan,
-                chosen=tuple(part for part in plan.chosen if part is not gone),
-                left_out=(*plan.left_out, LeftOut(gone, "no room")),
+                chosen=tuple(part for part in plan.chosen if part not in gone),
+                left_out=(*plan.left_out, *(LeftOut(part, "no room") for part in gone)),
                 shares=tuple(shares),
             )
     return None
@@ -369,20 +376,28 @@ def _form(part: Part, budget: int, count: Count) -> Part | None:
 
 
 def _newest(parts: Sequence[Part], budget: int) -> tuple[list[Part], list[Part]]:
-    """Choose the newest turn, the summary, then older turns without a gap; the parts are given oldest
-    first.
-    """
-    turns = [part for part in parts if part.id != "summary"]
+    """Choose the newest turn, the summary, then older turns without a gap; the parts come oldest first."""
+    turns = grouped_turns(parts)
+    sizes = [sum(part.tokens for part in turn) for turn in turns]
     n, taken = 0, []
-    if turns and turns[-1].tokens <= budget:
-        n, budget = 1, budget - turns[-1].tokens
+    if turns and sizes[-1] <= budget:
+        n, budget = 1, budget - sizes[-1]
     for part in parts:
-        if part.id == "summary" and part.tokens <= budget:
+        if part.id == SUMMARY_ID and part.tokens <= budget:
             taken.append(part)
             budget -= part.tokens
-    while 0 < n < len(turns) and turns[-n - 1].tokens <= budget:
+    while 0 < n < len(turns) and sizes[-n - 1] <= budget:
         n += 1
-        budget -= turns[-n].tokens
-    taken += turns[len(turns) - n :]
+        budget -= sizes[-n]
+    taken += [part for turn in turns[len(turns) - n :] for part in turn]
     ids = {part.id for part in taken}
     return taken, [part for part in parts if part.id not in ids]
+
+
+def grouped_turns(parts: Iterable[Part]) -> list[list[Part]]:
+    """Group the parts of a history, without the summary, by turn: ids have its number after `turn:`."""
+    turns: dict[str, list[Part]] = {}
+    for part in parts:
+        if part.id != SUMMARY_ID:
+            turns.setdefault(":".join(part.id.split(":")[:2]), []).append(part)
+    return list(turns.values())

@@ -10,8 +10,9 @@ from typing import Literal
 
 from shepherd.errors import ContextOverflowError
 from shepherd.escaping import shorten
-from shepherd.prompt.allocation import Request, make_plan, measured
-from shepherd.prompt.plan import Category, LeftOut, Part, Plan, opening
+from shepherd.prompt.allocation import Request, grouped_turns, make_plan, measured
+from shepherd.prompt.plan import SUMMARY_ID, Category, LeftOut, Part, Plan, opening
+from shepherd.prompt.summary import labelled, turns_left_out
 from shepherd.sentences import split_sentences
 
 __all__ = [
@@ -19,11 +20,15 @@ __all__ = [
     "LEVELS",
     "Compressed",
     "Level",
+    "Measure",
+    "Summarize",
     "at_level",
     "compress",
+    "cut",
     "level_for",
     "make_fitted_plan",
     "simplified",
+    "summary_part",
 ]
 
 
@@ -41,7 +46,6 @@ _VERBATIM_TURNS = 4
 _MEDIUM_SUMMARY_TOKENS = 200
 HEAVY_SUMMARY_TOKENS = 100
 _ESSENTIAL_CHARS = 160
-_SUMMARY = "summary"
 _FIXED = ("system", "query")
 _TOP_CHUNKS = {"medium": 3, "heavy": 2, "extreme": 1}
 _TOP_ENTITIES = {"heavy": 3, "extreme": 1}
@@ -138,9 +142,9 @@ def at_level(
         kept |= _by_id(_entities(parts, level, measure))
         kept |= _by_id(_chunks(parts, level))
         kept |= _by_id(_others(parts, level, measure))
-    if _SUMMARY in kept and all(part.id != _SUMMARY for part in parts):
+    if SUMMARY_ID in kept and all(part.id != SUMMARY_ID for part in parts):
         first = next((i for i, part in enumerate(parts) if part.category == "history"), len(parts))
-        ids = [*(p.id for p in parts[:first]), _SUMMARY, *(p.id for p in parts[first:])]
+        ids = [*(p.id for p in parts[:first]), SUMMARY_ID, *(p.id for p in parts[first:])]
     else:
         ids = [part.id for part in parts]
     return tuple(kept[part_id] for part_id in ids if part_id in kept)
@@ -189,17 +193,8 @@ def _others(parts: Sequence[Part], level: Level, measure: Measure) -> Iterator[P
 
 
 def _last_turns(history: Sequence[Part], n: int) -> list[Part]:
-    """Return the parts of the last `n` turns; their ids have the turn's number after `turn:`."""
-    taken: list[Part] = []
-    turns: list[str] = []
-    for part in reversed(history):
-        turn = ":".join(part.id.split(":")[:2])
-        if part.id == _SUMMARY or (turn not in turns and len(turns) == n):
-            break
-        if turn not in turns:
-            turns.append(turn)
-        taken.insert(0, part)
-    return taken
+    """Return the parts of the last `n` turns."""
+    return [part for turn in grouped_turns(history)[-n:] for part in turn]
 
 
 def _summed_up(
@@ -214,37 +209,40 @@ def _summed_up(
             said = " ".join(summarize("\n".join(part.text for part in older), longest).split())
         except Exception as error:  # a failure of the model only costs the summary
             _log.info("summarising failed: %s", type(error).__name__)
-    said = said or f"{len(_turn_ids(older))} earlier turns are left out"
-    summary = _longest_summary(said, longest, measure)
+    said = said or turns_left_out(len(grouped_turns(older)))
+    summary = summary_part(said, longest, measure)
     if summary is None:
         return []
     return [summary] if summary.tokens < _sum(older) else list(older)
 
 
-def _longest_summary(said: str, longest: int, measure: Measure) -> Part | None:
+def summary_part(text: str, longest: int, measure: Measure) -> Part | None:
     """Return the summary with as many words as `longest` tokens allow; None if not even one fits."""
+    return cut(Part("history", SUMMARY_ID, text), longest, measure, form=labelled)
+
+
+def cut(
+    part: Part, longest: int, measure: Measure, *, form: Callable[[str], str] = lambda text: text
+) -> Part | None:
+    """Return the part in `form` with as many words as `longest` tokens allow; None if not even one fits."""
 
     def with_text(text: str) -> Part:
-        part = Part("history", _SUMMARY, f"[Conversation summary: {text}]")
-        return replace(part, tokens=measure(part))
+        other = replace(part, text=form(text), shorter=(), tokens=0)
+        return replace(other, tokens=measure(other))
 
-    best: Part | None = with_text(said)
-    if best is not None and best.tokens <= longest:
-        return best
-    words = said.split()
-    low, high, best = 0, len(words), None
+    whole = with_text(part.text)
+    if whole.tokens <= longest:
+        return whole
+    words = part.text.split(" ")
+    low, high, best = 0, len(words) - 1, None
     while low < high:
         middle = (low + high + 1) // 2
-        part = with_text(f"{' '.join(words[:middle])} …")
-        if part.tokens <= longest:
-            best, low = part, middle
+        other = with_text(f"{' '.join(words[:middle])} …")
+        if other.tokens <= longest:
+            best, low = other, middle
         else:
             high = middle - 1
     return best
-
-
-def _turn_ids(parts: Sequence[Part]) -> set[str]:
-    return {":".join(part.id.split(":")[:2]) for part in parts if part.id != _SUMMARY}
 
 
 def _less_detail(part: Part, measure: Measure, *, most: bool = False) -> Part:

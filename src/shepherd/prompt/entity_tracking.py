@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from shepherd.entities import (
     Entity,
@@ -24,7 +25,8 @@ from shepherd.types import Fact
 
 __all__ = ["Dialogue", "DialogueState"]
 
-_MOST_ENTITIES = 6
+# More than ten, so that their weight in the allocation can grow.
+_MOST_ENTITIES = 20
 _MIN_RELEVANCE = 0.3
 _MOST_ATTRIBUTES = 5
 # The rest of a longer message is not analysed: it takes time and hardly changes what the message is about.
@@ -80,6 +82,11 @@ class Dialogue:
         """The state for `continue_from`; this dialogue must not be used after that."""
         return DialogueState(self._registry, self._texts)
 
+    @property
+    def is_empty(self) -> bool:
+        """True while no entity is registered."""
+        return not len(self._registry)
+
     def continue_from(self, state: DialogueState) -> None:
         """Continue behind another dialogue of the same conversation, whose state may be used again."""
         self._registry, self._texts = state.registry.copy(), state.texts.copy()
@@ -99,9 +106,10 @@ class Dialogue:
             self._last_text = text
         found = self._registry.register(text) if registers else self._registry.resolve(text)
         ranked = rank_entities(
-            self._registry, found, min_relevance=_MIN_RELEVANCE, max_entities=_MOST_ENTITIES
+            self._registry, found, min_relevance=_MIN_RELEVANCE, max_entities=len(self._registry)
         )
-        return [part for one in ranked if (part := self._part(one)) is not None]
+        parts = (part for one in ranked if (part := self._part(one)) is not None)
+        return list(islice(parts, _MOST_ENTITIES))
 
     def register(self, text: str) -> None:
         """Add an earlier message of the user, which gets no parts."""

@@ -42,12 +42,13 @@ _READ = 4096
 class ShownKnowledge:
     """Background nodes shown with a message: id, title and number of edges of each.
 
-    With the first message of a conversation, those of the system part; `blocks` says whether that explains
-    blocks.
+    With the first message of a conversation, those of the system part, with its workflows; `blocks` says
+    whether that explains blocks.
     """
 
     hubs: tuple[tuple[int, str, int], ...] = ()
     blocks: bool = False
+    workflows: tuple[tuple[int, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,7 @@ class _Note:
             "parts": self.parts,
             "hubs": self.shown.hubs,
             "blocks": self.shown.blocks,
+            "workflows": self.shown.workflows,
             "summary": self.summary.pieces,
             "summed": self.summary.n_turns,
         }
@@ -209,6 +211,7 @@ class _Note:
             ShownKnowledge(
                 tuple((int(id), str(title), int(n)) for id, title, n in parts.get("hubs", ())),
                 bool(parts.get("blocks", False)),
+                tuple((int(id), str(title), str(text)) for id, title, text in parts.get("workflows", ())),
             ),
             Summary(tuple(map(str, parts.get("summary", ()))), int(parts.get("summed", 0))),
         )

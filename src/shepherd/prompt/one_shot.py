@@ -6,23 +6,40 @@ question ends the text.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from shepherd.errors import ContextOverflowError
-from shepherd.prompt.allocation import ONE_SHOT_WEIGHTS, Request, Sharing, make_plan, measured, without_one
-from shepherd.prompt.compression import Compressed, compress
+from shepherd.escaping import escape_text
+from shepherd.prompt.allocation import Request, Sharing, grouped_turns, measured, without_one
+from shepherd.prompt.compression import (
+    Summarize,
+    compress,
+    cut,
+    make_fitted_plan,
+    summary_part,
+)
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.plan import LeftOut, Part, Plan, render_one_shot
-from shepherd.prompt.summary import Summary, speaker_line
+from shepherd.prompt.plan import SUMMARY_ID, Part, Plan, opening, render_one_shot
+from shepherd.prompt.summary import Summary, speaker_line, turns_left_out, unlabelled
 
 __all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]
 
+_log = logging.getLogger(__name__)
 
 DEFAULT_TOKENS = 4096
 # Labels of the sections, whose tokens are reserved.
 _LABELS = "[SYSTEM]\n\n\n[CONTEXT]\n\n\n[KNOWLEDGE]\n\n\n[USER]\n"
+# A new summary gets up to a quarter of the history's tokens and up to this; a stored one up to half of them.
+_SUMMARY_TOKENS = 200
+_LEAST_SUMMARY_TOKENS = 12
+# Of the turns that are summarised, the newest with this many tokens together.
+_SUMMARIZED_TOKENS = 6000
+_LONGEST_SUMMARY_CHARS = 8000
+# A turn is shown in part where more than this share of the prompt would be unused.
+_UNUSED_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +79,16 @@ def build_one_shot(
     sharing: Sharing | None = None,
     entities: int = 0,
     warnings: Sequence[str] = (),
-    summarize: Callable[[str, int], str] | None = None,
+    summarize: Summarize | None = None,
 ) -> OneShot:
     """Build the prompt for `question` with at most `max_tokens` tokens by `count`.
 
-    `system` and the question stay whole; raises ContextOverflowError where they alone are too long. Too many
-    candidates are compressed, level by level, with summaries by `summarize`. Without a `sharing` the rest is
-    shared as 1,000 history to 500 entities to 1,500 knowledge.
+    `system` and the question stay whole; raises ContextOverflowError where they alone are too long. The rest
+    is allocated by `sharing`, and each category is formatted to its share: the newest turns and a summary of
+    those before them, by `summarize` if there is one, and the best entities and passages. Only a part that is
+    still too long is compressed. `entities` is the number of active entities, if there are more than
+    candidates.
     """
-    sharing = sharing or Sharing(weights=ONE_SHOT_WEIGHTS)
-    if sharing.strategy == "dynamic" and sharing.weights is None:
-        sharing = replace(sharing, weights=ONE_SHOT_WEIGHTS)
     fixed = [
         Part("system", "system", system, count(system)),
         Part("query", "query", question, count(question)),
@@ -80,34 +96,147 @@ def build_one_shot(
     needed = count(render_one_shot(fixed))
     if needed > max_tokens:
         raise _overflow(needed, max_tokens)
-    compressed = _compressed(fixed, candidates, max_tokens - count(_LABELS), count, summarize)
+    distinct = _distinct(candidates)
     request = Request(
         window_tokens=max_tokens,
         reserve_tokens=count(_LABELS),
         fixed=fixed,
-        candidates=[part for part in compressed.parts if part.category not in ("system", "query")],
-        sharing=sharing,
-        turns=sum(part.category == "history" for part in candidates),
-        entities=entities,
+        candidates=distinct,
+        sharing=sharing or Sharing(),
+        turns=len(grouped_turns(part for part in distinct if part.category == "history")),
+        entities=max(entities, sum(part.category == "entities" for part in distinct)),
+        fills=True,
     )
-    plan = make_plan(request, count)
+    history = _History(request, count, summarize)
+    plan = history.plan()
     text = render_one_shot(plan.chosen)
-    tokens = count(text)
-    while tokens > max_tokens:
+    while (tokens := count(text)) > max_tokens:
         # Parts have a few more tokens together than one by one. The fixed parts fit, so this ends.
         less = without_one(plan)
         if less is None:
             raise _overflow(tokens, max_tokens)
-        plan = less
+        plan = history.with_number_left_out(less)
         text = render_one_shot(plan.chosen)
-        tokens = count(text)
-    plan = replace(
-        plan,
-        compression=compressed.level,
-        left_out=(*plan.left_out, *compressed.left_out),
-        warnings=tuple(warnings),
-    )
-    return OneShot(text, tokens, max_tokens, plan)
+    return OneShot(text, tokens, max_tokens, replace(plan, warnings=tuple(warnings)))
+
+
+class _History:
+    """Formats the history of a one-shot prompt to its share of the tokens."""
+
+    def __init__(self, request: Request, count: Callable[[str], int], summarize: Summarize | None) -> None:
+        self._request = request
+        self._count = count
+        self._summarize = summarize
+        parts = [part for part in request.candidates if part.category == "history"]
+        self._turns = grouped_turns(parts)
+        self._stored = unlabelled(next((part.text for part in parts if part.id == SUMMARY_ID), ""))
+        self._longest = 0
+        self._has_new_summary = False
+
+    def plan(self) -> Plan:
+        """Return the plan of the whole prompt."""
+        plan = self._planned()
+        level = ""
+        if self._n_left_out(plan):
+            budget = self._budget(plan)
+            level = self._compress_newest(budget)
+            self._set_summary(budget)
+            plan = self._with_part_of_a_turn(self._planned())
+        plan = self.with_number_left_out(plan)
+        return replace(plan, compression=plan.compression or level)
+
+    def with_number_left_out(self, plan: Plan) -> Plan:
+        """Return the plan with a summary that says how many turns are left out."""
+        n = self._n_left_out(plan)
+        summary = None if self._has_new_summary or not n else self._left_out_part(n)
+        if summary is None:
+            return plan
+        return replace(plan, chosen=tuple(summary if one.id == SUMMARY_ID else one for one in plan.chosen))
+
+    def _planned(self) -> Plan:
+        turns = [part for turn in self._turns for part in turn]
+        others = [
+            part for part in self._request.candidates if part.category != "history" or part.id == SUMMARY_ID
+        ]
+        return make_fitted_plan(replace(self._request, candidates=[*others, *turns]), self._count)
+
+    def _n_left_out(self, plan: Plan) -> int:
+        return len(self._turns) - len(grouped_turns(plan.of("history")))
+
+    def _budget(self, plan: Plan) -> int:
+        """Return the tokens for the history beside its headline."""
+        share = next(share for share in plan.shares if share.category == "history")
+        return max(share.granted - self._count(opening("history")), 0)
+
+    def _compress_newest(self, budget: int) -> str:
+        """Compress a newest turn that is too long by itself; returns the level."""
+        compressed = compress(self._turns[-1], budget, self._measure)
+        if compressed.parts and compressed.level:
+            self._turns[-1] = list(compressed.parts)
+        return compressed.level
+
+    def _set_summary(self, budget: int) -> None:
+        """Add a summary of the turns that are left out to the candidates."""
+        self._longest = budget // 2 if self._stored else min(_SUMMARY_TOKENS, budget // 4)
+        if self._summarize is not None and self._longest >= _LEAST_SUMMARY_TOKENS:
+            longest = min(_SUMMARY_TOKENS, self._longest)
+            self._use(Part("history", SUMMARY_ID, "…", longest))
+            n = self._n_left_out(self._planned())
+            text = self._summarized(n, longest)
+            summary = summary_part(text, longest, self._measure) if text else None
+            if summary is not None:
+                self._has_new_summary = True
+                self._use(summary)
+                return
+        n = before = 0
+        while (n := self._n_left_out(self._planned())) != before and (summary := self._left_out_part(n)):
+            self._use(summary)
+            before = n
+
+    def _use(self, summary: Part) -> None:
+        others = [part for part in self._request.candidates if part.id != SUMMARY_ID]
+        self._request = replace(self._request, candidates=[summary, *others])
+
+    def _left_out_part(self, n_turns: int) -> Part | None:
+        text = turns_left_out(n_turns, after=self._stored)
+        return summary_part(text, max(self._longest, _LEAST_SUMMARY_TOKENS), self._measure)
+
+    def _summarized(self, n_turns: int, longest: int) -> str:
+        """Return a summary of the stored summary and the first turns; "" where the model fails."""
+        assert self._summarize is not None
+        lines: list[str] = []
+        left = _SUMMARIZED_TOKENS
+        for part in reversed([part for turn in self._turns[:n_turns] for part in turn]):
+            left -= self._measure(part)
+            if left < 0:
+                break
+            lines.insert(0, part.text)
+        try:
+            text = self._summarize("\n".join(filter(None, [self._stored, *lines])), longest)
+        except Exception as error:  # a failure of the model only costs the summary
+            _log.info("summarising failed: %s", type(error).__name__)
+            return ""
+        return escape_text(" ".join(text.split()), _LONGEST_SUMMARY_CHARS)
+
+    def _with_part_of_a_turn(self, plan: Plan) -> Plan:
+        """Show a part of the next older turn, where much would be unused without it."""
+        request, n = self._request, self._n_left_out(plan)
+        unused = request.available - sum(s.used for s in plan.shares if s.category not in ("system", "query"))
+        if not n or request.sharing.strategy == "fixed" or unused <= _UNUSED_SHARE * request.window_tokens:
+            return plan
+        first, *others = self._turns[n - 1]
+        shown = [cut(first, unused if not others else unused // 2, self._measure)]
+        for part in others:
+            unused -= shown[-1].tokens if shown[-1] is not None else 0
+            shown.append(cut(part, unused, self._measure))
+        parts = [part for part in shown if part is not None]
+        if len(parts) < len(shown):
+            return plan
+        self._turns[n - 1] = parts
+        return self._planned()
+
+    def _measure(self, part: Part) -> int:
+        return measured(replace(part, tokens=0), self._count).tokens
 
 
 def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: bool = False) -> list[Part]:
@@ -116,7 +245,7 @@ def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: boo
     """
     parts = []
     if summary.text:
-        parts.append(Part("history", "summary", summary.text, about={"turns": summary.n_turns}))
+        parts.append(Part("history", SUMMARY_ID, summary.text, about={"turns": summary.n_turns}))
     first = summary.n_turns
     for place, exchange in enumerate(exchanges):
         for message in (exchange.user, exchange.answer):
@@ -124,25 +253,6 @@ def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: boo
             text = speaker_line(message, times=times)
             parts.append(Part("history", f"turn:{first + place}:{message.role}", text, about=about))
     return parts
-
-
-def _compressed(
-    fixed: Sequence[Part],
-    candidates: Sequence[Part],
-    budget: int,
-    count: Callable[[str], int],
-    summarize: Callable[[str, int], str] | None,
-) -> Compressed:
-    """Compress the candidates to the tokens that the fixed parts leave, which may be none."""
-
-    def measure(part: Part) -> int:
-        return measured(replace(part, tokens=0), count).tokens
-
-    distinct = _distinct(candidates)
-    if sum(map(measure, fixed)) > budget:
-        gone = tuple(LeftOut(part, "compressed") for part in distinct)
-        return Compressed(tuple(fixed), "bare", sum(map(measure, fixed)), gone)
-    return compress([*fixed, *distinct], budget, measure, summarize=summarize)
 
 
 def _distinct(candidates: Sequence[Part]) -> list[Part]:

@@ -15,6 +15,7 @@ __all__ = [
     "CATEGORIES",
     "HEADLINES",
     "RECENT",
+    "SUMMARY_ID",
     "Category",
     "LeftOut",
     "Part",
@@ -42,6 +43,8 @@ CATEGORIES: tuple[Category, ...] = (
     "focus",
     "query",
 )
+# Id of the part that holds the summary of a conversation.
+SUMMARY_ID = "summary"
 Strategy = Literal["dynamic", "fixed", "prioritized"]
 Reason = Literal["no room", "duplicate", "shown before", "compressed"]
 
@@ -138,7 +141,7 @@ def separated(part: Part) -> str:
 
 def separator(part: Part) -> str:
     """Return the text between a part and what stands before it."""
-    return _BLANK_LINE if part.id == "summary" else _SEPARATORS.get(part.category, _BLANK_LINE)
+    return _BLANK_LINE if part.id == SUMMARY_ID else _SEPARATORS.get(part.category, _BLANK_LINE)
 
 
 def opening(category: Category) -> str:
@@ -170,8 +173,8 @@ def render_one_shot(chosen: Sequence[Part]) -> str:
 def _block(category: Category, chosen: Iterable[Part]) -> str:
     parts = [part for part in chosen if part.category == category]
     if category == "history":
-        summaries = [part for part in parts if part.id == "summary"]
-        turns = [part for part in parts if part.id != "summary"]
+        summaries = [part for part in parts if part.id == SUMMARY_ID]
+        turns = [part for part in parts if part.id != SUMMARY_ID]
         recent = opening(category) + "".join(map(separated, turns)) if turns else ""
         return "".join(map(separated, summaries)) + recent
     return opening(category) + "".join(map(separated, parts)) if parts else ""

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import ModelError, ShepherdError, UsageError
 from shepherd.escaping import escape_lines, escape_text
 from shepherd.prompt.exchanges import Exchange
 from shepherd.sentences import is_question
@@ -29,9 +29,12 @@ __all__ = [
     "Summary",
     "SummaryJob",
     "SummaryStore",
+    "labelled",
     "speaker_line",
     "speech_act",
     "summary_input",
+    "turns_left_out",
+    "unlabelled",
 ]
 
 
@@ -58,7 +61,7 @@ class Summary:
     @property
     def text(self) -> str:
         """Text for the prompt, with its label; empty without pieces."""
-        return f"[{_LABEL}: {' '.join(self.pieces)}]" if self.pieces else ""
+        return labelled(" ".join(self.pieces)) if self.pieces else ""
 
     @property
     def public(self) -> Summary:
@@ -80,10 +83,27 @@ class Summary:
 NO_SUMMARY = Summary()
 
 
+def labelled(text: str) -> str:
+    """Return the text of a summary with its label."""
+    return f"[{_LABEL}: {text}]"
+
+
+def unlabelled(text: str) -> str:
+    """Return the text of a summary without its label."""
+    return text.removeprefix(f"[{_LABEL}: ").removesuffix("]")
+
+
+def turns_left_out(n_turns: int, *, after: str = "") -> str:
+    """Return a text that stands for turns without a summary, behind the summary of the turns before them."""
+    which = "later" if after else "earlier"
+    text = f"{n_turns} {which} turn{' is' if n_turns == 1 else 's are'} left out"
+    return f"{after} {text}" if after else text
+
+
 def _clean(piece: str) -> str:
     # Models sometimes repeat the label.
-    said = " ".join(piece.split()).removeprefix("[").removeprefix(f"{_LABEL}:").strip()
-    return escape_text(said, _LONGEST_PIECE)
+    text = " ".join(piece.split()).removeprefix("[").removeprefix(f"{_LABEL}:").strip()
+    return escape_text(text, _LONGEST_PIECE)
 
 
 def speaker_line(message: Message, *, times: bool = False, act: str = "") -> str:
@@ -264,8 +284,17 @@ class Summarizer:
         """Summarise these turns, each with its speakers, in the background."""
         if self._job is not None and not self._queues:
             self._job.cancel()
-        self._job = SummaryJob(lambda job: self._summed_up(list(turns), job))
+        self._job = SummaryJob(lambda job: self._summed_up(list(turns), job, self._max_tokens))
         return self._job
+
+    def summarize(self, text: str, max_tokens: int) -> str:
+        """Summarise lines of turns now; raises ModelError if that fails. Pending summaries stay."""
+        longest = min(max_tokens, self._max_tokens)
+        job = SummaryJob(lambda job: self._summed_up(text.split("\n"), job, longest))
+        job.wait()
+        if not job.pieces:
+            raise ModelError(f"the summary failed: {job.error}")
+        return " ".join(job.pieces)
 
     def close(self) -> None:
         """Cancel the running summary and close the model. May be called twice."""
@@ -277,12 +306,12 @@ class Summarizer:
             self._stack.close()
             self._model = None
 
-    def _summed_up(self, turns: list[str], job: SummaryJob) -> list[str]:
+    def _summed_up(self, turns: list[str], job: SummaryJob, max_tokens: int) -> list[str]:
         with self._busy:
             if job.is_cancelled or self._is_closed:
                 return []
             model = self._opened()
-            longest = min(self._max_tokens, model.window_tokens // _MOST_WRITTEN)
+            longest = min(max_tokens, model.window_tokens // _MOST_WRITTEN)
             return [self._answer(model, part, job, longest) for part in _parts(turns, model, longest)]
 
     def _answer(self, model: ChatModel, text: str, job: SummaryJob, max_tokens: int) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from shepherd.config import Config
 from shepherd.config.schema import listed
 from shepherd.errors import NEW_CONVERSATION, InternalError, UsageError
 from shepherd.escaping import escape_lines
-from shepherd.knowledge import Hub, Knowledge, background_block, role_of
+from shepherd.knowledge import Hub, Knowledge, background_block, role_of, workflow_block
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.types import Message
+
+_T = TypeVar("_T")
 
 __all__ = [
     "BASE_INSTRUCTIONS",
@@ -27,6 +30,7 @@ __all__ = [
     "Preferences",
     "Snapshot",
     "SystemPrompt",
+    "Workflow",
     "assemble",
     "changed_since",
     "look_around",
@@ -87,6 +91,7 @@ def render_system(
     *,
     memory: bool,
     blocks: bool = False,
+    role: str = "",
     personality: str = "",
     tools: str = "",
     snapshot: str = "",
@@ -98,6 +103,7 @@ def render_system(
     """
     parts = [
         base or BASE_INSTRUCTIONS,
+        role,
         personality,
         TAIL_EXPLANATION if memory else "",
         BLOCKS_EXPLANATION if blocks else "",
@@ -203,6 +209,10 @@ def preferences_block(preferences: Preferences, fits: Callable[[str], bool]) -> 
     return ""
 
 
+# Id, title and description of a node of kind `workflow`, whose text has the steps.
+Workflow = tuple[int, str, str]
+_WORKFLOW_KIND = "workflow"
+_MOST_WORKFLOWS = 20
 # Divisor of the window for the frozen part, where no other budget is set: 500 tokens of 4,096.
 _SYSTEM_SHARE = 8
 
@@ -218,14 +228,16 @@ class Snapshot:
     hubs: tuple[Hub, ...] = ()
     summary: Summary = NO_SUMMARY
     blocks: bool = False
+    workflows: tuple[Workflow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Knowledge in a conversation's system prompt: its hubs, and whether blocks are explained."""
+    """Knowledge in a conversation's system prompt: hubs, workflows, and whether blocks are explained."""
 
     hubs: tuple[Hub, ...] = ()
     blocks: bool = False
+    workflows: tuple[Workflow, ...] = ()
 
 
 def take_snapshot(
@@ -244,34 +256,42 @@ def take_snapshot(
 
     `instructions` are a client's own, which replace all that are set, personality and preferences among them.
     `before` is the knowledge of the conversation's earlier snapshot, which is not looked up again. Over the
-    budget (the setting system_max_tokens) preferences are cut first, then hubs; base instructions,
-    personality and the explanation of the tail stay. Raises StoreError when the knowledge cannot be read.
+    budget (the setting system_max_tokens) preferences are cut first, then hubs, then workflows; base
+    instructions, those of the role, personality and the explanation of the tail stay. Raises StoreError when
+    the knowledge cannot be read.
     """
     if before is None:
         before = look_around(config, knowledge if memory else None, memory=memory and not one_shot)
     blocks = before.blocks and memory
     who = "" if instructions else personality(config.personality)
     about = ONE_SHOT_EXPLANATION if one_shot else ""
+    role = "" if instructions else role_of(config.role).instructions
 
     def render(snapshot: str = "", said: str = "") -> SystemPrompt:
         return render_system(
             instructions or config.system_prompt,
             memory=memory and not one_shot,
             blocks=blocks,
+            role=role,
             personality=who,
             tools=about,
             snapshot=snapshot,
             summary=said,
         )
 
-    base = render().text
     budget = config.system_max_tokens or window_tokens // _SYSTEM_SHARE
-    background, hubs = _background(before.hubs, lambda text: count(f"{base}\n\n{text}") <= budget)
-    above = f"{base}\n\n{background}" if background else base
-    wanted = Preferences() if instructions else _preferences(config)
-    wishes = preferences_block(wanted, lambda text: count(f"{above}\n\n{text}") <= budget)
-    system = render("\n\n".join(filter(None, (wishes, background))), summary.text)
-    return Snapshot(system, who, wishes, background, hubs, summary, blocks)
+    above = render().text
+
+    def fits(text: str) -> bool:
+        return count(f"{above}\n\n{text}") <= budget
+
+    workflows, shown = _block(workflow_block, before.workflows, fits)
+    above = "\n\n".join(filter(None, (above, workflows)))
+    background, hubs = _block(background_block, before.hubs, fits)
+    above = "\n\n".join(filter(None, (above, background)))
+    wishes = preferences_block(Preferences() if instructions else _preferences(config), fits)
+    system = render("\n\n".join(filter(None, (wishes, workflows, background))), summary.text)
+    return Snapshot(system, who, wishes, background, hubs, summary, blocks, shown)
 
 
 def look_around(config: Config, knowledge: Knowledge | None, *, memory: bool) -> Before:
@@ -279,7 +299,8 @@ def look_around(config: Config, knowledge: Knowledge | None, *, memory: bool) ->
 
     With `memory` tails are explained.
     """
-    return Before(tuple(_hubs(config, knowledge)), memory and _shows_blocks(config, knowledge))
+    blocks = memory and _shows_blocks(config, knowledge)
+    return Before(tuple(_hubs(config, knowledge)), blocks, _workflows(config, knowledge))
 
 
 def changed_since(snapshot: Snapshot, hubs: Sequence[Hub], told: Sequence[Hub]) -> list[Hub]:
@@ -301,12 +322,23 @@ def _hubs(config: Config, knowledge: Knowledge | None) -> Sequence[Hub]:
     return knowledge.hubs(config.auto_context_limit)
 
 
-def _background(hubs: tuple[Hub, ...], fits: Callable[[str], bool]) -> tuple[str, tuple[Hub, ...]]:
-    while hubs:
-        block = background_block(hubs)
+def _workflows(config: Config, knowledge: Knowledge | None) -> tuple[Workflow, ...]:
+    """Return the user's workflows, the latest changed first, for a role that has them."""
+    if knowledge is None or not role_of(config.role).has_workflows or knowledge.latest_change() is None:
+        return ()
+    nodes = knowledge.list_nodes(kind=_WORKFLOW_KIND, limit=_MOST_WORKFLOWS)
+    return tuple((node.id, node.title, node.description) for node in nodes)
+
+
+def _block(
+    render: Callable[[Sequence[_T]], str], nodes: tuple[_T, ...], fits: Callable[[str], bool]
+) -> tuple[str, tuple[_T, ...]]:
+    """Return the block of as many nodes, from the first on, as fit, and these nodes."""
+    while nodes:
+        block = render(nodes)
         if fits(block):
-            return block, hubs
-        hubs = hubs[:-1]
+            return block, nodes
+        nodes = nodes[:-1]
     return "", ()
 
 

@@ -20,7 +20,7 @@ from shepherd.prompt.allocation import (
     parse_percentages,
     without_one,
 )
-from shepherd.prompt.compression import make_fitted_plan
+from shepherd.prompt.compression import Summarize, make_fitted_plan
 from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
@@ -133,8 +133,9 @@ class Planner:
         count: Callable[[str], int],
         times: bool = False,
         private: bool = False,
+        summarize: Summarize | None = None,
     ) -> OneShot:
-        """Return a prompt of at most `max_tokens` for a question, see build_one_shot; changes nothing."""
+        """Return a prompt of at most `max_tokens` for a question; changes nothing. See build_one_shot."""
         allowed = not private and self._config.injection_enabled
         snapshot = take_snapshot(
             self._config,
@@ -156,6 +157,7 @@ class Planner:
             sharing=sharing,
             entities=gathered.entities,
             warnings=[text for text, _ in gathered.notes],
+            summarize=summarize,
         )
 
     def commit(self, draft: Draft) -> None:

@@ -22,12 +22,13 @@ from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
-from shepherd.server.errors import Denied, invalid
+from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn.components import no_promise_grammar
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
 
 __all__ = ["Conversations", "ServedTurn"]
@@ -231,6 +232,7 @@ class Conversations:
     ) -> None:
         self.models = models
         self.config = config
+        self.summarizer = summarizer
         self._memory = memory
         self._writes = writes_memory
         self._store = None if memory is None else RequestStore(memory, config, worker)
@@ -250,12 +252,21 @@ class Conversations:
             size_of=lambda _, kept: _ENTRY_BYTES + kept[0].itemsize * len(kept[0]) + 4 * len(kept[1]),
         )
 
-    def begin(self, request: ChatRequest, *, asked_at: float | None = None) -> ServedTurn:
+    def begin(
+        self,
+        request: ChatRequest,
+        *,
+        asked_at: float | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> ServedTurn:
         """Start an answer. `asked_at` (perf_counter) is when it was queued for this thread, if it was.
 
         Raises ContextOverflowError, before anything is decoded, if the newest turn alone does not fit;
-        UsageError for what the model cannot do; Denied for what this user or this server cannot have.
+        UsageError for what the model cannot do; Denied for what this user or this server cannot have, and
+        once `cancelled` is set, when the client has disconnected; nothing is generated then.
         """
+        cancelled = cancelled or threading.Event()
+        refuse_gone(cancelled.is_set())
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
         own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
@@ -293,11 +304,13 @@ class Conversations:
                 plan=planner.plan if planner is not None else draft.planned,
                 toolbox=toolbox,
                 own_names=own_names,
+                cancelled=cancelled,
             )
             turn.prepare(compact=planner.compact if planner is not None else lambda: None)
             if planner is not None:
                 injection_time = watch.read()
                 self._plans.record_cost(request.user_id, draft, injection_time.cpu_s)
+            refuse_gone(cancelled.is_set())
             turn.start()
         except BaseException:
             self.models.give_back(model)
@@ -317,13 +330,7 @@ class Conversations:
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine
-        if (
-            engine is None
-            or engine.is_making_prompt
-            or request.tools
-            or request.memory_tools
-            or request.schema
-        ):
+        if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
             return False
         if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
             return False
@@ -425,7 +432,9 @@ class Conversations:
         """Return the options of the replies; Denied for what this kind of model cannot do."""
         extra: dict[str, Any] = {"stop": request.stop}
         if isinstance(model, Engine):
-            extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
+            is_stored = self._writes and self._memory is not None and request.remembers
+            grammar = grammar_of(request) or ("" if is_stored or request.tools else no_promise_grammar(model))
+            extra |= {"grammar": grammar, "logprobs": request.logprobs}
         else:
             self._refuse_for_remote(request)
             extra["schema"] = request.schema

@@ -173,11 +173,10 @@ class RequestPlanner:
         """Nodes for the ledger's note of this request."""
         snapshot = self.draft.snapshot
         if self.restored.shown:
-            hubs = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
-            return ShownKnowledge(tuple((hub.id, hub.title, hub.n_edges) for hub in hubs))
-        return ShownKnowledge(
-            tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs), blocks=snapshot.blocks
-        )
+            changed = tuple(hub for part in self.draft.plan.chosen for hub in hubs_of(part))
+            return ShownKnowledge(tuple((hub.id, hub.title, hub.n_edges) for hub in changed))
+        hubs = tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs)
+        return ShownKnowledge(hubs, snapshot.blocks, snapshot.workflows)
 
     def trace(self, *, model: str, with_prompt: bool) -> dict[str, Value]:
         """Return the record of the turn, once it is over: what the model was shown, and why."""
@@ -270,7 +269,7 @@ class Plans:
         """Return the knowledge in the system part: that of earlier requests, else the present one."""
         if restored.shown:
             first = restored.shown[min(restored.shown)]
-            return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks)
+            return Before(tuple(Hub(*hub) for hub in first.hubs), first.blocks, first.workflows)
         explains = self._explains(request)
         knowledge = self._knowledge(request) if explains else None
         try:

@@ -101,7 +101,7 @@ def _history(draft: Draft, summary: str, summary_tokens: int) -> dict[str, objec
         "summary_tokens": summary_tokens if summary else None,
         "verbatim_count": sum(message.role == "user" for message in turns),
         "total_tokens": sum(message.tokens for message in turns) + summary_tokens,
-        "compressed": draft.is_summarized,
+        "compressed": bool(draft.snapshot.summary.text),
         "compression_level": draft.plan.compression or None,
         "turns": [
             # The text is in the stored conversation, under the message's number.

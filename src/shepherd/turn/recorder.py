@@ -10,7 +10,6 @@ from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
 from shepherd.prompt import Draft, Exchange, Summary
 from shepherd.prompt.archive_policy import is_statement, is_worth_a_memory
-from shepherd.prompt.exchanges import messages_of
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace import trace_of
@@ -153,14 +152,10 @@ class ConversationStore:
 
 
 class Recorder:
-    """Records the turns of one conversation, under the rules of memory that hold for its model.
+    """Records the turns of one conversation, under the rules of memory that hold for its model."""
 
-    `on_evicted` is called with the messages that left the window, oldest first.
-    """
-
-    def __init__(self, parts: TurnComponents, on_evicted: Callable[[Sequence[Message]], None] | None) -> None:
+    def __init__(self, parts: TurnComponents) -> None:
         self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
-        self._on_evicted = on_evicted
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
 
     def register_answer(self, draft: Draft, exchange: Exchange) -> None:
@@ -218,10 +213,6 @@ class Recorder:
         where = "kept in memory" if len(archived) == len(leaving) else "no longer part of this conversation"
         how = "left it with a summary" if draft.is_summarized else "left it"
         draft.notes.append((f"the window was full: the oldest {what} {how}, {where}", ""))
-        on_evicted = self._on_evicted
-        if on_evicted is not None:
-            messages = messages_of(leaving)
-            _attempt(draft, "summing up what left the window", lambda: on_evicted(messages))
 
     def undo(self, exchange: Exchange) -> None:
         """Delete what was recorded of the last exchange; may be tried again after a StoreError."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shepherd.config import Config
 from shepherd.errors import ContextOverflowError
+from shepherd.inference import Engine
 from shepherd.prompt import Draft, WindowBudget
 from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
@@ -60,6 +62,7 @@ class Turn:
         plan: Callable[[], None],
         toolbox: Toolbox | None = None,
         own_names: frozenset[str] | None = None,
+        cancelled: threading.Event | None = None,
     ) -> None:
         self.model = model
         self.draft = draft
@@ -72,7 +75,7 @@ class Turn:
         self._own_names = own_names
         self._reply: Reply | None = None
         self._earlier: TurnStats | None = None
-        self._cancelled = threading.Event()
+        self._cancelled = cancelled or threading.Event()
 
     @property
     def reply(self) -> Reply:
@@ -149,7 +152,7 @@ class Turn:
                 result = self._toolbox.call(call)
             if result.error is not None:
                 self.draft.notes.append((f"{call.name} failed: {result.error}", result.error.hint))
-            results.append(Message("tool", result.text, tool_call_id=call.id))
+            results.append(Message("tool", result.text, tool_call_id=call.id, created_at=int(time.time())))
             yield result
         if not self.other_calls:
             self.draft.steps += [message_of(self.reply, calls=self.reply.tool_calls), *results]
@@ -184,6 +187,8 @@ class Turn:
         extra = dict(options.extra)
         if tools and choice != "auto":
             extra["must_call"] = choice == "required" or choice
+        if isinstance(self.model, Engine):
+            extra["is_cancelled"] = self._cancelled.is_set
         generate: Callable[..., Reply] = self.model.generate
         return generate(
             self.draft.prompt,

@@ -7,7 +7,7 @@ import pytest
 
 from shepherd.errors import ModelError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory
+from shepherd.memory import Memory, Turn
 from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.vectors import VectorSettings
 from shepherd.memory.vectors.held import HeldVectors
@@ -317,6 +317,29 @@ def test_conversation_that_is_in_front_of_the_model_stays_out(open_memory):
 
     assert found[0] == old
     assert here not in found
+
+
+def test_question_that_was_asked_often_takes_one_place_among_vectors(open_memory):
+    memory = open_memory(relevance_threshold=0.0)
+    wanted = memory.archive_turn(Turn("My dog is called Rex", "Noted."))
+    for number in range(4):
+        memory.archive_turn(Turn("what about the puppy", f"I am not sure {number}", session=f"s{number}"))
+    assert memory.settle_vectors()
+
+    found = memory.recall("what about the puppy?").results
+
+    assert [result.question for result in found].count("what about the puppy") == 1
+    assert wanted in [result.id for result in found]
+    assert len(memory.search("what about the puppy?", 10)) == 5
+
+
+def test_no_results_need_no_embedder(open_memory, embedder):
+    memory = open_memory(max_results=0)
+    memory.set_fact("name", "Steve")
+
+    assert memory.recall("puppy").results == ()
+    assert memory.search("puppy", 0) == []
+    assert embedder.calls == 0
 
 
 def test_recalled_by_vectors_counts_as_recalled(open_memory):

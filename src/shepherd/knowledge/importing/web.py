@@ -20,12 +20,22 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsp
 from shepherd.config import Config
 from shepherd.errors import DocumentError, UsageError
 
-__all__ = ["Fetched", "WebLimits", "fetch"]
+__all__ = ["Fetched", "WebLimits", "fetch", "is_public_address"]
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BYTES = 1 << 16
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# IPv4 addresses in the last 32 bits: compatible, translated (SIIT) and NAT64.
+_WRAPPING = tuple(map(ipaddress.ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
+# Networks that are not on the internet though is_global of some Python releases says so.
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20", "5f00::/16", "100::/32", "fec0::/10"),
+    )
+)
+# The interface identifier of ISATAP, before an IPv4 address.
+_ISATAP = (0x00005EFE, 0x02005EFE)
 _ACCEPTED = ("text/", "application/xhtml+xml", "application/pdf")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -167,7 +177,7 @@ def _public_addresses(host: str, port: int, limits: WebLimits) -> list[_Address]
     addresses = [ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
     if host.lower() not in limits.allowed_hosts:
         for address in addresses:
-            if not _is_public(address):
+            if not is_public_address(address):
                 raise UsageError(
                     f"{host}: is an address of this machine or its network, and is not fetched",
                     hint="the setting knowledge_allowed_hosts names those that may be",
@@ -175,15 +185,26 @@ def _public_addresses(host: str, port: int, limits: WebLimits) -> list[_Address]
     return addresses
 
 
-def _is_public(address: _Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        # Packets go to the embedded IPv4 address.
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _is_public(inner)
-    return address.is_global and not address.is_multicast and not address.is_reserved
+def is_public_address(address: _Address) -> bool:
+    """Return whether an address is on the internet, and so is the IPv4 address that it wraps, if any."""
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and (inner := _wrapped(address)) is not None:
+        return is_public_address(inner)
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def _wrapped(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that a packet to this one goes to in the end."""
+    if address.ipv4_mapped or address.sixtofour:
+        return address.ipv4_mapped or address.sixtofour
+    if address.teredo:
+        return address.teredo[1]
+    bits = int(address)
+    is_isatap = bits >> 32 & 0xFFFFFFFF in _ISATAP
+    if is_isatap or any(address in network for network in _WRAPPING):
+        return ipaddress.IPv4Address(bits & 0xFFFFFFFF)
+    return None
 
 
 def _split(url: str) -> SplitResult:

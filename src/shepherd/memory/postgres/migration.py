@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 
 from shepherd.errors import StoreError
-from shepherd.memory.identify import OLD_COLUMNS
 from shepherd.memory.migration import (
     MEMORIES,
+    OLD_COLUMNS,
     OLD_FACTS,
     SOURCE,
     Migrated,
@@ -87,6 +87,7 @@ def put_aside(database: Database, connection: Connection, old: Columns) -> dict[
 def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Migrated:
     """Store all rows of the renamed tables in ours, the oldest first."""
     n_new = n_known = 0
+    users: set[str] = set()
     rows = " UNION ALL ".join(
         f"SELECT {owner_of(old[table])}, user_message, assistant_response, CAST(timestamp AS BIGINT) AS at,"
         f" {place} AS place, id FROM {kept[table]}"
@@ -99,11 +100,13 @@ def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Mi
         for user_id, question, answer, timestamp, _, _ in page:
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
             by_user.setdefault(user_id, []).append(memory)
+        users |= by_user.keys()
         for user_id, memories in by_user.items():
             stored = [is_new for _, is_new in add_all(connection, user_id, memories)]
             n_new += sum(stored)
             n_known += len(stored) - sum(stored)
     n_facts = 0
     if "facts" in old:
-        n_facts = move_facts(connection, kept["facts"], old["facts"], int(time.time()))
-    return Migrated(n_new, n_known, n_facts)
+        n_facts, fact_users = move_facts(connection, kept["facts"], old["facts"], int(time.time()))
+        users |= fact_users
+    return Migrated(n_new, n_known, n_facts, tuple(sorted(users)))

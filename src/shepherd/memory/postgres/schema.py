@@ -196,8 +196,4 @@ def _create(database: Database, connection: Connection) -> str:
     if not old:
         return ""
     migrated = migration.migrate(connection, old, kept)
-    return (
-        f"{database.shown}: an older Shepherd's database, migrated: {migrated.memories} memories"
-        f" ({migrated.duplicates} duplicates left out), {migrated.facts} facts; the old tables are kept as"
-        f" {' and '.join(kept.values())}"
-    )
+    return migrated.summary(database.shown, f"the old tables are kept as {' and '.join(kept.values())}")

@@ -19,7 +19,7 @@ from shepherd.errors import ShepherdError
 from shepherd.fusion import CANDIDATES, Candidate
 from shepherd.lru_cache import LRUCache
 from shepherd.memory.corpora import CHUNKS, MEMORIES
-from shepherd.memory.queries import RecallQuery, result_of
+from shepherd.memory.queries import RecallQuery, result_of, with_distinct_questions
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.vectors.embedding import BackOff, embed_all, embed_question
 from shepherd.memory.vectors.table import NOTHING, Floats, Nearest, TextEmbedder, VectorTable, counts
@@ -75,7 +75,9 @@ class VectorRecall:
             return None
         n = asked = max(query.limit, CANDIDATES)
         while True:
-            by_words = replace(query, limit=asked, min_relevance=0.0, except_session="")
+            by_words = replace(
+                query, limit=asked, min_relevance=0.0, except_session="", distinct_questions=False
+            )
             words = self._store.search(user_id, by_words)
             try:
                 near = self._nearest(user_id, vector, [hit.id for hit in words], asked)
@@ -321,6 +323,7 @@ def fuse(
         for near in vectors.rows
     ]
     best = fusion.fuse(
-        found, vectors.mean, weight=weight, limit=query.limit, min_relevance=query.min_relevance
+        found, vectors.mean, weight=weight, limit=len(found), min_relevance=query.min_relevance
     )
-    return [result_of(rows[one], score, relevance, query.now) for one, score, relevance in best]
+    results = [result_of(rows[one], score, relevance, query.now) for one, score, relevance in best]
+    return (with_distinct_questions(results) if query.distinct_questions else results)[: query.limit]

@@ -1,0 +1,154 @@
+"""Chat templates of untrusted files: they end, they fill no memory, and normal ones are unchanged."""
+
+# ruff: noqa: E501  (templates are easier to read in one line)
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shepherd.errors import ModelFormatError
+from shepherd.inference.template import ChatTemplate
+
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+BOMBS = {
+    "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "loops without a body": "{% for a in range(99999) %}{% for b in range(99999) if false %}{% endfor %}{% endfor %}",
+    "loop of loops": "{% for a in [range(99999)]*99999 recursive %}{{ loop([a]*9) }}{% endfor %}",
+    "macro recursion": "{% macro m(n) %}{% if n %}{{ m(n-1) }}{{ m(n-1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+    "block recursion": "{% block b %}{% if n is not defined %}{{ self.b() }}{{ self.b() }}{% endif %}{% endblock %}",
+    "repeated text": "{{ 'a' * 10**10 }}",
+    "repeated product": "{{ ('a' * 100000) * 100000 }}",
+    "repeated list": "{{ [1, 2] * 10**10 }}",
+    "list of one long text": "{% set x = 'a' * 10000000 %}{{ ([x] * 100000)|join }}",
+    "large number": "{{ 10**(10**10) }}",
+    "squared number": "{% set ns = namespace(x=9) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+    "width": "{{ '%1000000000d' % 1 }}",
+    "width of the filter": "{{ '%1000000000d'|format(1) }}",
+    "width as an argument": "{{ '%*d' % (1000000000, 1) }}",
+    "width in braces": "{{ '{:1000000000}'.format(1) }}",
+    "width in a field": "{{ '{:{}}'.format(1, 1000000000) }}",
+    "width by attr": "{{ ('{:1000000000}'|attr('format'))(1) }}",
+    "many fields": "{% set x = 'a' * 1000000 %}{{ ('%(a)s' * 10000) % {'a': x} }}",
+    "center": "{{ 'a'.center(10**9) }}",
+    "center filter": "{{ 'a'|center(10**9) }}",
+    "indent": "{{ ('\\n' * 1000000)|indent(10**9) }}",
+    "zfill": "{{ 'a'.zfill(10**9) }}",
+    "expandtabs": "{{ ('\\t' * 100000).expandtabs(10**9) }}",
+    "translate": "{{ ('a' * 1000000).translate({97: 'b' * 1000000}) }}",
+    "bytes": "{{ (5).to_bytes(10**9, 'big') }}",
+    "lipsum": "{{ lipsum(10**9) }}",
+    "replace": "{% set x = 'a' * 1000000 %}{{ x|replace('a', x) }}",
+    "replace method": "{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}",
+    "join": "{{ range(99999)|join('a' * 1000000) }}",
+    "join method": "{{ ('a' * 1000000).join('b' * 1000000) }}",
+    "map": "{% set x = 'a' * 10000 %}{{ x|list|map('replace', 'a', x)|list|length }}",
+    "doubling": "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "doubling by tilde": "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "doubling with with": "{% with a = 'a' %}" + "{% with a = a + a + a + a %}" * 30 + "x" + "{% endwith %}" * 31,
+    "doubling in arguments": "{% macro m(x, n) %}{% if n %}{{ m(x + x, n - 1) }}{% endif %}{% endmacro %}{{ m('aa', 99) }}",
+    "doubling lists": "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "shared lists": "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+    "shared dicts": "{% set ns = namespace(x=1) %}{% for i in range(99) %}{% set ns.x = dict(a=ns.x, b=ns.x) %}{% endfor %}{{ ns.x|tojson }}",
+    "compared lists": (
+        "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}"
+        "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}"
+    ),
+    "constant text": "{% for a in range(99999) %}" + "abcdefghij" * 10_000 + "{% endfor %}",
+    "constant text in a set": "{% set x %}{% for a in range(99999) %}" + "abcdefghij" * 10_000 + "{% endfor %}{% endset %}",
+    "long text in a loop": "{% set x = 'a' * 1000000 %}{% for a in range(99999) %}{{ x }}{% endfor %}",
+    "slow loop": "{% set x = 'ab' * 5000000 %}{% for a in range(99999) %}{% if 'c' in x %}{% endif %}{% endfor %}",
+    "long source": "a" * (1 << 21),
+    "deep source": "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
+}  # fmt: skip
+
+RENDER = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from shepherd.errors import ModelError
+from shepherd.inference.template import ChatTemplate
+try:
+    ChatTemplate(sys.stdin.read()).render([{"role": "user", "content": "hello"}], add_generation_prompt=True)
+except ModelError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS.keys())
+def test_templates_that_would_not_end_are_stopped(source: str) -> None:
+    # The system ends a process that uses more time or memory.
+    done = subprocess.run(
+        [sys.executable, "-c", RENDER], input=source, capture_output=True, encoding="utf-8", check=False
+    )
+
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.startswith(
+        ("ModelFormatError the model's chat template", "TemplateError the model's chat template")
+    )
+    assert len(done.stdout) < 1000
+
+
+def test_a_stopped_template_says_what_to_do() -> None:
+    template = ChatTemplate("{{ 'a' * 10**10 }}")
+
+    with pytest.raises(
+        ModelFormatError, match=r"chat template was stopped: it makes more text than it may"
+    ) as caught:
+        template.render(MESSAGES, add_generation_prompt=True)
+
+    assert "publisher" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ 'a' + 'b' + 'c' ~ 1 ~ none ~ [1] }}", "abc1None[1]"),
+        ("{{ 1 + 2 + 3 }} {{ 1.5 + 1 }}", "6 2.5"),
+        ("{{ [1] + [2, 3] }}", "[1, 2, 3]"),
+        ("{{ " + " + ".join(f"'{i}'" for i in range(100)) + " }}", "".join(map(str, range(100)))),
+        ("{{ '%s-%05.1f' % ('a', 2.5) }} {{ '%d'|format(3) }} {{ 7 % 4 }} {{ 2 ** 10 }} {{ '=' * 3 }}", "a-002.5 3 3 1024 ==="),
+        ("{{ '{}:{:>4}'.format('a', 7) }}", "a:   7"),
+        ("{{ ['a', 'b']|join(', ') }} {{ [{'n': 1}, {'n': 2}]|join('+', attribute='n') }}", "a, b 1+2"),
+        ("{{ 'a-b'.split('-') }} {{ '-'.join(['a', 'b']) }} {{ 'aa'.replace('a', 'b', 1) }}", "['a', 'b'] a-b ba"),
+        ("{{ 'a\nb'|indent(2) }} {{ 'a'|center(3) }}|{{ 'a'.rjust(2) }}", "a\n  b  a | a"),
+        ("{{ {'a': [1, (2, 3)]}|tojson }} {{ dict(a=1)|tojson }}", '{"a": [1, [2, 3]]} {"a": 1}'),
+        ("{% for i in range(3) if i %}{{ loop.index }}{{ i }}{{ ',' if not loop.last }}{% endfor %}", "11,22"),
+        ("{% for i in [1, 2, 3]|select('odd') %}{{ i }}/{{ loop.length }} {% endfor %}", "1/2 3/2 "),
+        ("{% macro m(x) %}<{{ x }}{{ caller() if caller }}>{% endmacro %}{{ m(1) }}{% call m(2) %}c{% endcall %}", "<1><2c>"),
+        ("{% set x %}a{{ 1 }}{% endset %}{{ x }}{% filter upper %}b{% endfilter %}", "a1B"),
+        ("{% set a, b = 1, 2 %}{{ a }}{{ b }}{% with c = 3 %}{{ c }}{% endwith %}", "123"),
+        ("{% for i in 'abc' %}{% if i == 'b' %}{% continue %}{% endif %}{{ i }}{% endfor %}", "ac"),
+        ("{{ 'b,a'.split(',')|sort|list }} {{ [3, 1]|sum }} {{ [1, 1]|unique|list }} {{ none }}", "['a', 'b'] 4 [1] None"),
+        ("{{ [1, 2, 3]|map('string')|list }} {{ messages|map(attribute='role')|join }}", "['1', '2', '3'] user"),
+        ("{{ strftime_now('%c' * 1000000)|length < 20000 }}", "True"),
+        ("{% generation %}x{% endgeneration %}", "x"),
+    ],
+)  # fmt: skip
+def test_normal_expressions_keep_their_values(source: str, expected: str) -> None:
+    assert ChatTemplate(source).render(MESSAGES, add_generation_prompt=True) == expected
+
+
+def test_a_long_conversation_is_no_bomb() -> None:
+    # Each message looks through all messages, and the whole text is built in a variable.
+    source = (
+        "{% set ns = namespace(text='') %}{% for m in messages %}{% for other in messages %}{% endfor %}"
+        "{% set ns.text = ns.text + m.role + ': ' + m.content + '\n' %}{% endfor %}{{ ns.text }}"
+    )
+    messages = [{"role": "user", "content": "hello " * 20}] * 1500
+
+    text = ChatTemplate(source).render(messages, add_generation_prompt=True)
+
+    assert text.count("user: ") == 1500
+
+
+def test_a_long_text_is_no_bomb() -> None:
+    source = "{% for m in messages %}{{ (m.content | trim).replace('a', 'b') }}{% endfor %}"
+    content = "a" * (16 << 20)
+
+    text = ChatTemplate(source).render([{"role": "user", "content": content}], add_generation_prompt=True)
+
+    assert text == "b" * (16 << 20)

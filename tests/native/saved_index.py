@@ -1,0 +1,214 @@
+"""The format of saved hot indexes (hot_save.c) in Python: to name every field of one, and to forge it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Field", "SavedIndex", "boundary_values", "checksum"]
+
+_MASK = (1 << 64) - 1
+_HEADER = (
+    *("magic", "format", "tokenizer", "size", "n_documents", "n_names", "n_terms", "n_units", "n_big_tfs"),
+    *("version", "n_memories", "total_length", "n_postings", "n_free_units"),
+)
+_N_CLASSES = 120
+_BLOCK = 256
+_LONG = 255
+
+
+@dataclass(frozen=True)
+class Field:
+    """A number of a saved index: its name, where it is, and its format for `struct`."""
+
+    name: str
+    at: int
+    format: str
+
+    @property
+    def n_bits(self) -> int:
+        """Bits of the number."""
+        return 8 * struct.calcsize(self.format)
+
+
+def _mixed(lane: int, part: int) -> int:
+    lane = (lane ^ part) * 0x9FB21C651E98DF25 & _MASK
+    return lane ^ (lane >> 29)
+
+
+def _closed(lanes: list[int], size: int) -> int:
+    total = size
+    for lane in lanes:
+        total = (total ^ lane) * 0xD6E8FEB86659FD93 & _MASK
+        total ^= total >> 32
+    return total
+
+
+def checksum(saved: bytes) -> int:
+    """The checksum of hot_save.c over everything before it."""
+    lanes = [1, 2, 3, 4]
+    for i, (part,) in enumerate(struct.iter_unpack("<Q", saved)):
+        lanes[i % 4] = _mixed(lanes[i % 4], part)
+    return _closed(lanes, len(saved))
+
+
+def class_units(size_class: int) -> int:
+    """Units of 8 bytes of a chunk of the heap."""
+    return size_class + 2 if size_class <= 6 else (5 + (size_class - 7) % 4) << (1 + (size_class - 7) // 4)
+
+
+def class_capacity(size_class: int) -> int:
+    """Postings that a chunk has room for."""
+    return (class_units(size_class) * 8 - 8) // 6
+
+
+class SavedIndex:
+    """The fields of a sound saved index, and its bytes that hold nothing."""
+
+    def __init__(self, saved: bytes) -> None:
+        self._saved = saved
+        self._lanes = [[lane] for lane in (1, 2, 3, 4)]  # of the checksum, before each of their words
+        for i, (part,) in enumerate(struct.iter_unpack("<Q", saved[:-8])):
+            self._lanes[i % 4].append(_mixed(self._lanes[i % 4][-1], part))
+        self._fields: list[Field] = []
+        self._unused: list[range] = []
+        self.header: dict[str, int] = {}
+        at = self._read_header()
+        self._sections: dict[str, int] = {}
+        n_documents = self.header["n_documents"]
+        for name, size in (
+            ("documents", 12 * n_documents),
+            ("near", 16 * n_documents),
+            ("newest", 8 * -(-n_documents // _BLOCK)),
+            ("names", self.header["n_names"]),
+            ("terms", 24 * self.header["n_terms"]),
+            ("heap", 8 * self.header["n_units"]),
+            ("big_tfs", 16 * self.header["n_big_tfs"]),
+        ):
+            self._sections[name] = at
+            padding = -size % 8
+            self._unused.append(range(at + size, at + size + padding))
+            at += size + padding
+        assert at == len(saved) - 8 == self.header["size"]
+        self._read_documents()
+        self._read_terms()
+        self._read_heap()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Every number, in no particular order; those of free and unfilled space of the heap are missing."""
+        return tuple(self._fields)
+
+    @property
+    def unused_bytes(self) -> bytes:
+        """Everything that belongs to no field, one after the other."""
+        return b"".join(self._saved[part.start : part.stop] for part in self._unused)
+
+    def value(self, field: Field) -> int:
+        """The number in a field."""
+        return int(struct.unpack_from(f"<{field.format}", self._saved, field.at)[0])
+
+    def named(self, name: str) -> list[Field]:
+        """The fields of a name."""
+        return [field for field in self._fields if field.name == name]
+
+    def forged(self, changes: list[tuple[Field, int]]) -> bytes:
+        """The saved index with other numbers in some fields, unsigned, and a checksum that fits."""
+        changed = bytearray(self._saved[:-8])
+        first = [len(changed) // 8] * 4  # word of each lane from which its checksum is another
+        for field, value in changes:
+            changed[field.at : field.at + field.n_bits // 8] = value.to_bytes(field.n_bits // 8, "little")
+            for word in range(field.at // 8, (field.at + field.n_bits // 8 - 1) // 8 + 1):
+                first[word % 4] = min(first[word % 4], word)
+        words = struct.unpack(f"<{len(changed) // 8}Q", changed)
+        lanes = []
+        for lane, word in enumerate(first):
+            mixed = self._lanes[lane][(word + 3 - lane) // 4]
+            for part in words[word::4] if word < len(words) else ():
+                mixed = _mixed(mixed, part)
+            lanes.append(mixed)
+        return bytes(changed) + _closed(lanes, len(changed)).to_bytes(8, "little")
+
+    def _add(self, name: str, at: int, format: str) -> int:
+        field = Field(name, at, format)
+        self._fields.append(field)
+        return self.value(field)
+
+    def _read_header(self) -> int:
+        for i, name in enumerate(_HEADER):
+            self.header[name] = self._add(name, 8 * i, "Q")
+        at = 8 * len(_HEADER)
+        self.free = [self._add("free_chunk", at + 4 * i, "I") for i in range(_N_CLASSES - 1)]
+        self._unused.append(range(at + 4 * (_N_CLASSES - 1), at + 4 * _N_CLASSES))
+        return at + 4 * _N_CLASSES
+
+    def _add_all(self, at: int, fields: Iterator[tuple[str, str]]) -> int:
+        for name, format in fields:
+            self._add(name, at, format)
+            at += struct.calcsize(format)
+        return at
+
+    def _read_documents(self) -> None:
+        at, near, newest = (self._sections[name] for name in ("documents", "near", "newest"))
+        for _ in range(self.header["n_documents"]):
+            at = self._add_all(at, zip(("sequence", "doc_len", "label"), "Iii", strict=True))
+            names = ("timestamp", "thread", "beside", "second", "asks", "has_label")
+            near = self._add_all(near, zip(names, "qiBBBB", strict=True))
+        for i in range(-(-self.header["n_documents"] // _BLOCK)):
+            self._add("newest", newest + 8 * i, "q")
+
+    def _read_terms(self) -> None:
+        self._chunks: list[tuple[int, int, int]] = []
+        for i in range(self.header["n_terms"]):
+            at = self._sections["terms"] + 24 * i
+            n, place = self._add("n", at, "I"), self._add("place", at + 4, "I")
+            size_class = self._add("size_class", at + 10, "B")
+            # Once the list has a chunk, or is empty, the single posting is left as it was.
+            kind = "old" if size_class or not n else "single"
+            self._add_all(at + 8, iter(((f"{kind}_tf", "B"), (f"{kind}_len", "B"))))
+            if self._add("n_letters", at + 11, "B") == _LONG:
+                name = self._sections["names"] + self._add("name", at + 12, "I")
+                self._add("name_length", name, "H")
+                self._unused.append(range(at + 16, at + 24))
+            else:
+                self._add_all(at + 12, iter([("letter", "B")] * 12))
+            if size_class:
+                self._chunks.append((n, place, size_class))
+
+    def _read_heap(self) -> None:
+        heap = self._sections["heap"]
+        if self.header["n_units"]:
+            self._unused.append(range(heap, heap + 8))
+        for n, place, size_class in self._chunks:
+            at = heap + 8 * place
+            self._add_all(at, iter([*[("least_len", "B")] * 4, ("most_tf", "B")]))
+            documents, capacity = at + 8, class_capacity(size_class)
+            weights = documents + 4 * capacity
+            self._add_all(documents, iter([("document", "I")] * n))
+            self._add_all(weights, iter([("tf", "B"), ("len", "B")] * n))
+            self._unused += [
+                range(at + 5, documents),
+                range(documents + 4 * n, weights),
+                range(weights + 2 * n, at + 8 * class_units(size_class)),
+            ]
+        for size_class, place in enumerate(self.free):
+            while place:
+                at = heap + 8 * place
+                place = self._add("next_free", at, "I")  # noqa: PLW2901
+                self._unused.append(range(at + 4, at + 8 * class_units(size_class)))
+        for i in range(self.header["n_big_tfs"]):
+            at = self._sections["big_tfs"] + 16 * i
+            self._add_all(at, zip(("big_document", "big_term", "big_tf"), "III", strict=True))
+            self._unused.append(range(at + 12, at + 16))
+
+
+def boundary_values(saved: SavedIndex, field: Field) -> list[int]:
+    """Numbers at which a check of this field may err, as unsigned numbers of its width."""
+    own = saved.value(field)
+    header = saved.header
+    counts = [header[name] for name in ("n_documents", "n_names", "n_terms", "n_units", "n_big_tfs", "size")]
+    near = [n + step for n in (own, *counts) for step in (-1, 0, 1)]
+    powers = [(1 << bits) + step for bits in (7, 8, 15, 16, 31, 32, 63, 64) for step in (-2, -1, 0)]
+    wanted = {value % (1 << field.n_bits) for value in (0, 1, 2, 3, 4, *near, *powers)}
+    return sorted(wanted - {own % (1 << field.n_bits)})
