@@ -1,23 +1,20 @@
-"""What many tests share: tiny real models, built once per run, and one real PostgreSQL server."""
+"""Fixtures of many tests: tiny real models, built once per process, and one real PostgreSQL server."""
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import hypothesis
 import pytest
 
+from tests.examples import register_profiles
 from tests.postgres import NoServerError, Server
 
-# How long an example takes says how busy the machine is, not what is right.
-hypothesis.settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("untimed")
+register_profiles()
 
 SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")
 LEARNER_SCRIPT = (
@@ -34,8 +31,8 @@ LEARNER_SCRIPT = (
 
 
 def builders() -> dict[str, Callable[[Path], None]]:
-    """What writes each tiny model, by its name."""
-    # Imported here: where a wheel is tested there is nothing that writes model files, see pyproject.toml.
+    """Return the function that writes each tiny model, by the model's name."""
+    # Imported here, since the tests of a wheel run without gguf, see pyproject.toml.
     from tests import models
 
     return {
@@ -45,18 +42,18 @@ def builders() -> dict[str, Callable[[Path], None]]:
         "windowed": models.olmo2,
         "recurrent": models.mamba,
         "hybrid": models.qwen35,
-        # Says printable ASCII and never ends by itself.
+        # Generates printable ASCII and never ends by itself.
         "endless": partial(models.llama, ascii_only=True),
-        # Says SCRIPT to everything.
+        # Answers everything with SCRIPT.
         "scripted": partial(models.scripted, script=SCRIPT),
-        # Says as JSON, to everything, that the user is Steve and uses Helix.
+        # Answers everything with JSON that has the user's name, Steve, and editor, Helix.
         "learner": partial(models.scripted, script=LEARNER_SCRIPT),
     }
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What the tests remember of model files is not remembered by the user's own Shepherd."""
+    """Keep the results about the tests' model files out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -64,7 +61,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def model_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The path of a tiny model by name, see `builders`."""
+    """Return the path of a tiny model by name, see `builders`."""
     folder = tmp_path_factory.mktemp("models")
 
     def build(name: str) -> Path:
@@ -90,56 +87,55 @@ def scripted_model(model_file: Callable[[str], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def endless_model(model_file: Callable[[str], Path]) -> Path:
-    """A tiny model that goes on until it is stopped."""
+    """A tiny model that generates until it is stopped."""
     return model_file("endless")
 
 
 def pytest_configure() -> None:
-    # A shell starts what it runs in the background with SIGINT ignored, and programs started here inherit it.
+    # A shell starts its background jobs with SIGINT ignored, which the programs started here would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure() -> None:
-    # llama-cpp-python opens /dev/null twice when it is imported and leaves both to the interpreter's end,
-    # which tells of it where warnings are errors: "Exception ignored in: <_io.FileIO name='/dev/null' …>".
+    # llama-cpp-python opens /dev/null twice when it is imported and never closes it, which is reported at
+    # exit where warnings are errors: "Exception ignored in: <_io.FileIO name='/dev/null' …>".
     utils = sys.modules.get("llama_cpp._utils")
     for name in ("outnull_file", "errnull_file"):
         if file := getattr(utils, name, None):
             file.close()
 
 
-# ---- PostgreSQL
-
-_no_server = pytest.StashKey[str]()
+# ---- what a machine may lack
 
 
 @pytest.fixture(scope="session")
-def postgres_server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A PostgreSQL server of this run alone; where there can be none, the run's last lines say so."""
+def postgres_server() -> Iterator[Server]:
+    """A PostgreSQL server of this process; without one, the run's last lines say so."""
     try:
         server = Server()
     except NoServerError as error:
-        request.config.stash[_no_server] = str(error)
         pytest.skip(f"no PostgreSQL: {error}")
     yield server
     server.close()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    reason = config.stash.get(_no_server, None)
-    if reason is not None:
-        _say_loudly(terminalreporter, "PostgreSQL", f"did not run: {reason}")
-    _say_loudly(terminalreporter, "Chromium", "of the memory page did not run; -rs says why")
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for name in ("PostgreSQL", "Chromium"):
+        _report_untested(terminalreporter, name)
 
 
-def _say_loudly(terminalreporter: pytest.TerminalReporter, name: str, what: str) -> None:
-    """Which tests were skipped with "no NAME: …", if any."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    names = [report.nodeid for report in skipped if f"no {name}: " in str(report.longrepr)]
-    if not names:
+def _report_untested(terminalreporter: pytest.TerminalReporter, name: str) -> None:
+    """Name the tests that were skipped with "no NAME: reason", if any, and the reason."""
+    skipped = {
+        report.nodeid: reason[1]
+        for report in terminalreporter.stats.get("skipped", [])
+        if (reason := re.search(rf"no {name}: (.*)", report.longrepr[2], re.DOTALL))
+    }
+    if not skipped:
         return
     terminalreporter.section(f"{name} WAS NOT TESTED", sep="!", red=True, bold=True)
-    terminalreporter.write_line(f"{len(names)} tests {what}", red=True)
-    for node in names:
+    for reason in sorted(set(skipped.values())):
+        terminalreporter.write_line(f"{len(skipped)} tests did not run: {reason}", red=True)
+    for node in skipped:
         terminalreporter.write_line(f"  {node}")

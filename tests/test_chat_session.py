@@ -432,3 +432,65 @@ def test_with_entity_extraction_the_model_reads_what_was_said_for_whom_it_names(
     *_, finished = session.assistant.ask("Wer ist Anna?")
 
     assert "• Anna (Person)\n  location: Wien" in finished.injection.tail
+
+
+def test_settings_at_the_prompt_are_written_as_in_the_file(new_session):
+    out, err = io.StringIO(), io.StringIO()
+    session = new_session()
+    chat = Chat(session.assistant, Screen(out, err), session=session)
+
+    chat.message_of("/config")
+    chat.message_of("/config archive_turns off")
+
+    assert "archive_turns          true" in out.getvalue()
+    assert "rag_context_injection  auto" in out.getvalue()
+    assert err.getvalue().endswith("archive_turns = false in this conversation\n")
+
+
+def test_forget_at_the_prompt_says_what_was_forgotten(new_session):
+    out, err = io.StringIO(), io.StringIO()
+    session = new_session()
+    memory = session.assistant.memory
+    assert memory is not None
+    memory.store_memory("Which editor?", "Helix")
+    memory.set_fact("name", "Steve")
+    chat = Chat(session.assistant, Screen(out, err), session=session)
+
+    chat.message_of("/memory")
+    chat.message_of("/forget 1")
+    chat.message_of("/forget name")
+
+    assert err.getvalue() == "forgotten: Which editor?\nthe fact name is forgotten; it was Steve\n"
+    assert memory.count_memories() == 0
+    assert memory.get_all_facts() == []
+
+
+def test_private_is_switched_by_its_word_and_without_one(new_session):
+    session = new_session()
+    chat = Chat(session.assistant, Screen(io.StringIO(), io.StringIO()), session=session)
+    seen = []
+
+    for line in ("/private off", "/private on", "/private on", "/private", "/private"):
+        chat.message_of(line)
+        seen.append(session.assistant.private)
+    with pytest.raises(UsageError, match="usage: /private"):
+        chat.message_of("/private maybe")
+
+    assert seen == [False, True, True, False, True]
+
+
+def test_why_names_the_trace_of_the_turn_unless_it_was_private(new_session):
+    out, err = io.StringIO(), io.StringIO()
+    session = new_session()
+    chat = Chat(session.assistant, Screen(out, err), session=session)
+
+    chat.message_of("/why")
+    ask(session, "hello")
+    chat.message_of("/why")
+    chat.message_of("/private on")
+    chat.message_of("/why")
+
+    said = err.getvalue()
+    assert said.startswith("nothing has been answered yet\n")
+    assert said.count(f"all of it: shepherd trace tree {session.assistant.session_id}/0") == 1
+    assert "tokens shown" in out.getvalue()

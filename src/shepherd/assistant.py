@@ -32,13 +32,13 @@ from shepherd.prompt import (
     take_snapshot,
 )
 from shepherd.prompt.archive_policy import is_statement
-from shepherd.prompt.exchanges import hide_memory, message_of, messages_of, paired, with_recall
+from shepherd.prompt.exchanges import has_tail, hide_memory, message_of, messages_of, paired, with_recall
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.system_prompt import SystemPrompt
 from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
-from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
+from shepherd.turn.components import ModelAccess, no_promise_grammar, open_components, with_auto_resolved
 from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.types import ANONYMOUS_USERS, Message, Tool
@@ -188,10 +188,14 @@ class Assistant:
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
             draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
+            if private:
+                draft.strip([message for message in draft.history if has_tail(message)])
+            grammar = "" if self._store.writes and not private else no_promise_grammar(self.engine)
             options = GenerationOptions(
                 sampling_of(self.config, self.engine.info.sampling),
                 self.tools,
                 tool_rounds=self.config.tool_rounds,
+                extra={"grammar": grammar} if grammar and not self.tools else {},
             )
             self._turn = Turn(
                 self.engine,

@@ -28,6 +28,9 @@ User text and secrets do not go into messages.
 
 from __future__ import annotations
 
+import shlex
+import sys
+
 __all__ = [
     "NEW_CONVERSATION",
     "ConfigError",
@@ -52,10 +55,16 @@ __all__ = [
     "StoreReadOnlyError",
     "TemplateError",
     "UsageError",
+    "pip_install",
 ]
 
 # Advice of many hints; frontends with slash commands add the command for it.
 NEW_CONVERSATION = "start a new conversation"
+
+
+def pip_install(requirement: str) -> str:
+    """Return the command that installs a requirement for the Python that runs, which may be in a .venv."""
+    return f"{shlex.quote(sys.executable)} -m pip install {requirement}"
 
 
 class ShepherdError(Exception):

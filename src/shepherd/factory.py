@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.config import Config
 from shepherd.config.file import load
@@ -21,6 +21,7 @@ from shepherd.errors import (
     StoreError,
     StoreFullError,
     StoreLockedError,
+    StoreMissingError,
     StoreReadOnlyError,
     UsageError,
 )
@@ -29,8 +30,9 @@ from shepherd.extraction.local import WINDOW_TOKENS
 from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import is_built_in, resolve
+from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
-from shepherd.paths import default_database, expanded, from_home
+from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
 from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
     from shepherd.providers import ChatModel
 
 __all__ = [
+    "NAMING_SETTINGS",
     "LazyReranker",
+    "check_setting",
     "existing_file",
     "extracts",
     "keys_without_memory",
@@ -63,6 +67,8 @@ __all__ = [
     "vector_settings",
 ]
 
+_Part = TypeVar("_Part")
+
 # Time to learn from the last messages when a conversation ends.
 _FLUSH_S = 1.5
 # Window of the model that summarizes: what leaves an 8k window at once fits, in at most two parts.
@@ -71,24 +77,88 @@ _SUMMARY_WINDOW_TOKENS = 4096
 _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 
+# Settings whose values name models, with the hint for a wrong name.
+_MODEL_HINTS = {
+    "model": "-m or the setting 'model' names a GGUF file",
+    "memory_vectors": "memory_vectors names a GGUF file, a server, or is off",
+    "knowledge_reranker": "knowledge_reranker names a GGUF file, or is off",
+    "memory_extraction_model": "memory_extraction_model names a GGUF file, or is empty for the chat's",
+    "server_embeddings": "server_embeddings names a GGUF made for embeddings",
+}
+# All settings that check_setting can check.
+NAMING_SETTINGS = (*_MODEL_HINTS, "provider", "memory_database", "mcp_servers")
+
+
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
     """Return the file of the configured model; one named hf:… is downloaded if it is not here.
 
     Raises UsageError if there is no such file.
     """
-    return existing_file(config.model, "-m or the setting 'model' names a GGUF file", report)
+    return existing_file(config.model, "model", report)
 
 
-def existing_file(name: str, hint: str, report: Report = lambda event: None) -> Path:
+def check_setting(config: Config, key: str) -> None:
+    """Raise a ShepherdError if a setting names a model, provider, server or folder that is not there.
+
+    Downloads nothing, and opens no connection.
+    """
+    value = getattr(config, key).strip()
+    if key == "provider":
+        from shepherd.providers import ProviderTable
+
+        ProviderTable().get(value)
+    elif key == "mcp_servers" and value:
+        from shepherd.tools import chosen_servers, read_servers
+
+        chosen_servers(read_servers(mcp_file()), value)
+    elif key == "memory_database" and value:
+        _check_database(value)
+    elif key == "memory_vectors" and "://" in value:
+        from shepherd.inference.embedding_endpoint import embeddings_url
+
+        embeddings_url(value)
+    elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
+        return  # a name of that server's
+    elif key in _MODEL_HINTS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
+        existing_file(value, key)
+
+
+def _check_database(named: str) -> None:
+    if "://" in named:
+        if not named.startswith(("postgresql://", "postgres://")):
+            raise UsageError("memory_database: only postgresql://… and paths are supported")
+        return
+    path = from_home(named, "memory_database").absolute()
+    if path.is_dir():
+        raise UsageError(f"memory_database: {path} is a folder", hint="name a file in it, such as memory.db")
+    if not path.parent.exists():
+        raise UsageError(
+            f"memory_database: there is no folder {path.parent} yet",
+            hint="it is created when something is remembered",
+        )
+
+
+def existing_file(model: str, setting: str, report: Report = lambda event: None) -> Path:
     """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
-    path = resolve(name, report)
+    try:
+        path = resolve(model, report)
+    except UsageError as error:
+        if setting == "model":
+            error.hint = f"{error.hint}; {_MODEL_HINTS[setting]}"
+            raise
+        raise UsageError(f"{setting}: {error}", hint=error.hint) from None
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint=hint)
+        raise UsageError(f"{path}: there is no such file", hint=_MODEL_HINTS[setting])
     return path
 
 
-def open_memory(config: Config, *, read_only: bool = False) -> Memory:
-    """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database."""
+def open_memory(
+    config: Config, *, read_only: bool = False, warn: Callable[[str, str], None] = lambda message, hint: None
+) -> Memory:
+    """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database.
+
+    Vectors and reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
+    """
     named = config.memory_database
     database = (
         expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
@@ -102,9 +172,19 @@ def open_memory(config: Config, *, read_only: bool = False) -> Memory:
         recency_floor=config.rag_recency_floor,
         max_db_size=config.max_db_size,
         recall_cache_mb=config.recall_cache_mb,
-        vectors=vector_settings(config),
-        reranker=reranker_of(config),
+        vectors=_or_none(vector_settings, config, warn),
+        reranker=_or_none(reranker_of, config, warn),
     )
+
+
+def _or_none(
+    make: Callable[[Config], _Part | None], config: Config, warn: Callable[[str, str], None]
+) -> _Part | None:
+    try:
+        return make(config)
+    except ShepherdError as error:
+        warn(f"{error}; only words are searched", error.hint)
+        return None
 
 
 def vector_settings(config: Config) -> VectorSettings | None:
@@ -125,7 +205,7 @@ def vector_settings(config: Config) -> VectorSettings | None:
             ),
             config.memory_vectors_weight,
         )
-    path = existing_file(wanted, "memory_vectors names a GGUF file, a server, or is off")
+    path = existing_file(wanted, "memory_vectors")
     return VectorSettings(lambda: open_embedder(config, path), config.memory_vectors_weight)
 
 
@@ -134,7 +214,7 @@ def reranker_of(config: Config) -> LazyReranker | None:
     wanted = config.knowledge_reranker.strip()
     if wanted in ("", "off"):
         return None
-    return LazyReranker(config, existing_file(wanted, "knowledge_reranker names a GGUF file, or is off"))
+    return LazyReranker(config, existing_file(wanted, "knowledge_reranker"))
 
 
 class LazyReranker:
@@ -192,12 +272,23 @@ def open_embedder(config: Config, path: Path) -> Embedder:
     )
 
 
-def open_memory_to_read(config: Config) -> Memory:
-    """Open the memory of these settings to read; it need not be writable."""
+def open_memory_to_read(
+    config: Config, *, warn: Callable[[str, str], None] = lambda message, hint: None
+) -> Memory:
+    """Open the memory of these settings to read; it need not be writable.
+
+    A database at the default path is created; one that a setting names is not: StoreMissingError.
+    """
+    named = config.memory_database
+    if named and "://" not in named and not (path := from_home(named, "memory_database")).exists():
+        raise StoreMissingError(
+            f"{path}: there is no such database",
+            hint="it is created when something is remembered; --memory-db or memory_database names another",
+        )
     try:
-        return open_memory(config)
+        return open_memory(config, warn=warn)
     except StoreReadOnlyError:
-        return open_memory(config, read_only=True)
+        return open_memory(config, read_only=True, warn=warn)
 
 
 def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = False) -> bool:
@@ -319,8 +410,7 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
         )
     own = path
     if config.memory_extraction_model or own is None:
-        hint = "memory_extraction_model names a GGUF file, or is empty for the chat's"
-        own = existing_file(config.memory_extraction_model, hint)
+        own = existing_file(config.memory_extraction_model, "memory_extraction_model")
     built_in = is_built_in(own)
 
     def open_own() -> Engine:
@@ -363,10 +453,10 @@ def open_memory_or_read_only(config: Config, warn: Callable[[str, str], None]) -
     Raises StoreError when it cannot be read, since a server must not run without the API keys in it.
     """
     try:
-        return open_memory(config), True
+        return open_memory(config, warn=warn), True
     except StoreReadOnlyError as error:
         try:
-            opened = open_memory(config, read_only=True)
+            opened = open_memory(config, read_only=True, warn=warn)
         except StoreError:
             raise error from None
         warn(f"memory is only read, nothing new is kept: {error}", error.hint)

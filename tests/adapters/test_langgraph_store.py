@@ -153,6 +153,15 @@ def test_threads_write_together(store):
 # ---- users
 
 
+def test_first_label_may_be_the_user(memory):
+    store = ShepherdStore(memory, user_label=0)
+    store.put(("steve", "memories"), "food", {"likes": "pizza"})
+    store.put(("anna", "memories"), "food", {"likes": "soup"})
+
+    assert [item.value for item in store.search(("anna",))] == [{"likes": "soup"}]
+    assert store.get(("steve", "memories"), "food").value == {"likes": "pizza"}
+
+
 def test_label_of_the_namespace_is_the_user(memory, by_user):
     by_user.put(STEVE, "food", {"likes": "pizza"})
     by_user.put(ANNA, "food", {"likes": "pizza, too"})
@@ -243,12 +252,22 @@ def test_value_that_holds_itself_is_refused(store):
         store.put(("a",), "key", value)
 
 
+def test_value_that_is_nested_too_deeply_is_refused(store):
+    value: dict[str, Any] = {}
+    for _ in range(100_000):
+        value = {"in": value}
+
+    with pytest.raises(UsageError, match="nested"):
+        store.put(("a",), "key", value)
+
+
 def test_mistakes_are_told_with_the_remedy(memory, filled):
     for ask, hint in (
         (lambda: filled.search(STEVE, filter={"rating": {"$in": [1]}}), "$gte"),
         (lambda: filled.put(STEVE, "a", {"n": 1}, index="text"), "index"),
         (lambda: ShepherdStore(memory, fields="text"), "fields"),
         (lambda: ShepherdStore(memory, user_id="steve", user_label=1), "user_label"),
+        (lambda: ShepherdStore(memory, user_label=-1), "user_label"),
     ):
         with pytest.raises(UsageError) as caught:
             ask()
@@ -261,6 +280,11 @@ def test_negative_pages_are_refused(filled, bad):
         filled.search(STEVE, **bad)
     with pytest.raises(UsageError):
         filled.list_namespaces(**bad)
+
+
+def test_smallest_page_is_empty(filled):
+    assert filled.list_namespaces(limit=0) == []
+    assert filled.search((), limit=0) == []
 
 
 def test_largest_page_is_fine(filled):
@@ -289,7 +313,7 @@ def test_missing_extra_is_named(module, extra):
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert done.stdout == f"pip install 'shepherd-llm[{module}]'\n"
+    assert done.stdout == f"{sys.executable} -m pip install 'shepherd-llm[{module}]'\n"
 
 
 def test_shepherd_alone_loads_nothing_of_langchain():

@@ -110,6 +110,17 @@ def test_each_turn_is_traced_for_its_user_alone(assistant, memory):
     assert Traces(memory.transactions, "mallory").below(root) == []
 
 
+def test_trace_counts_the_turns_that_were_shown_verbatim(assistant, memory):
+    for n in range(3):
+        ask(assistant, f"This is turn {n}.")
+
+    traces = Traces(memory.transactions, "steve")
+    found = traces.matching(f"/context/{assistant.session_id}/*/history/verbatim_count")
+    assert [count for _, count in found] == [0, 1, 2]
+    turns = traces.below(f"/context/{assistant.session_id}/000002/history/turns")
+    assert [value for path, value in turns if path.endswith("/speaker")] == ["user", "assistant"] * 2
+
+
 def test_undo_takes_the_trace_back_and_private_turns_have_none(assistant, memory):
     ask(assistant, "one")
     ask(assistant, "two")

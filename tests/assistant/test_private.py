@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from shepherd.assistant import Assistant
 from shepherd.inference import Engine, EngineSettings
+from shepherd.inference.models import resolve
+from shepherd.memory import Memory
 from shepherd.prompt.summary import SummaryStore
 from shepherd.trace import Traces
 
@@ -108,3 +111,29 @@ def test_whole_prompts_are_traced_without_what_was_private(assistant, memory):
     assert "house number 0" in prompt
     assert "house number 1" in prompt
     assert "parrots" not in stored(memory)
+
+
+def test_private_turn_sends_no_tail_of_earlier_turns(new_assistant, engine, memory):
+    memory.set_fact("name", "Steve")
+    assistant = new_assistant(engine=engine, max_tokens=8, injection_retention="keep")
+    ask(assistant, "hello there")
+    assert "[facts: name=Steve]" in assistant.history[0].sent
+
+    ask(assistant, "and now?", private=True)
+
+    assert all(message.sent == message.raw for message in assistant.history)
+    ask(assistant, "and again?")
+    assert "[facts: name=Steve]" in assistant.history[-2].sent
+
+
+def test_bundled_model_promises_to_remember_only_where_something_is_stored(tmp_path):
+    with (
+        Engine(resolve(""), settings=EngineSettings(n_threads=1)) as bundled,
+        Memory(tmp_path / "own.db", user_id="steve") as own,
+    ):
+        with_memory = Assistant(bundled, own, user_id="steve")
+        assert ask(with_memory, "My cat is called Tom.").answer == "Nice, I'll remember that."
+        without = "Nice, I'll keep that in mind for this conversation."
+        assert ask(with_memory, "My dog is called Rex.", private=True).answer == without
+        assert ask(Assistant(bundled), "My cat is called Tom.").answer == without
+        assert ask(Assistant(bundled), "hello").answer.startswith("Hello!")

@@ -32,3 +32,24 @@ def test_questions_share_words_with_a_memory_of_their_user():
         said.setdefault(memory.user, set()).update(memory.question_terms, memory.answer_terms)
     assert len(data.questions) == 20
     assert all(said[user] & set(words) for user, words in data.questions)
+
+
+def test_three_tenths_of_the_words_of_a_memory_are_its_question():
+    for memory in corpus.build(50, 3).memories:
+        n_question, n_answer = len(memory.question.split()), len(memory.answer.split())
+
+        assert 20 <= n_question + n_answer <= 60
+        assert n_question == (n_question + n_answer) * 3 // 10
+
+
+def test_three_quarters_of_the_words_of_questions_are_those_of_one_memory():
+    data = corpus.build(300, 7)
+    said: dict[int, list[set[str]]] = {}
+    for memory in data.memories:
+        said.setdefault(memory.user, []).append({*memory.question_terms, *memory.answer_terms})
+
+    shared = [max(len(terms & set(words)) for terms in said[user]) for user, words in data.questions]
+    n_words = [len(words) for _, words in data.questions]
+
+    assert {3, 4, 5, 6} == set(n_words)
+    assert 0.7 < sum(shared) / sum(n_words) < 0.85

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import random
 import subprocess
 import sys
 
@@ -13,6 +13,7 @@ from shepherd.cli.memory import build_parser
 from shepherd.memory.importers import FORMATS
 from tests.cli.conftest import in_latin_1
 from tests.memory import originals
+from tests.memory.test_check import harm
 
 
 @pytest.fixture
@@ -305,7 +306,7 @@ def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
 
 def test_a_damaged_database_is_a_failure_that_names_it(shepherd, home):
     home.database.parent.mkdir(parents=True)
-    home.database.write_bytes(b"SQLite format 3\0" + os.urandom(8000))
+    home.database.write_bytes(b"SQLite format 3\0" + random.Random(1).randbytes(8000))
 
     done = shepherd("memory", "list")
 
@@ -378,3 +379,49 @@ def test_a_fact_that_is_not_there_is_a_failure(shepherd, action):
 
     assert done.returncode == 1
     assert "there is no fact 'nothing'" in done.stderr
+
+
+def test_a_backup_to_a_folder_that_cannot_be_is_blamed_on_its_own_path(shepherd, three):
+    done = shepherd("memory", "backup", "/proc/x")
+
+    assert done.returncode == 1
+    assert "/proc/x" in done.stderr
+    assert "name another file for the backup" in done.stderr
+    assert "memory_database" not in done.stderr
+
+
+def test_junk_is_no_logs_db_and_no_damage_of_the_memory(shepherd, tmp_path):
+    (tmp_path / "junk.txt").write_text("this is no database\n" * 100)
+
+    done = shepherd("memory", "import", "--format", "llm", str(tmp_path / "junk.txt"))
+
+    assert done.returncode == 2
+    assert f"{tmp_path / 'junk.txt'}: this is no readable logs.db of llm" in done.stderr
+    assert "memory check" not in done.stderr
+
+
+@pytest.mark.parametrize("fact", [("", "x"), ("name", " ")])
+def test_a_fact_without_key_or_value_names_the_command_that_forgets(shepherd, fact):
+    done = shepherd("facts", "set", *fact)
+
+    assert done.returncode == 2
+    assert "shepherd facts clear KEY" in done.stderr
+
+
+def test_check_fails_until_the_damage_is_repaired(shepherd, home, three):
+    harm(home.database, "INSERT INTO recalls VALUES(99, 1, 1)")
+
+    found, as_json = shepherd("memory", "check"), shepherd("memory", "check", "--json")
+    assert (found.returncode, as_json.returncode) == (1, 1)
+    assert found.stdout.startswith("problem: ")
+    assert found.stderr == "shepherd memory check --repair repairs what can be repaired\n"
+    assert json.loads(as_json.stdout)["ok"] is False
+
+    repaired = shepherd("memory", "check", "--repair")
+    assert (repaired.returncode, repaired.stderr) == (0, "")
+    assert repaired.stdout.startswith("repaired: ")
+    assert shepherd("memory", "check", "--json").returncode == 0
+
+
+def test_without_jobs_nothing_is_said_of_dead_ones(shepherd, three):
+    assert shepherd("memory", "jobs").stderr == "nothing is waiting\n"

@@ -11,6 +11,7 @@ import pytest
 
 from shepherd.cli import progress
 from shepherd.commands.screen import Screen
+from shepherd.inference.hub import Transferred
 
 
 @pytest.fixture
@@ -42,3 +43,42 @@ def test_a_pipe_is_told_nothing(capsys):
         pass
 
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_colours_are_for_terminals_that_want_them(monkeypatch, no_color):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "SILENT_S", 0.0)
+    controller, end = pty.openpty()
+    with (
+        os.fdopen(end, "w", encoding="utf-8") as stream,
+        progress.working(Screen(io.StringIO(), stream), "counting"),
+    ):
+        seen = ""
+        deadline = time.monotonic() + 60
+        while "counting" not in seen and time.monotonic() < deadline:
+            seen += os.read(controller, 1 << 16).decode()
+    os.close(controller)
+
+    assert ("\x1b[38;" in seen or "\x1b[3" in seen) is not bool(no_color)
+
+
+def test_an_interruption_before_the_first_byte_promises_no_continuation(terminal):
+    screen, _ = terminal
+    screen.err = io.StringIO()
+
+    def interrupt(*events: Transferred) -> None:
+        with progress.downloads(screen) as report:
+            for event in events:
+                report(event)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    before = screen.err.getvalue()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(Transferred("repo/model.gguf", 1, 2))
+
+    assert before == ""
+    assert "the same command continues the download" in screen.err.getvalue()

@@ -1,6 +1,6 @@
-"""The documents whose commands install or compile, followed whole, as somebody new does; a step of .ci/run.
+"""Follow the documents whose commands install or compile, whole, as somebody new does; a step of .ci/run.
 
-    tools/test -s tests/docs/installation.py         nine minutes on two cores; not among those of tools/test
+    tools/test -s tests/docs/installation.py         not among the tests of tools/test
 
 In a copy of the repository, with a home of its own and an environment that has the wheel of `tools/wheel` and
 nothing else. Downloads come from the index, or from pip's cache; llama.cpp is compiled if it never was here.

@@ -15,7 +15,7 @@ from tests.docs.needs import CONTAINERS, CUDA, CUDA_KIT, CUDA_PIP, Need
 __all__ = ["BENCHES", "INSTALLING", "INSTEAD", "NEEDS", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
 
 # .ci/run runs these for what they are.
-THE_GATE = frozenset(["tools/test", "./tools/test"])
+THE_GATE = frozenset(["tools/test", "./tools/test", ".ci/run"])
 
 _CUDA_RUN = 'CMAKE_ARGS="-DGGML_CUDA=on" tools/run -m model.gguf'
 _CUDA_KIT = "tools/gpu/run gpu-kit.tar.xz"
@@ -75,9 +75,15 @@ INSTALLING = {
         # The other machine, here, is this one.
         f"python tools/gpu/pack.py gpu-kit.tar.xz --wheels {sys.version_info[0]}.{sys.version_info[1]}",
     ),
+    "./tools/test --deep tests/prompt": (
+        "./tools/test --deep tests/native/test_rank.py -k term_is_the_twins",
+    ),
+    # 1: a fault survived.
+    "./tools/mutants --since HEAD": ("./tools/mutants --count 1 src/shepherd/lru_cache.py || test $? = 1",),
     # In full they take long, and their figures want a machine that does nothing else.
     _ALL_BENCHES: (BENCHES,),
-    _BENCH: (_SMALL + _BENCH,),
+    # BENCHES has run it.
+    _BENCH: (_SMALL + _BENCH + " --collect-only",),
     _IDENTIFIERS: (
         _IDENTIFIERS,
         *(

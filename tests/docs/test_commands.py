@@ -75,8 +75,8 @@ def test_what_few_machines_can_do_is_run_as_it_stands():
 def test_the_gate_runs_the_tests_and_what_installs():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
-    assert re.search(r"^python3 tools/test ", script, re.MULTILINE)
-    assert re.search(r"^python3 tools/test .*tests/docs/installation\.py", script, re.MULTILINE)
+    assert re.search(r'^python3 tools/test "\$\{environment\[@\]\}" </dev/null >', script, re.MULTILINE)
+    assert re.search(r"^ +python3 tools/test .*tests/docs/installation\.py$", script, re.MULTILINE)
     assert (ROOT / "tests" / "docs" / "installation.py").exists()
 
 

@@ -81,3 +81,26 @@ def test_a_leading_article_is_no_part_of_a_name_and_every_other_word_is(name, ke
 def test_a_name_of_several_words_is_found_with_and_without_its_article():
     for text in ("I saw the Rolling Stones.", "Rolling Stones forever"):
         assert found(text, ("the Rolling Stones",)) == ["the Rolling Stones"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("The Rolling Stones", ("rolling", "stones")),
+        ("the", ("the",)),
+        ("Theo", ("theo",)),
+        ("Acme of the North", ("acme", "of", "the", "north")),
+    ],
+)
+def test_article_before_a_name_is_no_word_of_it(name, words):
+    assert key_of(name) == words
+
+
+def test_part_of_a_known_name_means_people_alone():
+    registry = EntityRegistry(known=[Known("Anna Smith", "person"), Known("Blue Whale", "object")])
+
+    def meant(text):
+        return [registry[one.entity_id].name for one in registry.register(text)]
+
+    assert meant("Ask Smith.") == ["Anna Smith"]
+    assert "Blue Whale" not in meant("I saw Whale there.")

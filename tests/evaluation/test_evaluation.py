@@ -85,7 +85,7 @@ def test_comparison_tells_a_difference_from_chance() -> None:
     assert better.difference.mean == 0.5
     assert better.p_value < 0.01
     assert same.difference.mean == 0.0
-    assert same.p_value > 0.9
+    assert same.p_value == 1.0
 
 
 def test_evidence_is_found_by_the_real_memory(corpus: Path) -> None:
@@ -152,6 +152,23 @@ def test_longmemeval_is_read(tmp_path: Path) -> None:
     assert found.questions[0].evidence == ("s2:1",)
     assert found.turns[0].time == 1684549260
     assert evaluate([found])[0].metrics["recall@3"] == 1.0
+
+    del entry["haystack_sessions"][1][0]["has_answer"]  # labelled by session alone
+    path.write_text(json.dumps([entry]))
+    assert read_corpus(path)[0].questions[0].evidence == ("s2:1",)
+
+
+def test_rank_of_the_evidence_is_that_among_the_found(memory: Memory, tmp_path: Path) -> None:
+    memory.store_memory("What is my dog called?", "Rex")
+    id = memory.store_memory("Which food does the dog of our neighbours in the other street like?", "Rice")
+    export, questions = tmp_path / "export.jsonl", tmp_path / "questions.jsonl"
+    export.write_text("".join(json.dumps(entry) + "\n" for entry in memory.export_memories()))
+    questions.write_text(json.dumps({"question": "what is my dog called?", "evidence": [id]}))
+
+    [result] = evaluate(read_corpus(export, questions), dates=False)
+
+    assert len(result.found) == 2
+    assert result.metrics["mrr"] == 0.5
 
 
 def test_own_memory_is_measured_with_own_questions(memory: Memory, tmp_path: Path) -> None:

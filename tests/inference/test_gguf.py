@@ -109,7 +109,11 @@ def test_block_sizes_are_those_of_the_gguf_package() -> None:
 
 
 def test_smallest_whole_file_is_accepted(tmp_path: Path) -> None:
-    header_of(tmp_path, gguf_file(tensors=tensor(), n_tensors=1, data=bytes(32)))
+    content = gguf_file(tensors=tensor(), n_tensors=1, data=bytes(32))
+
+    header_of(tmp_path, content)
+    with pytest.raises(ModelFormatError):
+        header_of(tmp_path, content[:-1])
 
 
 def test_truncated_file_is_refused_at_every_length(plain_model: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from shepherd.errors import SessionCacheError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.types import Message, Sampling
+from tests.examples import examples
 from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 
 TALK = [Message("system", "be brief"), Message("user", "what is the name of rex? " * 8)]
@@ -132,11 +133,12 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_a_way_out(
     assert "folder" in caught.value.hint
 
 
+@pytest.mark.hypothesis
 def test_damage_anywhere_is_noticed(saved: bytes, plain_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "session"
     with open_engine(plain_model) as engine:
 
-        @settings(max_examples=30, deadline=None)
+        @settings(max_examples=examples(30))
         @given(st.integers(0, len(saved) - 1), st.integers(1, 255), st.booleans())
         def check(where: int, change: int, cut: bool) -> None:
             data = bytearray(saved)

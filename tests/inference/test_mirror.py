@@ -30,6 +30,7 @@ from shepherd._native import engine as native
 from shepherd.inference import Engine, Generation
 from shepherd.inference.binding import llama
 from shepherd.types import Message, Sampling
+from tests.examples import examples
 from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 
 WINDOW = 512
@@ -182,6 +183,7 @@ def _counters(generation: Generation) -> dict[str, int]:
     return {"prompt_tokens": stats.prompt_tokens, "reused_tokens": stats.reused_tokens}
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize(
     ("kind", "swa_full"), [*((kind, False) for kind in (*KINDS, "windowed")), ("sliding", True)], ids=str
 )
@@ -195,9 +197,8 @@ def test_any_sequence_of_operations_leaves_the_logits_of_a_fresh_context(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=12,
+            max_examples=examples(12),
             stateful_step_count=12,
-            derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -16,6 +16,7 @@ from shepherd.inference.tokenization import Prompt, Vocabulary
 from shepherd.inference.transcript import Transcript
 from shepherd.types import Message, Tool, ToolCall
 from tests import models
+from tests.examples import examples
 from tests.inference.manners import MANNERS
 from tests.inference.test_transcript import TEMPLATES
 
@@ -81,7 +82,7 @@ texts = st.sampled_from(["what is it?", "  a\n", "\n\nhi <|im_end|> there", "x",
 turns = st.tuples(texts, texts, st.booleans(), st.integers(0, 2), st.sampled_from(["", "", "hm"]))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 @given(
     name=st.sampled_from(sorted(SOURCES)),
     system=st.sampled_from(["", "be brief"]),

@@ -17,6 +17,7 @@ from shepherd._native import engine as native
 from shepherd.inference import Engine, Generation
 from shepherd.inference.binding import llama
 from shepherd.types import Sampling
+from tests.examples import examples
 from tests.inference.engines import KINDS, exact_settings, logits_after, read, run_to_end
 from tests.inference.slots import (
     HEAD,
@@ -137,6 +138,7 @@ class SlotsMachine(RuleBasedStateMachine):
             check_mirrors(self.engine.decoder, 3)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_sequence_of_operations_leaves_every_slot_right(
     kind: str, model_file: Callable[[str], Path]
@@ -146,9 +148,8 @@ def test_any_sequence_of_operations_leaves_every_slot_right(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=8,
+            max_examples=examples(8),
             stateful_step_count=12,
-            derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),
     )

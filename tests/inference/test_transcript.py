@@ -23,6 +23,7 @@ from shepherd.inference.tokenization import Vocabulary
 from shepherd.inference.transcript import Transcript
 from shepherd.types import Message
 from tests import models
+from tests.examples import examples
 
 # The manners of well-known families, each reduced to what matters here.
 WITH_BOS = "{{ bos_token }}" + CHATML
@@ -121,7 +122,7 @@ def test_ids_are_those_of_the_whole_rendering(vocabulary: Vocabulary, name: str)
     assert sum(prompt.tokens_per_message) == len(prompt.token_ids)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(
     contents=st.lists(texts, min_size=1, max_size=5),
     name=st.sampled_from([name for name in TEMPLATES if name != "no system"]),

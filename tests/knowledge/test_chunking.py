@@ -31,6 +31,7 @@ def test_neighbours_share_15_to_20_percent(n_words, size):
 
     pieces = spans(text, size)
 
+    assert len(pieces) > 1
     for (_, end), (start, _) in pairwise(pieces):
         assert size * 10 // 100 <= end - start <= size * 20 // 100
 

@@ -18,6 +18,7 @@ from shepherd.knowledge import Knowledge, transfer
 from shepherd.knowledge.importing import WebLimits, import_from, pdf
 from shepherd.knowledge.importing.documents import read
 from shepherd.memory import Memory
+from tests.examples import examples
 from tests.knowledge import documents
 from tests.memory.conftest import NOW
 
@@ -346,7 +347,7 @@ class _StoppedError(Exception):
     pass
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 4), max_size=4), st.randoms(use_true_random=False))
 def test_any_interruptions_come_to_the_same_in_the_end(
     memory: Memory, folder: Path, stops, chance: random.Random

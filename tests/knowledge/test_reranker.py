@@ -58,6 +58,17 @@ def test_a_file_that_is_not_there_is_a_mistake(config, tmp_path):
         reranker_of(replace(config, knowledge_reranker=str(tmp_path / "none.gguf")))
 
 
+def test_a_file_that_is_not_there_is_warned_of_and_passages_are_found(config, tmp_path):
+    warnings: list[str] = []
+    broken = replace(config, knowledge_reranker=str(tmp_path / "none.gguf"))
+
+    with open_memory(broken, warn=lambda message, hint: warnings.append(message)) as memory:
+        Knowledge(memory.transactions, "steve").add_node("dogs", source_text="the dog barks")
+        assert Knowledge(memory.transactions, "steve").retrieve("dog", min_relevance=0.0)
+
+    assert warnings == [f"{tmp_path / 'none.gguf'}: there is no such file; only words are searched"]
+
+
 def test_a_model_that_cannot_be_loaded_leaves_the_order_as_it_was(config, tmp_path, caplog):
     as_found = found(config)
     damaged = tmp_path / "damaged.gguf"

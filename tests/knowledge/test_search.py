@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from shepherd.knowledge import Knowledge
 from shepherd.knowledge.retrieval import boosted
 from shepherd.memory import Memory
+from tests.examples import examples
 from tests.memory.conftest import NOW
 from tests.postgres import Server
 
@@ -82,7 +83,7 @@ def test_another_user_sees_nothing_and_changes_no_score(knowledge, memory):
 _examples = count()
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["anna", "bob"]), sentences), min_size=1, max_size=6))
 def test_nobody_finds_what_others_keep(memory: Memory, kept):
     number = next(_examples)
@@ -157,7 +158,7 @@ changes = st.one_of(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(changes, min_size=1, max_size=10), st.randoms(use_true_random=False))
 def test_the_index_in_memory_finds_what_the_database_finds(path: Path, history, chance: random.Random):
     with tempfile.TemporaryDirectory() as folder:

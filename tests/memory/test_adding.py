@@ -14,6 +14,7 @@ from shepherd.memory.memories import count, delete
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import SQLiteStore
 from shepherd.memory.store import UserRows
+from tests.examples import examples
 
 NOW = 1_700_000_000
 # "ab" + "c" and "a" + "bc" have the same hash: texts, one after the other.
@@ -50,7 +51,7 @@ def tables_of(store: SQLiteStore) -> list[list[tuple[Any, ...]]]:
 _examples = iter(range(1 << 30))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(memories, max_size=60), st.lists(memories, max_size=40))
 def test_many_at_once_are_stored_as_one_by_one(
     pair: tuple[SQLiteStore, SQLiteStore], first: list[NewMemory], second: list[NewMemory]

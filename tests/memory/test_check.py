@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
 from shepherd.types import Message
+from tests.examples import examples
 from tests.postgres import Server
 
 
@@ -160,7 +161,7 @@ def assert_mended(database: str, damage: Callable[[str], object], harms: list[st
         assert memory.check().problems == ()
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(HARMS)
 def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactory, harms: list[str]) -> None:
     path = tmp_path_factory.mktemp("check") / "memory.db"
@@ -172,7 +173,7 @@ def test_any_mixture_of_damage_is_mended(tmp_path_factory: pytest.TempPathFactor
     )
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(HARMS)
 def test_any_mixture_of_damage_is_mended_on_a_server(postgres_server: Server, harms: list[str]) -> None:
     schema = postgres_server.new_schema()

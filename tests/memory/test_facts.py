@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shepherd.errors import UsageError
 from shepherd.memory import FactChange, Memory, OpenJob
 from shepherd.types import Fact, Message
+from tests.examples import examples
 
 
 def test_fact_is_set_and_read(memory: Memory) -> None:
@@ -237,7 +238,7 @@ _CHANGES = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(_CHANGES)
 def test_import_into_an_empty_database_always_restores_everything(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str | None, int]]

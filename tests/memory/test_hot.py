@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -24,6 +24,7 @@ from shepherd.memory.queries import RecallQuery
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import SQLiteStore
 from shepherd.memory.store import UserRows
+from tests.examples import examples
 from tests.native import twin_rank
 from tests.native.twin_rank import Document
 
@@ -244,7 +245,7 @@ def save_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestHistory(History.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=25, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow])
+    settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 
 # ---- who writes

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.memory import Memory
+from tests.examples import examples
 from tests.memory.histories import NOW, Change, apply, changes_of, seen, sentences
 
 # Each example continues with the same database, whose users get more.
@@ -36,7 +37,7 @@ def wait_for_hot_indexes(memory: Memory) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(of_anna, of_others, st.lists(sentences, min_size=1, max_size=3))

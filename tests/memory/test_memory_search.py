@@ -13,6 +13,7 @@ from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 from shepherd.types import SearchResult
+from tests.examples import examples
 from tests.postgres import IN_A_FILE
 
 NOW = 1_700_000_000.0
@@ -111,7 +112,7 @@ def found(memory: Memory, user_id: str, queries: list[str]) -> list[list[SearchR
 _numbers = itertools.count()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(sentences, sentences, st.integers(0, 400)), min_size=1, max_size=8),
     st.lists(

@@ -14,6 +14,7 @@ from shepherd.memory import Memory
 from shepherd.memory.pruning import FileEngine, holders, prune, take_some
 from shepherd.memory.records import NewMemory
 from shepherd.types import Message
+from tests.examples import examples
 
 MIB = 1 << 20
 ANSWER = "answer number {0}, " + "a rather long sentence about all the many things there are " * 12
@@ -185,7 +186,7 @@ def test_old_conversations_go_before_memories_but_never_the_latest(database: str
 USERS = ("anna", "bob", "carl")
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.tuples(st.sampled_from(USERS), st.integers(1, 60)), min_size=1, max_size=6),
     st.integers(40, 400),

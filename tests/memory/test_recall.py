@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shepherd.config import Config
 from shepherd.memory import Memory, Turn
 from shepherd.types import Injection
+from tests.examples import examples
 from tests.memory.conftest import NOW
 
 QUESTION = "Which IDE do I prefer?"
@@ -118,7 +119,7 @@ def test_unusual_message_is_passed_on_unchanged(known: Memory, message: str) -> 
 _numbers = itertools.count()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5),
     st.lists(st.tuples(st.text(max_size=40), st.text(max_size=40)), max_size=5),

@@ -216,3 +216,27 @@ def test_english_text_is_left_alone(text: str) -> None:
 def test_one_stop_word_is_no_language() -> None:
     assert without_stop_words(["warum", "rex"]) == ["warum", "rex"]
     assert without_stop_words(["warum", "wer", "rex"]) == ["rex"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["who am I?", "yes", "hmm", "go on", "Tell me more, please!", "what is it?", "wer bin ich?", "et toi ?"],
+)
+def test_message_of_nothing_but_stop_words_and_fillers_finds_no_memory(tmp_path, text):
+    with Memory(tmp_path / "memory.db", user_id="steve", relevance_threshold=0.0) as memory:
+        memory.store_memory(
+            "Who am I? And what is it?", "Yes, hmm, go on: wer bin ich, et toi. Tell me more."
+        )
+        memory.set_fact("name", "Steve")
+
+        injection = memory.recall(text)
+
+    assert injection.results == ()
+    assert injection.tail == "\n\n[facts: name=Steve]"
+
+
+def test_message_with_a_word_of_its_own_finds_it_among_stop_words(tmp_path):
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        memory.store_memory("Who am I to the boat?", "You are its owner.")
+
+        assert memory.recall("who am I to the boat?").results

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.memory import Memory
+from tests.examples import examples
 from tests.memory.histories import DAY, NOW, apply, changes_of, found, sentences
 from tests.postgres import Server
 
@@ -30,7 +31,7 @@ def pair(postgres_server: Server) -> Iterator[tuple[Memory, Memory]]:
 _examples = iter(range(1 << 30))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(changes_of("anna", "bob"), min_size=1, max_size=12), st.lists(sentences, min_size=1, max_size=4)
 )

@@ -179,6 +179,7 @@ def test_system_prompt_loses_preferences_before_anything_else():
     )
     assert "preferences" not in OWN["build-system-prompt"](wanted, "helpful", 5)
     assert OWN["truncate-system-prompt"](["a b", "c d", "e"], 4) == "a b\n\nc d"
+    assert OWN["truncate-system-prompt"](["a b", "c d"], 1) == "a b"
 
 
 def test_context_is_injected_from_the_users_own_knowledge(knowledge):

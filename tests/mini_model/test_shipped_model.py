@@ -48,9 +48,9 @@ def test_the_hand_written_probes_are_answered(runner: Runner) -> None:
 
 
 def test_a_sample_of_every_job_is_right_on_wordings_it_knows(runner: Runner) -> None:
-    results = evaluate.table(runner, 20)
+    results = evaluate.table(runner, 12)
 
-    # Twenty conversations a cell tell a broken file from a good one; the model card has the figures, and says
+    # Twelve conversations a cell tell a broken file from a good one; the model card has the figures, and says
     # which of them miss their bar.
     least = {job: 30 if job in ("extract", "extract_lines", "together") else 50 for job in results}
     least["json"] = 100

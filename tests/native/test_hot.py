@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from shepherd._native import text
 from shepherd._native.hot import HotIndex
+from tests.examples import examples
 from tests.native import twin_rank
 from tests.native.recall_database import NOW, zipf_memories
 from tests.native.test_recall_index import memories, options, queries
@@ -58,7 +59,7 @@ def numbered(stored: list[Any]) -> list[Row]:
 # ---- the same as the twin
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(memories, max_size=30), st.lists(st.tuples(queries, options), min_size=1, max_size=8))
 def test_results_are_the_twins_bit_for_bit(stored: list[Any], asked: list[Any]) -> None:
     rows = numbered(stored)
@@ -245,7 +246,7 @@ def test_a_memory_that_has_one_word_very_often_is_found_beside_a_rarer_word(k1: 
             assert index.search(1, keywords, 25, NOW, k1=k1, b=b) == expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.text(max_size=80), st.text(max_size=80)), min_size=1, max_size=8))
 def test_every_term_of_any_text_is_found(texts: list[tuple[str, str]]) -> None:
     rows: list[Row] = [
@@ -320,9 +321,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(
-    deadline=None, max_examples=40, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
-)
+TestChanges.settings = settings(max_examples=examples(40), stateful_step_count=25)
 
 
 def test_keywords_may_come_from_a_generator() -> None:

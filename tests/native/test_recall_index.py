@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from shepherd._native import text
 from shepherd._native.store import Connection, Recall
+from tests.examples import examples
 from tests.native import recall_database as database
 from tests.native import twin_rank
 from tests.native.recall_database import DAY, NOW, WORDS, documents_of, zipf_memories
@@ -56,7 +57,7 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 # ---- the same as the twin
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(memories, max_size=30), st.lists(st.tuples(queries, options), min_size=1, max_size=8))
 def test_results_are_the_twins_bit_for_bit(stored: list[Any], asked: list[Any]) -> None:
     with database.create(":memory:") as connection:
@@ -135,9 +136,7 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(
-    max_examples=25, stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
-)
+TestHistory.settings = settings(max_examples=examples(25), stateful_step_count=20)
 
 
 def test_words_of_thousands_of_memories_rank_as_the_twin_says(connection: Connection) -> None:
@@ -302,7 +301,7 @@ def test_keyword_is_never_read_as_query_syntax(connection: Connection, keyword: 
 # ---- users
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(memories, max_size=10), st.lists(memories, min_size=1, max_size=30), queries, options)
 def test_results_do_not_depend_on_other_users(
     mine: list[Any], others: list[Any], query: Any, option: Any

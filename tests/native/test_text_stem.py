@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd._native.text import stem
+from tests.examples import examples
 
 reference = snowballstemmer.stemmer("english").stemWord
 
@@ -62,7 +63,7 @@ def test_every_pair_of_suffixes_stems_as_in_snowball():
 
 
 @given(st.text("aeioyybdlnstxw'", max_size=10))
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_any_letters_stem_as_in_snowball(word):
     assert stem(word) == reference(word)
 

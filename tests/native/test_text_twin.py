@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shepherd._native import text as native
+from tests.examples import examples
 from tests.native import twin_text as twin
 
 # Words and pieces of words that the rules speak of, glued and separated by what the rules speak of.
@@ -42,13 +43,13 @@ ASCII = st.text(st.sampled_from([chr(c) for c in range(128)] + list("aeiounst  '
 
 @given(st.one_of(ASCII, glued(), ANYTHING))
 @example("".join(map(chr, range(128))))
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_terms_are_those_of_the_twin(text):
     assert native.terms(text) == twin.terms(text)
 
 
 @given(st.lists(st.text("bcdgmnpstyaeiou", max_size=6).map("{}s".format), max_size=6), st.booleans())
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_plurals_of_acronyms_are_those_of_the_twin(words, in_capitals):
     text = " ".join([*words, *twin.NO_PLURALS])
 
@@ -76,7 +77,7 @@ def test_compat_keywords_are_those_of_the_twin(text):
 
 
 @given(st.lists(glued(min_size=1), min_size=1, max_size=8), st.integers(1, 60), st.sampled_from(["", "é "]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_text_longer_than_a_piece_is_read_without_a_seam(blocks, repeats, prefix):
     text = prefix + " ".join(blocks) * repeats * 8
 

@@ -1,13 +1,15 @@
-"""One source archive and one wheel for all packaging tests, built as a release is."""
+"""One source archive and one wheel for all packaging tests of a run, built as a release is."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
 # A build without optimisation has the same files and symbols, and spares a minute.
@@ -30,17 +32,34 @@ def call_backend(call: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def source_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    subprocess.run([sys.executable, ROOT / "tools/get_sqlite.py", ROOT / "_sqlite"], check=True)
-    folder = tmp_path_factory.mktemp("sdist")
-    return folder / call_backend(f"build_sdist({str(folder)!r})", ROOT)
+def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what is built once, which all processes of a run share."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "release"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def wheel(source_archive: Path) -> Path:
+def source_archive(release_folder: Path) -> Path:
+    with FileLock(release_folder / "lock"):
+        if not list(release_folder.glob("*.tar.gz")):
+            subprocess.run([sys.executable, ROOT / "tools/get_sqlite.py", ROOT / "_sqlite"], check=True)
+            call_backend(f"build_sdist({str(release_folder)!r})", ROOT)
+    [archive] = release_folder.glob("*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="session")
+def wheel(source_archive: Path, release_folder: Path) -> Path:
     """Built from the source archive, so what that lacks is noticed."""
-    folder = source_archive.parent
-    with tarfile.open(source_archive) as tar:
-        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-    unpacked = folder / source_archive.name.removesuffix(".tar.gz")
-    return folder / call_backend(f"build_wheel({str(folder)!r}, {SETTINGS!r})", unpacked)
+    with FileLock(release_folder / "lock"):
+        if not list(release_folder.glob("*.whl")):
+            with tarfile.open(source_archive) as tar:
+                tar.extractall(
+                    release_folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
+                )
+            unpacked = release_folder / source_archive.name.removesuffix(".tar.gz")
+            call_backend(f"build_wheel({str(release_folder)!r}, {SETTINGS!r})", unpacked)
+    [wheel] = release_folder.glob("*.whl")
+    return wheel

@@ -48,6 +48,7 @@ def test_modules_of_a_wheel_export_only_their_init_function(wheel: Path, tmp_pat
         modules = [name for name in unzipped.namelist() if name.endswith(".so")]
         unzipped.extractall(tmp_path, modules)
 
+    assert len(modules) == len(NATIVE) > 0
     for module in modules:
         assert exported_symbols(tmp_path / module) == {f"PyInit_{Path(module).name.split('.')[0]}"}
 

@@ -121,3 +121,14 @@ def test_question_behind_a_statement_is_remembered():
 
 def test_statement_is_remembered():
     assert is_worth_a_memory(asked("My dog is called Rex", TAIL), "Nice, I'll remember that.")
+
+
+@pytest.mark.parametrize("text", ["who am I?", "Yes.", "hmm", "go on", "and then?", "", "?", "wer bin ich?"])
+def test_message_without_a_word_of_its_own_is_no_statement_and_no_memory(text):
+    assert not is_statement(text)
+    assert not is_worth_a_memory(Message("user", text), "You are Steve. " * 40)
+
+
+def test_words_of_small_talk_beside_others_count():
+    assert is_statement("Go on with the story of the yellow boat")
+    assert is_worth_a_memory(Message("user", "Who painted the yellow boat?"), "It was painted by Ann. " * 40)

@@ -51,3 +51,9 @@ def test_what_will_leave_is_known_before_it_does():
 
     assert due_to_leave(turns, SHARE, verbatim=4) == 0
     assert leaving_next(turns, SHARE, verbatim=4) >= 20
+
+
+def test_long_turns_leave_a_third_of_the_share():
+    # Twenty more turns of 400 tokens would need 8,000 free: at least 35 % of the share stays all the same.
+    assert due_to_leave([400] * 18, 8000, verbatim=4) == 11
+    assert leaving_next([400] * 15, 8000, verbatim=4) == 10

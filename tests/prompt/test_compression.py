@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.errors import ContextOverflowError
@@ -202,7 +202,6 @@ def candidates(draw: st.DrawFn) -> list[Part]:
     return [*parts, Part("query", "query", draw(_texts))]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(candidates(), st.floats(-0.1, 1.2), st.none() | st.text(max_size=200))
 def test_never_larger_than_the_room_unless_refused(parts, share, said):
     budget = int(share * sum(map(measure, parts)))

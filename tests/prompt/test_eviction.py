@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from shepherd.prompt.exchanges import turns
 from shepherd.prompt.window_budget import LOW_WATER, evict, output_reserve
 from shepherd.types import Message
+from tests.examples import examples
 
 ROLES = st.sampled_from(["user", "assistant", "assistant", "tool"])
 CONVERSATIONS = st.tuples(
@@ -106,7 +107,7 @@ def test_what_leaves_is_always_the_oldest_whole_turns(
         assert evict(kept, rest, window_tokens=window, max_tokens=max_tokens) == []
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(size=st.integers(10, 60), window=st.integers(1000, 5000))
 def test_evictions_are_far_apart(size: int, window: int) -> None:
     conversation, counts, evictions, spoken = [Message("system", "x")], [20], 0, 400

@@ -6,7 +6,7 @@ import pytest
 
 from shepherd.errors import ContextOverflowError
 from shepherd.prompt import Exchange, Summary
-from shepherd.prompt.allocation import Sharing
+from shepherd.prompt.allocation import Sharing, dynamic_weights
 from shepherd.prompt.one_shot import build_one_shot, history_parts
 from shepherd.prompt.plan import Part
 from shepherd.types import Message
@@ -231,3 +231,28 @@ def test_more_than_ten_entities_get_a_larger_share():
         return next(share.granted for share in made.plan.shares if share.category == "entities")
 
     assert granted(11) > 1.15 * granted(10) > 0
+
+
+def test_turns_are_numbered_upwards_behind_those_that_were_summed_up():
+    parts = history_parts(Summary(("They met.",), 7), [exchange("a", "b"), exchange("c", "d")])
+
+    assert [part.about.get("turn_id") for part in parts] == [None, 7, 7, 8, 8]
+    assert [part.id for part in parts][2:4] == ["turn:7:assistant", "turn:8:user"]
+    assert [part.about.get("speaker") for part in parts][1:3] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "entities", "weights"),
+    [
+        (0, 0, (150, 150, 600)),
+        (3, 10, (150, 150, 600)),
+        (4, 11, (300, 260, 400)),
+        (10, 10, (300, 200, 400)),
+        (11, 11, (400, 325, 250)),
+    ],
+)
+def test_weights_follow_the_length_of_the_talk_and_the_number_of_entities(turns, entities, weights):
+    given = dynamic_weights(turns=turns, entities=entities)
+
+    assert (given["history"], given["entities"], given["knowledge"]) == weights
+    assert (given["memory"], given["focus"]) == (100, 50)

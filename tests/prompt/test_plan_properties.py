@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.errors import ContextOverflowError
@@ -30,8 +30,9 @@ from shepherd.prompt.one_shot import build_one_shot
 from shepherd.prompt.plan import Part, render_one_shot, render_tail
 from shepherd.prompt.summary import Summary
 from shepherd.prompt.window_budget import most_tokens
+from tests.examples import examples
 
-many = settings(max_examples=1200, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=examples(1200))
 
 COUNTS = {
     "quarters": lambda text: -(-len(text) // 4),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -437,7 +438,7 @@ def test_a_missing_client_is_named_with_the_command(monkeypatch):
     with pytest.raises(UsageError, match="needs the package anthropic") as caught:
         open_remote(ProviderSettings("work", "anthropic", model="m", api_key=KEY))
 
-    assert caught.value.hint == "pip install 'shepherd-llm[anthropic]'"
+    assert caught.value.hint == f"{sys.executable} -m pip install 'shepherd-llm[anthropic]'"
 
 
 def test_a_missing_key_is_named_with_its_variable(monkeypatch):

@@ -72,7 +72,10 @@ def test_a_damaged_file_of_averages_costs_nothing_else(tmp_path, content):
 def test_averages_that_cannot_be_written_are_no_error(tmp_path):
     (tmp_path / "file").write_text("")
 
-    RatioStore(tmp_path / "file" / "ratios.json").save("openai:m", CharsPerToken(3.0))
+    store = RatioStore(tmp_path / "file" / "ratios.json")
+    store.save("openai:m", CharsPerToken(3.0))
+
+    assert store.load("openai:m").value == 3.5  # the default
 
 
 def test_a_failed_answer_teaches_nothing(new_model):

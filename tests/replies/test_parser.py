@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd.replies import ReplyEvent, ReplyParser, family_of
 from shepherd.types import ToolCall
+from tests.examples import examples
 from tests.replies.told import TEMPLATES, TOOLS, events_of, told
 
 PARIS = '{"city": "Paris"}'
@@ -452,7 +453,7 @@ FRAGMENTS = [
 ]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     family=st.sampled_from(sorted(TEMPLATES)),
     parts=st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=14),

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from shepherd.server.connections import limited, most_connections
 from shepherd.server.process import WebServer
 
 __all__ = ["Running"]
@@ -23,6 +24,7 @@ class Running:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        options = {"http": limited(connections=most_connections()), **options}
         config = uvicorn.Config(
             app, log_config=None, access_log=False, timeout_graceful_shutdown=5, lifespan="on", **options
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
 
 from shepherd.errors import StoreError
@@ -50,3 +51,23 @@ def test_a_server_logs_requests_with_tokens_and_without_texts(serve, scripted_mo
     assert ("POST", "/v1/chat/completions", 400) in requests
     for word in ("sheep", "anna", "Café"):
         assert word not in server.log
+
+
+def test_a_log_file_is_its_owners_alone_also_after_rotation(tmp_path):
+    program = (
+        "import logging, os, sys\n"
+        "from shepherd.server.logs import log_to\n"
+        "os.umask(0o022)\n"
+        "log_to(sys.argv[1])\n"
+        "logging.getLogger('shepherd').info('first')\n"
+        "os.rename(sys.argv[1], sys.argv[1] + '.1')\n"
+        "logging.getLogger('shepherd').info('second')\n"
+    )
+    path = tmp_path / "server.log"
+
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+    rotated = tmp_path / "server.log.1"
+    assert [file.stat().st_mode & 0o777 for file in (path, rotated)] == [0o600, 0o600]
+    assert json.loads(rotated.read_text())["message"] == "first"
+    assert json.loads(path.read_text())["message"] == "second"

@@ -16,6 +16,7 @@ from shepherd.inference.embedding import Embedder
 from shepherd.memory import Memory
 from shepherd.server.embedding_api import Embeddings
 from tests import models
+from tests.examples import examples
 from tests.server.in_process import running
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -80,7 +81,7 @@ def test_bodies_of_these_tests_are_answered(client):
     assert {status_of(client, route, {}) for route in ROUTES} == {200, 201}
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), number=st.sampled_from(BORDERS) | st.integers() | st.floats())
 @example(place=("/v1/chat/completions", "max_tokens"), number=2**31)
 @example(place=("/v1/chat/completions", "top_k"), number=10**400)

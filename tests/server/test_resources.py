@@ -11,6 +11,7 @@ import pytest
 from shepherd.config import Config
 from shepherd.memory import Memory, OpenJob
 from shepherd.server.app import create_app
+from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
 from shepherd.trace import Traces
 from shepherd.types import Message
@@ -156,9 +157,12 @@ def test_a_trace_says_what_was_injected_into_which_message_and_why(client, memor
     [traced] = client.get(f"/v1/trace/{session}").json()["data"]
 
     assert (listed["id"], listed["model"], listed["n_messages"]) == (session, "tiny", 2)
+    assert traced["message"] == 1
     assert (traced["text"], traced["tail"]) == ("Which editor do I use?", injection.tail)
     assert [fact["key"] for fact in traced["facts"]] == ["name"]
-    assert [(found["id"], found["score"] > 0) for found in traced["memories"]] == [(memory_id, True)]
+    assert [(found["id"], found["score"] > 0) for found in traced["memories"]] == [
+        (sequence_of(memory_id), True)
+    ]
     assert traced["keywords"] == list(injection.keywords)
     assert refusal(client.get("/v1/trace/0123456789abcdef")) == (404, "not_found")
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
@@ -148,6 +149,7 @@ def test_every_watcher_sees_every_turn_of_every_client_in_one_order(server):
 
 
 def test_connected_and_session_tell_the_conversation_so_far(server):
+    began = int(time.time())
     with server.client() as client:
         client.post("/request", json={"prompt": "hello"})
         session = client.get("/session").json()
@@ -158,6 +160,7 @@ def test_connected_and_session_tell_the_conversation_so_far(server):
         ("user", "hello"),
         ("assistant", ANSWER),
     ]
+    assert all(began <= message["created_at"] <= time.time() for message in session["messages"])
     assert (session["user"], session["busy"], session["waiting"]) == ("steve", False, 0)
     assert (name, connected["messages"], connected["session"]) == ("connected", 2, session["session"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
@@ -20,7 +20,6 @@ def test_line_break_in_a_name_is_encoded():
     assert encode_segment("a\nb\x7f") == "a%0Ab%7F"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(names)
 def test_any_name_comes_back_from_its_segment_unless_it_was_cut(name):
     segment = encode_segment(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from shepherd.trace import paths_of
 from shepherd.trace.records import prompt_record
@@ -80,7 +80,6 @@ def test_empty_turn_says_only_its_schema():
     assert paths_of({}) == {"schema": 1}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(records)
 def test_same_turn_gives_the_same_paths_and_loses_no_value(record):
     paths = paths_of(record)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
@@ -33,7 +33,6 @@ def imported(traces: Traces, data: bytes) -> int:
     return import_file(traces, io.BufferedReader(io.BytesIO(data)))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(names, turns), max_size=3),
     st.lists(st.tuples(st.lists(names, min_size=1, max_size=3), values), max_size=4),

@@ -201,3 +201,16 @@ def test_a_quotation_has_a_bar_on_each_line():
         "▌",
         "▌ • six",
     ]
+
+
+def test_code_has_the_colours_of_its_language_and_none_without_one():
+    def colours(text: str) -> set[str]:
+        document = Document()
+        document.append(text, is_complete=True)
+        lines = [
+            line for block in document.blocks + document.last for piece in block for line in piece.lines(40)
+        ]
+        return {str(span.style) for line in lines for span in line.text.spans}
+
+    assert len(colours("```python\ndef f(): return 1\n```\n")) > 1
+    assert len(colours("```\ndef f(): return 1\n```\n")) <= 1

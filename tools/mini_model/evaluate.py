@@ -20,6 +20,7 @@ from generator import (
     EVALUATED_JOBS,
     EXTRACTION_PROMPT,
     REQUEST,
+    SENTENCES,
     SHEPHERD_BASE,
     SHEPHERD_TAIL,
     Message,
@@ -140,7 +141,7 @@ def learned(runner: Runner, messages: Sequence[Message]) -> Any:
     all_learned: dict[str, Any] = {"facts": {}, "context": []}
     for line in request.split("\n"):
         said = line.casefold()
-        for sentence in REQUEST["sentences"](line.removeprefix("User: ")):
+        for sentence in SENTENCES["split_sentences"](line.removeprefix("User: ")):
             asked = REQUEST["extraction_request"]([sentence])
             parsed = parse(runner.reply([system, ("user", asked)], as_json=True))
             if parsed is None:

@@ -43,6 +43,7 @@ __all__ = ["EVALUATED_JOBS", "JOBS", "TRAINING", "Message", "Split", "conversati
 Message = tuple[str, str]
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST = runpy.run_path(str(ROOT / "src" / "shepherd" / "extraction" / "request.py"))
+SENTENCES = runpy.run_path(str(ROOT / "src" / "shepherd" / "sentences.py"))
 EXTRACTION_PROMPT: str = REQUEST["EXTRACTION_PROMPT"]
 
 # Share of each job among the training conversations; "repeat" only helps copying to emerge.

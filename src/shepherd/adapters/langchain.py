@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shepherd.errors import UsageError
+from shepherd.errors import UsageError, pip_install
 from shepherd.memory import Memory, Turn
 from shepherd.prompt.archive_policy import is_worth_a_memory
 from shepherd.types import Message, Role, SearchResult, ToolCall
@@ -32,7 +32,7 @@ try:
 except ImportError as error:
     raise UsageError(
         "this module needs langchain-core, which is not installed",
-        hint="pip install 'shepherd-llm[langchain]'",
+        hint=pip_install("'shepherd-llm[langchain]'"),
     ) from error
 
 __all__ = ["ShepherdChatMessageHistory", "ShepherdRetriever"]

@@ -7,12 +7,14 @@ from argparse import Namespace
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions
-from shepherd.commands.screen import Screen
+from shepherd.commands.screen import Screen, near_miss
 from shepherd.config import SETTINGS, known_setting
-from shepherd.config.file import ConfigFile, load
-from shepherd.errors import ConfigError
+from shepherd.config.file import ConfigFile, load, unknown_keys
+from shepherd.errors import ConfigError, ShepherdError
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["build_parser", "execute", "reordered"]
+
+_ACTIONS = ("show", "get", "set", "unset", "path")
 
 
 def build_parser() -> Parser:
@@ -37,6 +39,16 @@ def build_parser() -> Parser:
     return parser
 
 
+def reordered(arguments: list[str]) -> list[str]:
+    """Accept `config KEY` for get, and `config KEY VALUE` for set."""
+    words = [argument for argument in arguments if argument not in ("--json", "-v", "--verbose")]
+    if not words or words[0].startswith("-") or words[0] in _ACTIONS:
+        return arguments
+    if words[0] not in SETTINGS and near_miss(words[0], _ACTIONS):
+        return arguments
+    return ["get" if len(words) == 1 else "set", *arguments]
+
+
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action."""
     file = ConfigFile()
@@ -50,6 +62,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     elif arguments.action == "set":
         value = known_setting(arguments.key).shown(file.set(arguments.key, arguments.value))
         _confirm(screen, arguments.key, f"{arguments.key} = {_written(value)}", value)
+        _warn_of_missing(screen, arguments.key)
     else:
         was_set = file.unset(arguments.key)
         default = SETTINGS[arguments.key].default if arguments.key in SETTINGS else None
@@ -70,7 +83,7 @@ def _show(screen: Screen, *, explain: bool) -> None:
         ["setting", "value", "from", *(["what it does", "values"] if explain else [])],
         rows,
     )
-    unknown = [key for key in ConfigFile(loaded.path).read() if key not in SETTINGS]
+    unknown = unknown_keys(ConfigFile(loaded.path).read())
     if unknown and not screen.as_json:
         screen.note(f"kept, but not known to this version: {', '.join(unknown)}")
 
@@ -79,6 +92,18 @@ def _confirm(screen: Screen, key: str, text: str, value: Any) -> None:
     screen.result({"key": key, "value": value}, note=text)
     if not screen.as_json and _source(key) == "environment":
         screen.warn(f"{SETTINGS[key].environment} is set and wins over the file")
+
+
+def _warn_of_missing(screen: Screen, key: str) -> None:
+    """Warn when the new value names a model, provider or folder that is not there (yet)."""
+    from shepherd.factory import NAMING_SETTINGS, check_setting
+
+    if key not in NAMING_SETTINGS:
+        return
+    try:
+        check_setting(load().config, key)
+    except ShepherdError as error:
+        screen.warn(str(error), error.hint)
 
 
 def _source(key: str) -> str:

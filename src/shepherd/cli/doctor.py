@@ -21,9 +21,10 @@ from shepherd.cli.parsing import (
     loaded_settings,
 )
 from shepherd.cli.progress import working
-from shepherd.commands.screen import Screen, counted, size
-from shepherd.config import Config
-from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
+from shepherd.commands.screen import Screen, counted, near_miss, size
+from shepherd.config import SETTINGS, Config
+from shepherd.config.file import ConfigFile, Loaded, unknown_keys
+from shepherd.errors import ConfigError, ShepherdError, StoreMissingError, pip_install
 
 if TYPE_CHECKING:
     from shepherd.memory import MemoryStats
@@ -72,13 +73,13 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         findings.append(Finding("settings", "problem", str(error), error.hint))
         config = replace(Config(), **given_settings(arguments))
     else:
-        exists = "" if loaded.path.exists() else " (not there: defaults)"
-        findings.append(Finding("settings", "ok", f"{loaded.path}{exists}"))
+        findings.append(_settings(loaded))
         config = loaded.config
     config, model = provider_and_model(config, given_settings(arguments))
     checks: dict[str, Callable[[Config], Finding]] = {
         "SQLite": _sqlite,
         "database": _database,
+        "vectors": _vectors,
         "llama.cpp": _llama,
         "device": _device,
         "model": lambda config: _model(config, model),
@@ -111,7 +112,12 @@ def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> F
     except ShepherdError as error:
         return Finding(name, "problem", str(error), error.hint)
     except ImportError as error:
-        return Finding(name, "problem", f"cannot be loaded: {error}", "install Shepherd again: pip install .")
+        return Finding(
+            name,
+            "problem",
+            f"cannot be loaded: {error}",
+            f"reinstall Shepherd: {pip_install('shepherd-llm')}",
+        )
 
 
 def _versions() -> Finding:
@@ -124,6 +130,28 @@ def _versions() -> Finding:
     )
 
 
+def _settings(loaded: Loaded) -> Finding:
+    if not loaded.path.exists():
+        return Finding("settings", "ok", f"{loaded.path} (not there: defaults)")
+    unknown = unknown_keys(ConfigFile(loaded.path).read())
+    if not unknown:
+        return Finding("settings", "ok", str(loaded.path))
+    hint = near_miss(unknown[0], SETTINGS) or "shepherd config show lists all settings"
+    return Finding("settings", "note", f"{loaded.path}: unknown, and ignored: {', '.join(unknown)}", hint)
+
+
+def _vectors(config: Config) -> Finding:
+    from shepherd.factory import check_setting
+
+    try:
+        for key in ("memory_vectors", "knowledge_reranker"):
+            check_setting(config, key)
+    except ShepherdError as error:
+        return Finding("vectors", "note", f"{error}; only words are searched", error.hint)
+    wanted = SETTINGS["memory_vectors"].shown(config.memory_vectors.strip())
+    return Finding("vectors", "ok", "off" if wanted in ("", "off") else str(wanted))
+
+
 def _sqlite(config: Config) -> Finding:
     from shepherd._native.store import SQLITE_KIND, SQLITE_VERSION
 
@@ -133,7 +161,7 @@ def _sqlite(config: Config) -> Finding:
             "SQLite",
             "note",
             f"{detail}: this version can corrupt a database that two connections write at once",
-            "build Shepherd with the bundled SQLite: SHEPHERD_SQLITE=bundled pip install .",
+            f"build Shepherd with the bundled SQLite: SHEPHERD_SQLITE=bundled {pip_install('.')}",
         )
     return Finding("SQLite", "ok", detail)
 
@@ -217,7 +245,7 @@ def _device(config: Config) -> Finding:
             "device",
             "note",
             f"{cpu}; the NVIDIA GPU is not used: this llama-cpp-python was built without CUDA",
-            CUDA_BUILD,
+            CUDA_BUILD.replace("pip install", pip_install("").rstrip()),
         )
     return Finding("device", "ok", f"{cpu}; no GPU was found")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.commands.screen import Screen, day
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, UsageError
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
@@ -62,6 +62,8 @@ def _get(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _set(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    if not (arguments.key.strip() and arguments.value.strip()):
+        raise UsageError("a fact needs a key and a value", hint="shepherd facts clear KEY forgets one")
     memory.set_fact(arguments.key, arguments.value)
     screen.result({"key": arguments.key, "value": arguments.value})
 

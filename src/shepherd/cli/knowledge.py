@@ -123,7 +123,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     reads = arguments.action in ("list", "show", "search", "hubs", "dimensions", "export")
     if arguments.action == "focus":
         reads = not (arguments.ids or arguments.clear)
-    with (open_memory_to_read if reads else open_memory)(loaded_settings(arguments).config) as memory:
+    # Only a search needs the vectors, and warns where they cannot be used.
+    options = {"warn": screen.warn} if arguments.action == "search" else {}
+    opened = open_memory_to_read if reads else open_memory
+    with opened(loaded_settings(arguments).config, **options) as memory:
         knowledge = Knowledge(memory.transactions, memory.user_id)
         return _ACTIONS[arguments.action](knowledge, arguments, screen) or 0
 

@@ -19,7 +19,8 @@ from shepherd.errors import InternalError, ShepherdError, UsageError
 
 __all__ = ["COMMANDS", "main", "parser_of", "run"]
 
-# Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code.
+# Name, module, one line of help. A module has build_parser() and execute(arguments, screen) -> exit code, and
+# perhaps reordered(arguments) -> arguments, which accepts other orders of words.
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "chat with a model; plain `shepherd` does the same"),
     "tui": ("shepherd.cli.tui", "chat on the whole screen, with memory and knowledge beside it"),
@@ -49,6 +50,13 @@ COMMANDS = {
 }
 
 INTERRUPTED = 130
+# Modes of earlier designs that people still type; the help does not list them.
+_MODES = {
+    "--apiserver": ["serve"],
+    "--cliserver": ["serve", "--session"],
+    "--server": ["serve"],
+    "--tui": ["tui"],
+}
 
 
 def run() -> NoReturn:
@@ -99,21 +107,32 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     if first in ("-V", "--version"):
         screen.print(_version())
         return 0
-    if first in COMMANDS:
+    if first not in COMMANDS and (mode := next((flag for flag in _MODES if flag in arguments), "")):
+        arguments = [argument for argument in arguments if argument != mode]
+        first, *options = _MODES[mode]
+        arguments = [*options, *arguments]
+    elif first in COMMANDS:
         arguments = arguments[1:]
+    elif " " in first.strip():  # a question in quotes
+        first, arguments = "chat", ["-e", *arguments]
     elif first and not first.startswith("-"):
+        words = sum(not argument.startswith("-") for argument in arguments)
+        known = f"commands: {', '.join(COMMANDS)}; shepherd --help explains them"
         raise UsageError(
             f"there is no command {first!a}",
             hint=near_miss(first, COMMANDS)
-            or f"commands: {', '.join(COMMANDS)}; shepherd --help explains them",
+            or ('to ask a question, put it in quotes: shepherd "…"' if words > 1 else known),
         )
     else:
         first = "chat"
+    command = import_module(COMMANDS[first][0])
+    if hasattr(command, "reordered"):
+        arguments = command.reordered(arguments)
     parsed = parser_of(first).parse_args(arguments)
     screen.as_json = parsed.json
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)
-    code = import_module(COMMANDS[first][0]).execute(parsed, screen)
+    code = command.execute(parsed, screen)
     assert isinstance(code, int)
     return code
 

@@ -118,7 +118,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
     if arguments.action == "jobs":
         reads = arguments.retry is None and arguments.drop is None
-    with (open_memory_to_read if reads else open_memory)(loaded_settings(arguments).config) as memory:
+    # Only a search needs the vectors, and warns where they cannot be used.
+    options = {"warn": screen.warn} if arguments.action == "search" else {}
+    opened = open_memory_to_read if reads else open_memory
+    with opened(loaded_settings(arguments).config, **options) as memory:
         return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
 

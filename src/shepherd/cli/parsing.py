@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
-from shepherd.errors import UsageError
+from shepherd.errors import UsageError, pip_install
 
 __all__ = [
     "COUNT",
@@ -53,8 +53,6 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("formatter_class", _HelpFormatter)
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
-        if self._optionals.title != "options":  # Python 3.9's word, kept by some distributions
-            self._optionals.title = "options"
 
     def format_help(self) -> str:
         """Return the help with the examples of this command."""
@@ -196,7 +194,9 @@ def optional_packages(extra: str, what: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise
-        raise UsageError(f"{what} needs {error.name}", hint=f"pip install 'shepherd-llm[{extra}]'") from error
+        raise UsageError(
+            f"{what} needs {error.name}", hint=pip_install(f"'shepherd-llm[{extra}]'")
+        ) from error
 
 
 def stdin_bytes() -> BufferedReader:

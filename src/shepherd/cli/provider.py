@@ -16,7 +16,7 @@ from shepherd.providers import KINDS, ProviderSettings, ProviderTable
 from shepherd.providers.keys import ApiKey, find_key, forget_in_keyring, store_in_keyring
 from shepherd.providers.settings import FIELDS, LOCAL
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["build_parser", "execute", "reordered"]
 
 _DESCRIPTION = """\
 Models that run elsewhere, and which one answers.
@@ -69,6 +69,13 @@ def build_parser() -> Parser:
     put.add_argument("--keyring", action="store_true", help="store the api_key in the system's keyring")
     finish_actions(actions)
     return parser
+
+
+def reordered(arguments: list[str]) -> list[str]:
+    """Accept the name before the action, too: `provider NAME set memory true`."""
+    if len(arguments) > 1 and arguments[0] not in _ACTIONS and arguments[1] in _ACTIONS:
+        return [arguments[1], arguments[0], *arguments[2:]]
+    return arguments
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:

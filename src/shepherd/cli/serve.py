@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from shepherd.server.process import Watchdog
     from shepherd.server.state import AppState
 
 __all__ = ["build_parser", "execute"]
@@ -72,7 +73,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
         from shepherd.server import monitoring  # noqa: F401
     config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
-    from shepherd.server.process import bound
+    from shepherd.server.process import Watchdog, bound
 
     options: dict[str, Any] = {
         "model": model,
@@ -80,19 +81,24 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "warn": screen.warn,
         "loading": screen.transient,
     }
-    with bound(config.server_host, config.server_port) as listening:
+    with (
+        Watchdog.of(config.server_shutdown) as watchdog,
+        bound(config.server_host, config.server_port) as listening,
+    ):
         if arguments.session:
             from shepherd.server.session_server import create_session_app, opened_shared_session
 
             with opened_shared_session(config, **options) as (assistant, session):
                 app = create_session_app(assistant, session)
-                _run(app, listening, session, arguments, screen, ending=app.state.conversation.close)
+                ending = app.state.conversation.close
+                _run(app, listening, session, arguments, screen, watchdog, ending=ending)
         else:
             from shepherd.server.app import create_app
             from shepherd.server.factory import opened_server
 
             with opened_server(config, **options) as state:
-                _run(create_app(state), listening, state, arguments, screen, overdue=state.cancel_all)
+                app = create_app(state)
+                _run(app, listening, state, arguments, screen, watchdog, overdue=state.cancel_all)
     return 0
 
 
@@ -102,6 +108,7 @@ def _run(
     state: AppState,
     arguments: Namespace,
     screen: Screen,
+    watchdog: Watchdog,
     *,
     ending: Callable[[], None] = lambda: None,
     overdue: Callable[[], None] = lambda: None,
@@ -121,11 +128,14 @@ def _run(
     logs.log_to(arguments.log)
     if arguments.quiet:
         logging.getLogger("shepherd").setLevel(logging.WARNING)
+    if state.memory is not None:
+        watchdog.close = state.memory.close
     host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
     url = f"http://{host}:{listening.getsockname()[1]}"
     run(
         app,
         listening,
+        signalled=watchdog.start,
         shutdown_s=config.server_shutdown,
         ready=lambda: screen.announce(url, f"listening on {url} (Ctrl-C ends it)"),
         ending=ending,

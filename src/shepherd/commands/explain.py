@@ -196,7 +196,7 @@ def turn_in_words(finished: Finished) -> str:
     if injection:
         found = [counted(len(injection.facts), "fact")] if injection.facts else []
         found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
-        parts.append(f"remembered {' and '.join(found)} (/why)")
+        parts.append(f"remembered {' and '.join(found) or 'something'} (/why)")
     if stats.is_estimated:
         parts.append("by estimate")
     parts.append(f"read {stats.decoded_tokens:,} of {counted(stats.prompt_tokens, 'token')}")

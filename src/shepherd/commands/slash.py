@@ -17,7 +17,7 @@ from shepherd.commands.explain import (
     list_facts,
     list_memories,
 )
-from shepherd.commands.screen import Screen, counted, near_miss
+from shepherd.commands.screen import Screen, counted, near_miss, shortened
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
 from shepherd.paths import new_file
@@ -199,12 +199,13 @@ def _forget(chat: Chat, argument: str) -> None:
             "usage: /forget NUMBER|ID|KEY|QUESTION", hint="/memory and /facts list what there is"
         )
     if argument.isdecimal():
-        memory_id = chat.memory_id(argument, COMMANDS["forget"].usage)
-        if not chat.memory.delete_memory(memory_id, chat.user):
-            raise UsageError(f"there is no memory {memory_id}", hint="/memory lists them")
-        chat.screen.note("forgotten")
-    elif chat.memory.clear_fact(argument, chat.user):
-        chat.screen.note(f"the fact {argument} is forgotten")
+        record = chat.record(argument, COMMANDS["forget"].usage)
+        if not chat.memory.delete_memory(record.id, chat.user):
+            raise UsageError(f"there is no memory {record.id}", hint="/memory lists them")
+        chat.screen.note(f"forgotten: {shortened(record.question)}")
+    elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
+        chat.memory.clear_fact(argument, chat.user)
+        chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
     elif removed := chat.memory.clear_memory(argument, chat.user):
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
     else:
@@ -466,8 +467,9 @@ def _as_markdown(messages: list[Message]) -> str:
 _SPEAKERS = {"user": "You", "assistant": "Assistant"}
 
 
-def _shown(chat: Chat, key: str) -> object:
-    return SETTINGS[key].shown(getattr(chat.assistant.config, key))
+def _shown(chat: Chat, key: str) -> str:
+    value = SETTINGS[key].shown(getattr(chat.assistant.config, key))
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 COMMANDS: dict[str, Command] = {

@@ -18,10 +18,12 @@ from shepherd.config.schema import Setting
 from shepherd.errors import ConfigError
 from shepherd.paths import config_file, locked, write_atomically
 
-__all__ = ["ConfigFile", "Loaded", "Source", "load", "parse_document"]
+__all__ = ["ConfigFile", "Loaded", "Source", "load", "parse_document", "unknown_keys"]
 
 Source = Literal["default", "file", "environment", "option"]
 
+# Keys of the file with a table of their own.
+_TABLES = ("providers",)
 _ELSEWHERE = "SHEPHERD_CONFIG=<path> names another file"
 
 
@@ -58,6 +60,11 @@ def load(
         if value is not None:
             values[key], sources[key] = _checked(SETTINGS[key], value, "command line"), "option"
     return Loaded(Config(**values), sources, file.path)
+
+
+def unknown_keys(document: Mapping[str, object]) -> list[str]:
+    """Return the keys of a configuration file that this version does not know."""
+    return [key for key in document if key not in SETTINGS and key not in _TABLES]
 
 
 class ConfigFile:

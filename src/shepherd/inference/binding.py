@@ -22,7 +22,7 @@ from typing import Any
 
 from shepherd import subprocess_sandbox
 from shepherd._native import engine as native
-from shepherd.errors import ModelLoadError
+from shepherd.errors import ModelLoadError, pip_install
 from shepherd.inference import selftest
 
 __all__ = [
@@ -58,7 +58,7 @@ def llama() -> Any:
         declarations = llama_module("llama_cpp")
     except (ImportError, RuntimeError, OSError) as error:
         raise ModelLoadError(
-            f"llama-cpp-python cannot be loaded: {error}", hint="pip install 'llama-cpp-python>=0.3.36,<0.4'"
+            f"llama-cpp-python cannot be loaded: {error}", hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'")
         ) from error
     _check_version(version(), Path(declarations._lib._name))
     try:
@@ -71,7 +71,7 @@ def llama() -> Any:
     except (ImportError, AttributeError) as error:
         raise ModelLoadError(
             f"llama-cpp-python {version()} does not fit this build: {error}",
-            hint="pip install 'llama-cpp-python>=0.3.36,<0.4'",
+            hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'"),
         ) from error
     keep_log()
     declarations.llama_backend_init()

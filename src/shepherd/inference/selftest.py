@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shepherd import subprocess_sandbox
-from shepherd.errors import ModelLoadError
+from shepherd.errors import ModelLoadError, pip_install
 from shepherd.inference.names import BUILT_IN_FILE
 from shepherd.paths import cache_dir
 
@@ -40,7 +40,7 @@ def require(version: str, library: Path, *, limit_s: float = _LIMIT_S) -> None:
         raise ModelLoadError(
             f"llama-cpp-python {version} was not tested with this Shepherd, and fails its self-test:"
             f" {ending.what}",
-            hint="pip install 'llama-cpp-python>=0.3.36,<0.4', or upgrade Shepherd",
+            hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'") + ", or upgrade Shepherd",
         )
     with contextlib.suppress(OSError):  # without a cache it is tested again
         record.parent.mkdir(parents=True, exist_ok=True)

@@ -105,7 +105,12 @@ class Database:
         if os.path.exists(target):
             raise UsageError(f"{target}: there is already something", hint="name a new file for the backup")
         with self.separate_connection() as connection:
-            _copy(connection, target)
+            try:
+                _copy(connection, target)
+            except StoreError as error:
+                if str(error).startswith(f"{target}:"):  # the copy is to blame, not the database
+                    error.hint = "name another file for the backup"
+                raise
 
     # ---- opening
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from shepherd import paths
-from shepherd.errors import StoreError, UsageError
+from shepherd.errors import StoreError, UsageError, pip_install
 from shepherd.memory.sqlite import SQLiteStore
 from shepherd.memory.store import MemoryStore
 
@@ -46,7 +46,7 @@ def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_
     except ImportError as error:
         raise StoreError(
             f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
-            hint="pip install 'shepherd-llm[postgres]' compiles it (needs libpq-dev on Debian, libpq-devel on"
-            " Fedora); pip install 'psycopg[binary]' needs neither",
+            hint=pip_install("'shepherd-llm[postgres]'")
+            + " compiles it, which needs libpq-dev or libpq-devel; 'psycopg[binary]' needs neither",
         ) from None
     return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)

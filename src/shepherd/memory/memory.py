@@ -31,6 +31,7 @@ from shepherd.memory.records import (
     Turn,
 )
 from shepherd.memory.redundant_turns import FormerValues, without_former_values, without_repetitions
+from shepherd.memory.stop_words import is_filler
 from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows
 from shepherd.transactions import Reranker, Transactions
 from shepherd.types import Fact, Injection, MemoryRecord, Message, SearchResult
@@ -146,8 +147,9 @@ class Memory:
         began = time.perf_counter()
         now = self._clock()
         keywords, periods, only_times = parse_query(message, now)
+        says_nothing = not periods and is_filler(message, keywords)
         query = RecallQuery(
-            keywords,
+            [] if says_nothing else keywords,
             self.max_results,
             now,
             self.recency_floor,
@@ -158,7 +160,7 @@ class Memory:
             distinct_questions=True,
         )
         more = None
-        if self._vectors is not None and query.limit > 0 and not only_times:
+        if self._vectors is not None and query.limit > 0 and not (only_times or says_nothing):
             more = self._vectors.search(user, message, query)
         found, results = self._store.recall(user, query if more is None else query._replace(limit=0))
         if only_times:
@@ -235,7 +237,12 @@ class Memory:
         return memory_id
 
     def archive_turn(self, turn: Turn, user_id: str | None = None) -> int | None:
-        """Store one exchange of a conversation as a memory and return its id."""
+        """Store one exchange of a conversation as a memory and return its id; None if it has a secret."""
+        # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
+        from shepherd.secret_detection import find_secrets
+
+        if find_secrets(turn.question) or find_secrets(turn.answer):
+            return None
         return self.store_memory(
             turn.question,
             turn.answer,

@@ -7,9 +7,12 @@ would find every memory with "die" or "von".
 
 from __future__ import annotations
 
-from shepherd._native.text import terms
+import re
+from collections.abc import Collection
 
-__all__ = ["without_stop_words"]
+from shepherd._native.text import STOP_WORDS, keywords, stem, terms
+
+__all__ = ["is_filler", "without_stop_words"]
 
 # Question words, articles, pronouns, prepositions, auxiliary verbs, and verbs of asking ("say", "know", "is
 # called"). Subjects of questions are not listed, nor are English stop words, which no keyword is.
@@ -87,6 +90,30 @@ _ENGLISH_TOO = """
     word worden ya yo"""
 _WORDS = {language: frozenset(terms(words)) for language, words in _LISTS.items()}
 _SIGNS = frozenset().union(*_WORDS.values()) - frozenset(terms(_ENGLISH_TOO))
+
+_SMALL_TALK = (
+    "alright awesome bye cheers cool fine good goodbye great hello hey hi hm hmm morning evening night nice"
+    " no ok okay perfect sorry sure thanks thank uh um welcome well wow yeah yep yes"
+    " hallo danke guten tag morgen abend bonjour bonsoir salut merci hola buenos días gracias ciao grazie olá"
+    " 你好 您好 请问 谢谢 こんにちは ありがとう"
+)
+# The keywords of a text that has only stop words are those, stemmed.
+_FILLER = frozenset().union(*({word, stem(word)} for word in STOP_WORDS), keywords(_SMALL_TALK, 256))
+_GO_ON = re.compile(
+    r"\W*(?:and |please )?(?:go (?:on|ahead)|carry on|keep going|continue|(?:tell me |say )?more)"
+    r"(?: please)?\W*",
+    re.IGNORECASE,
+)
+
+
+def is_filler(text: str, words: Collection[str]) -> bool:
+    """Return whether a text, whose keywords are `words`, has only stop words and small talk.
+
+    Such a text says nothing, and no memory can be found by it.
+    """
+    if _FILLER.issuperset(words) or _GO_ON.fullmatch(text):
+        return True
+    return any(all(word in own or word in _FILLER for word in words) for own in _WORDS.values())
 
 
 def without_stop_words(keywords: list[str]) -> list[str]:

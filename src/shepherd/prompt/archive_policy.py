@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import re
 
-from shepherd._native.text import STOP_WORDS, keywords, stem
+from shepherd._native.text import keywords
+from shepherd.memory.stop_words import is_filler
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
 
 __all__ = ["is_statement", "is_worth_a_memory"]
 
-
-_SMALL_TALK = (
-    "alright awesome bye cheers cool fine good goodbye great hello hey hi hm hmm morning evening night nice"
-    " no ok okay perfect sorry sure thanks thank uh um welcome well wow yeah yep yes"
-    " hallo danke guten tag morgen abend bonjour bonsoir salut merci hola buenos días gracias ciao grazie olá"
-    " 你好 您好 请问 谢谢 こんにちは ありがとう"
-)
-# The keywords of a text that has only stop words are those, stemmed.
-_FILLER = frozenset().union(*({word, stem(word)} for word in STOP_WORDS), keywords(_SMALL_TALK, 256))
 
 # English only: in other languages such exchanges become memories.
 _KNOWS_NOTHING = re.compile(
@@ -34,7 +26,7 @@ _MOST_WORDS = 4096
 def is_statement(text: str) -> bool:
     """Return whether a message has a sentence, not a question, that is more than filler and greetings."""
     return any(
-        not is_question(sentence) and any(word not in _FILLER for word in keywords(sentence))
+        not (is_question(sentence) or is_filler(sentence, keywords(sentence)))
         for sentence in split_sentences(text, clauses=True)
     )
 
@@ -42,10 +34,14 @@ def is_statement(text: str) -> bool:
 def is_worth_a_memory(user: Message, answer: str) -> bool:
     """Return whether an evicted exchange says something that memory lacks.
 
+    A message without a word of its own ("who am I?", "go on") does not: it would be found in place of the
+    memory that it asks for.
     A question with a short answer does not, if the answer repeats the message and its recalled lines, knows
     nothing, or is about the user: the model knows that from the user alone, and a later recall would find its
     mistakes instead of the user's own words.
     """
+    if is_filler(user.raw, keywords(user.raw)):
+        return False
     sentences = split_sentences(user.raw, clauses=True)
     only_asks = any(map(is_question, sentences)) and not is_statement(user.raw)
     if not only_asks or len(answer) > _LONGEST_SHORT:

@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -118,6 +119,7 @@ def message_of(generation: Reply, *, calls: tuple[ToolCall, ...] = ()) -> Messag
         generation.text,
         token_ids=ids,
         tokens=len(ids),
+        created_at=int(time.time()),
         tool_calls=calls,
         thought=generation.thought,
     )

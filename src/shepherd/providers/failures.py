@@ -19,6 +19,7 @@ from shepherd.errors import (
     ProviderRefusedError,
     ProviderUnavailableError,
     ShepherdError,
+    pip_install,
 )
 from shepherd.http_endpoint import retry_after_s
 from shepherd.providers.keys import ApiKey, without_key
@@ -160,7 +161,7 @@ def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> She
         )
     return ProviderError(
         f"{_place(provider)}: its client library failed ({type(error).__name__})",
-        hint=f"pip install -U {provider.row.client}; shepherd provider test {provider.name}",
+        hint=f"{pip_install('-U ' + provider.row.client)}; shepherd provider test {provider.name}",
     )
 
 

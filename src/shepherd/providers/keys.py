@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from shepherd.errors import ProviderKeyError, UsageError
+from shepherd.errors import ProviderKeyError, UsageError, pip_install
 from shepherd.http_endpoint import is_header_value
 from shepherd.providers.settings import ProviderSettings
 
@@ -72,7 +72,7 @@ def store_in_keyring(name: str, value: str) -> None:
     if find_spec("keyring") is None:
         raise UsageError(
             "there is no client for the keyring",
-            hint="pip install 'shepherd-llm[keyring]', or leave out --keyring",
+            hint=pip_install("'shepherd-llm[keyring]'") + ", or leave out --keyring",
         )
     import keyring
 

@@ -276,7 +276,9 @@ class ProviderTable:
         near = get_close_matches(name, [LOCAL, *entries], n=2)
         raise UsageError(
             f"there is no provider {ascii(name)[:42]}",
-            hint=f"did you mean {' or '.join(near)}?" if near else "shepherd provider list shows all of them",
+            hint=f"did you mean {' or '.join(near)}?"
+            if near
+            else "shepherd provider list shows all of them; -p or the setting 'provider' names one",
         )
 
     def add(self, name: str, values: dict[str, Any]) -> ProviderSettings:

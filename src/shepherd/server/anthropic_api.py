@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import Any, Literal
+from itertools import chain, groupby
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -12,7 +13,8 @@ from pydantic import Field
 
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
-from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, event
+from shepherd.server.http import LARGE_BYTES, EventStream, JsonRoute, LenientBody, StrictBody, event
+from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS, check_conversation, check_text
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
 from shepherd.types import FinishReason, Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
@@ -21,6 +23,7 @@ __all__ = ["CountBody", "MessagesBody", "route", "router"]
 
 
 _MOST_STOPS = 16
+_Stop = Annotated[str, Field(max_length=MOST_STOP_CHARS)]
 
 
 class _Block(LenientBody):
@@ -74,9 +77,9 @@ class CountBody(StrictBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
     model: str
-    messages: list[_Message] = Field(min_length=1)
+    messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
     system: str | list[_Block] | None = None
-    tools: list[_Tool] | None = None
+    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: _Choice | None = None
     thinking: _Thinking | None = None
     output_config: _Output | None = None
@@ -93,13 +96,12 @@ class CountBody(StrictBody):
         """
         system = _text_of(self.system, "system")
         messages = [Message("system", system)] if system else []
-        for i, sent in enumerate(self.messages):
-            for message in _messages(sent, f"messages.{i}"):
-                last = messages[-1] if messages else None
-                if last is not None and last.role == message.role != "tool":
-                    messages[-1] = _joined(last, message)
-                else:
-                    messages.append(message)
+        sent = [
+            message for i, entry in enumerate(self.messages) for message in _messages(entry, f"messages.{i}")
+        ]
+        for role, group in groupby(sent, lambda message: message.role):
+            neighbours = list(group)
+            messages += neighbours if role == "tool" else [_joined(neighbours)]
         if messages[-1].role not in ("user", "tool"):
             raise invalid("messages", "the last one must be the user's")
         return tuple(messages)
@@ -121,7 +123,7 @@ class MessagesBody(ChatFields, CountBody):
     """POST /v1/messages."""
 
     max_tokens: int = Field(ge=1, le=MOST_TOKENS)
-    stop_sequences: list[str] | None = Field(default=None, max_length=_MOST_STOPS)
+    stop_sequences: list[_Stop] | None = Field(default=None, max_length=_MOST_STOPS)
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
@@ -187,9 +189,9 @@ def _messages(message: _Message, place: str) -> list[Message]:
     return [*results, *own]
 
 
-def _joined(first: Message, second: Message) -> Message:
-    text = "\n".join(text for text in (first.raw, second.raw) if text)
-    return Message(first.role, text, tool_calls=(*first.tool_calls, *second.tool_calls))
+def _joined(messages: list[Message]) -> Message:
+    text = "\n".join(message.raw for message in messages if message.raw)
+    return Message(messages[0].role, text, tool_calls=tuple(chain(*(m.tool_calls for m in messages))))
 
 
 def _text_of(content: str | list[_Block] | None, place: str) -> str:
@@ -258,8 +260,14 @@ async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
     """Count the tokens of a conversation as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
-    conversation, tools = body.conversation(), body.offered()
-    return {"input_tokens": await blocking(lambda: state.conversations.count_tokens(conversation, tools))}
+
+    def count() -> int:
+        conversation, tools = body.conversation(), body.offered()
+        check_conversation(conversation, tools)
+        check_text("".join(message.raw for message in conversation), "messages")
+        return state.conversations.count_tokens(conversation, tools)
+
+    return {"input_tokens": await blocking(count, is_large=len(await request.body()) > LARGE_BYTES)}
 
 
 class _Blocks:

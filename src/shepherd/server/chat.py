@@ -15,8 +15,9 @@ from starlette.types import Receive
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
 from shepherd.server.errors import Denied, Problem, invalid, problem_of
-from shepherd.server.http import FinalEvents, StrictBody, event
+from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody, event
 from shepherd.server.identity import MEMORY, caller_of
+from shepherd.server.limits import check_conversation
 from shepherd.server.state import Served, ServerState
 from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.types import (
@@ -127,10 +128,26 @@ class Chat:
         caller = caller_of(request, body.user)
         if body.memory_tools:
             caller.require(MEMORY)
-        return await cls.begin(state, route, body.request(caller.user_id), request.receive)
+
+        def convert() -> ChatRequest:
+            asked = body.request(caller.user_id)
+            check_conversation(asked.messages, asked.tools, asked.schema)
+            return asked
+
+        is_large = len(await request.body()) > LARGE_BYTES
+        asked = await blocking(convert, is_large=True) if is_large else convert()
+        return await cls.begin(state, route, asked, request.receive, is_large=is_large)
 
     @classmethod
-    async def begin(cls, state: ServerState, route: str, request: ChatRequest, receive: Receive) -> Chat:
+    async def begin(
+        cls,
+        state: ServerState,
+        route: str,
+        request: ChatRequest,
+        receive: Receive,
+        *,
+        is_large: bool = False,
+    ) -> Chat:
         """Start the answer; raises what Conversations.begin raises.
 
         Waits for a remote model's first piece, which shows that the request was valid, unless the client
@@ -146,7 +163,10 @@ class Chat:
             else:
                 cancelled = threading.Event()
                 async with cancelled_on_disconnect(receive, cancelled.set):
-                    turn = await blocking(lambda: begin(request, asked_at=asked_at, cancelled=cancelled))
+                    turn = await blocking(
+                        lambda: begin(request, asked_at=asked_at, cancelled=cancelled),
+                        is_large=is_large and state.conversations.models.engine is not None,
+                    )
             chat = cls(state, route, turn)
         except Exception as error:
             state.served(Served(route, None, error=problem_of(error).code))

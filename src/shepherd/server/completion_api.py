@@ -15,7 +15,8 @@ from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, Generation
 from shepherd.server.chat import require_model
 from shepherd.server.errors import invalid, openai_error, problem_of
-from shepherd.server.http import EventStream, FinalEvents, JsonRoute, event
+from shepherd.server.http import LARGE_BYTES, EventStream, FinalEvents, JsonRoute, event
+from shepherd.server.limits import check_text
 from shepherd.server.logprobs import CompletionLogprobs
 from shepherd.server.openai_api import REASONS, CompletionBody, given_sampling, require_supported, usage_of
 from shepherd.server.state import Served, ServerState
@@ -74,7 +75,7 @@ class _CompletionRequest:
     async def begin(self, prompt: str | list[int]) -> ReplyReader:
         """Start the continuation of one prompt."""
         try:
-            generation = await blocking(lambda: self._generation(prompt))
+            generation = await blocking(lambda: self._generation(prompt), is_large=len(prompt) > LARGE_BYTES)
         except Exception as error:
             self._state.served(Served(_ROUTE, None, error=problem_of(error).code))
             raise
@@ -153,6 +154,9 @@ def _prompts(body: CompletionBody) -> list[str | list[int]]:
         prompts = [prompts]
     if not 1 <= len(prompts) <= _MOST_PROMPTS:
         raise invalid("prompt", f"send 1 to {_MOST_PROMPTS} of them")
+    for text in prompts:
+        if isinstance(text, str):
+            check_text(text, "prompt")
     return prompts
 
 

@@ -22,12 +22,13 @@ from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
-from shepherd.server.errors import Denied, invalid
+from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn.components import no_promise_grammar
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
 
 __all__ = ["Conversations", "ServedTurn"]
@@ -260,11 +261,12 @@ class Conversations:
     ) -> ServedTurn:
         """Start an answer. `asked_at` (perf_counter) is when it was queued for this thread, if it was.
 
-        Once `cancelled` is set, nothing is generated.
-
         Raises ContextOverflowError, before anything is decoded, if the newest turn alone does not fit;
-        UsageError for what the model cannot do; Denied for what this user or this server cannot have.
+        UsageError for what the model cannot do; Denied for what this user or this server cannot have, and
+        once `cancelled` is set, when the client has disconnected; nothing is generated then.
         """
+        cancelled = cancelled or threading.Event()
+        refuse_gone(cancelled.is_set())
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
         own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
@@ -308,6 +310,7 @@ class Conversations:
             if planner is not None:
                 injection_time = watch.read()
                 self._plans.record_cost(request.user_id, draft, injection_time.cpu_s)
+            refuse_gone(cancelled.is_set())
             turn.start()
         except BaseException:
             self.models.give_back(model)
@@ -429,7 +432,9 @@ class Conversations:
         """Return the options of the replies; Denied for what this kind of model cannot do."""
         extra: dict[str, Any] = {"stop": request.stop}
         if isinstance(model, Engine):
-            extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
+            is_stored = self._writes and self._memory is not None and request.remembers
+            grammar = grammar_of(request) or ("" if is_stored or request.tools else no_promise_grammar(model))
+            extra |= {"grammar": grammar, "logprobs": request.logprobs}
         else:
             self._refuse_for_remote(request)
             extra["schema"] = request.schema

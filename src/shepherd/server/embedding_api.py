@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from shepherd.inference.embedding import Embedder
-from shepherd.server.errors import Denied
+from shepherd.server.errors import Denied, refuse_gone
 from shepherd.server.openai_api import EmbeddingBody, require_supported
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -52,13 +52,13 @@ class Embeddings:
     def _work(
         self, texts: Sequence[str], dimensions: int | None, is_gone: threading.Event
     ) -> tuple[list[Any], int]:
-        _refuse_gone(is_gone)
+        refuse_gone(is_gone.is_set())
         with self._lock:
             embedder = self._embedder = self._embedder or self._open()
         n_tokens = _count_tokens(embedder, texts, dimensions)
         rows: list[Any] = []
         for begin in range(0, len(texts), _BATCH):
-            _refuse_gone(is_gone)
+            refuse_gone(is_gone.is_set())
             rows.extend(embedder.embed(texts[begin : begin + _BATCH]))
         return rows, n_tokens
 
@@ -97,12 +97,6 @@ async def embeddings(request: Request, body: EmbeddingBody) -> dict[str, Any]:
     data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
     usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
     return {"object": "list", "data": data, "model": source.name, "usage": usage}
-
-
-def _refuse_gone(is_gone: threading.Event) -> None:
-    """Raise Denied once the client has disconnected."""
-    if is_gone.is_set():
-        raise Denied(499, "client_closed_request", "the client has gone away")
 
 
 def _count_tokens(embedder: Embedder, texts: Sequence[str], dimensions: int | None) -> int:

@@ -34,6 +34,7 @@ __all__ = [
     "invalid",
     "openai_error",
     "problem_of",
+    "refuse_gone",
     "unsupported",
 ]
 
@@ -75,6 +76,12 @@ class Denied(Exception):  # noqa: N818 - a refusal need not be anybody's error
 def invalid(param: str, message: str, code: str = "invalid_request") -> Denied:
     """Return the refusal of a request for the value of its field `param`."""
     return Denied(400, code, f"{param}: {message}", param=param)
+
+
+def refuse_gone(is_gone: bool) -> None:
+    """Raise Denied, which nobody reads, if the client has disconnected."""
+    if is_gone:
+        raise Denied(499, "client_closed_request", "the client has disconnected")
 
 
 def unsupported(param: str, hint: str) -> Denied:

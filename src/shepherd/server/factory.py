@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shepherd.config import Config
+from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.factory import (
     existing_file,
@@ -157,12 +158,17 @@ def _engine(
 
 
 def _embeddings(config: Config) -> Embeddings | None:
-    wanted = config.server_embeddings.strip()
+    wanted, setting = config.server_embeddings.strip(), "server_embeddings"
     if not wanted and "://" not in config.memory_vectors:
-        wanted = config.memory_vectors.strip()
+        wanted, setting = config.memory_vectors.strip(), "memory_vectors"
     if wanted in ("", "off"):
         return None
-    path = existing_file(wanted, "server_embeddings names a GGUF made for embeddings")
+    try:
+        path = existing_file(wanted, setting)
+    except ShepherdError:
+        if setting == "memory_vectors":  # of which the memory warns when it is opened
+            return None
+        raise
     return Embeddings(_name(path), lambda: open_embedder(config, path))
 
 

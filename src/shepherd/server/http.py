@@ -16,9 +16,10 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Send
 
 from shepherd.server.request_record import Scope
-from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.server.streaming import blocking, cancelled_on_disconnect
 
 __all__ = [
+    "LARGE_BYTES",
     "EventStream",
     "FinalEvents",
     "JsonRoute",
@@ -43,6 +44,8 @@ class LenientBody(BaseModel):
 
 
 _Body = TypeVar("_Body", bound=BaseModel)
+# Bytes of a body that is parsed on a thread: about a millisecond.
+LARGE_BYTES = 1 << 16
 
 
 class JsonRoute(Route):
@@ -52,7 +55,10 @@ class JsonRoute(Route):
         self, path: str, model: type[_Body], handler: Callable[[Request, _Body], Awaitable[Response]]
     ) -> None:
         async def endpoint(request: Request) -> Response:
-            return await handler(request, _read(model, request, await request.body()))
+            data = await request.body()
+            if len(data) <= LARGE_BYTES:
+                return await handler(request, _read(model, request, data))
+            return await handler(request, await blocking(lambda: _read(model, request, data), is_large=True))
 
         super().__init__(path, endpoint, methods=["POST"])
 

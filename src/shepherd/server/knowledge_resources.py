@@ -13,6 +13,7 @@ from pydantic import Field
 
 from shepherd.knowledge import Knowledge, Node
 from shepherd.server.http import StrictBody
+from shepherd.server.public_ids import sequence_of
 from shepherd.server.resources import Limit, Offset, OwnMemory, Search, Text, checked, missing
 
 __all__ = ["router"]
@@ -183,7 +184,7 @@ def set_focus(own: OwnMemory, focus: Focus) -> dict[str, Any]:
 def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
     """Return the chunks that match the words of the query, best first."""
     found = _read(own).search(wanted.query, wanted.max_results, min_relevance=wanted.threshold)
-    return {"data": [asdict(result) for result in found]}
+    return {"data": [{**asdict(result), "id": sequence_of(result.id)} for result in found]}
 
 
 def _node(knowledge: Knowledge, node_id: int, *, with_text: bool = False) -> Node:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 import traceback
+from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from shepherd.errors import ShepherdError
@@ -101,12 +103,16 @@ def route_of(scope: Scope) -> str:
 
 
 def log_to(path: str = "") -> None:
-    """Log everything as JSON lines to a file, which may be rotated, or ("") to stderr."""
+    """Log everything as JSON lines to a file of mode 0600, which may be rotated, or ("") to stderr."""
     # A module of 40 KB, for logging to a file alone.
     from logging.handlers import WatchedFileHandler
 
-    handler: logging.Handler
-    handler = WatchedFileHandler(path, encoding="utf-8") if path else logging.StreamHandler(sys.stderr)
+    class PrivateFile(WatchedFileHandler):
+        def _open(self) -> TextIOWrapper:
+            file = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            return TextIOWrapper(BufferedWriter(FileIO(file, "ab")), encoding="utf-8")
+
+    handler: logging.Handler = PrivateFile(path) if path else logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in _LOGGERS:
         logger = logging.getLogger(name)

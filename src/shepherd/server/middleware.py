@@ -21,6 +21,7 @@ from shepherd.memory.api_keys import PREFIX
 from shepherd.server import monitoring, page
 from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.identity import CHAT, MEMORY, METRICS
+from shepherd.server.limits import problem_of_json
 from shepherd.server.logs import Observer
 from shepherd.server.request_record import App, Middleware, Receive, Scope, Send, header, record_of, refuse
 
@@ -48,8 +49,13 @@ __all__ = [
 
 
 _T = TypeVar("_T")
+# What a body has beyond this is read at a limited rate, so that uploads leave the event loop to others.
+_UNPACED_BYTES = 1 << 20
+_BYTES_PER_S = 64 << 20
 # [address]:port, or a name or address without brackets.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
+# More than any client or proxy sends.
+_MOST_HEADERS = 128
 _WAIT = (("Retry-After", "1"),)
 # Open for long, or needed when the server is overloaded.
 _UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
@@ -77,6 +83,8 @@ class HostMiddleware:
             await refuse(scope, send, problem)
 
     def _problem(self, scope: Scope) -> Problem | None:
+        if len(scope["headers"]) > _MOST_HEADERS:
+            return Problem(431, "headers_too_large", f"the request has more than {_MOST_HEADERS} headers")
         hosts = header(scope, b"host")
         if len(hosts) != 1 or not self._is_ours(host_of(hosts[0])):
             return Problem(
@@ -122,11 +130,12 @@ class JsonByDefault(Middleware):
 
 
 class BodyMiddleware(Middleware):
-    """Reads the whole body before the handler begins, within limits of size and time."""
+    """Reads the whole body before the handler begins, within limits of size, time and structure."""
 
     def __init__(self, app: App, *, max_bytes: int, timeout_s: float) -> None:
         super().__init__(app)
         self._max_bytes, self._timeout_s = max_bytes, timeout_s
+        self._paced_until = 0.0
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _has_body(scope):
@@ -147,7 +156,12 @@ class BodyMiddleware(Middleware):
         if len(body) > self._max_bytes:
             await refuse(scope, send, self._too_large(), close=True)
             return
-        await self._app(scope, _replayed(bytes(body), receive), send)
+        whole = bytes(body)
+        found = problem_of_json(whole)
+        if found is not None:
+            await refuse(scope, send, found)
+            return
+        await self._app(scope, _replayed(whole, receive), send)
 
     async def _read_in_time(self, receive: Receive) -> bytearray | None:
         # anyio's fail_after takes 0.1 ms, and nearly all bodies have arrived already.
@@ -179,9 +193,18 @@ class BodyMiddleware(Middleware):
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
-            body += message.get("body", b"")
+            piece = message.get("body", b"")
+            body += piece
+            if len(body) > _UNPACED_BYTES:
+                await self._pace(len(piece))
             if len(body) > self._max_bytes or not message.get("more_body", False):
                 return body
+
+    async def _pace(self, n_bytes: int) -> None:
+        """Wait until all large bodies together have come no faster than _BYTES_PER_S."""
+        now = asyncio.get_running_loop().time()
+        self._paced_until = max(self._paced_until, now) + n_bytes / _BYTES_PER_S
+        await asyncio.sleep(self._paced_until - now)
 
     def _too_large(self) -> Problem:
         return Problem(

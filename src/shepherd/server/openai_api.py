@@ -14,6 +14,7 @@ from shepherd.providers.chat_completions import extra_content, sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.errors import Problem, invalid, openai_error, unsupported
 from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted
+from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.logprobs import MOST_LIKELY, chat_logprobs
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -150,8 +151,10 @@ class _Sampled(StrictBody):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """Strings that end the answer."""
+        """Strings that end the answer. Denied for one that is too long."""
         stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        if any(len(text) > MOST_STOP_CHARS for text in stop):
+            raise invalid("stop", f"a text has more than {MOST_STOP_CHARS:,} characters")
         return tuple(text for text in stop if text)
 
     def refuse_unsupported(self) -> None:
@@ -167,9 +170,9 @@ class _Sampled(StrictBody):
 class ChatBody(ChatFields, _Sampled):
     """POST /v1/chat/completions."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
-    tools: list[_Tool] | None = None
+    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None

@@ -4,33 +4,91 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
+import logging
 import os
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from shepherd.errors import UsageError
+from shepherd.server.connections import limited, most_connections
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["WebServer", "bound", "run"]
+__all__ = ["Watchdog", "WebServer", "bound", "run"]
+
+_log = logging.getLogger(__name__)
 
 _BACKLOG = 2048
 # Longer than clients keep an idle connection (most in Python: five seconds): the side that sends the next
 # request must be the one that closes.
 _IDLE_S = 30
-# Seconds for cancelled answers to be stored and sent.
-_CUT_S = 10.0
+# Seconds for cancelled answers to be stored and sent, and again for everything to be closed.
+_CUT_S = 5.0
+# Seconds for the store to be closed when the server is ended by force.
+_CLOSE_S = 2.0
 # New objects before the garbage collector runs. 64 answers in progress have 20,000 objects without cycles: at
 # Python's 700 it ran with every second request, for up to seven milliseconds.
 _YOUNG = 30_000
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Watchdog:
+    """Ends the process if shutting down takes longer than `timeout_s`, whatever still runs.
+
+    Within `with`, `start` it on a signal. `close` closes the store; what it holds is safe also without.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.close: Callable[[], None] = lambda: None
+        self._timeout_s = timeout_s
+        self._is_started = False
+        self._started, self._is_over = threading.Event(), threading.Event()
+
+    @classmethod
+    def of(cls, shutdown_s: float) -> Watchdog:
+        """Return the watchdog of a server whose answers may go on for `shutdown_s` seconds."""
+        return cls(shutdown_s + 2 * _CUT_S)
+
+    def __enter__(self) -> Watchdog:
+        # Not in `start`: a handler of signals may interrupt the start of another thread, which holds a lock.
+        threading.Thread(target=self._watch, name="shepherd-watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._started.set()
+        faulthandler.cancel_dump_traceback_later()
+
+    def start(self) -> None:
+        """Begin to count; further calls change nothing."""
+        if not self._is_started:
+            self._is_started = True
+            self._started.set()
+            # Ends the process even if a thread never releases the GIL.
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is no file
+                faulthandler.dump_traceback_later(self._timeout_s + 2 * _CLOSE_S, exit=True)
+
+    def _watch(self) -> None:
+        self._started.wait()
+        if self._is_over.wait(self._timeout_s):
+            return
+        _log.error(
+            "shutting down took more than %g s: the process ends now; the memory is kept", self._timeout_s
+        )
+        closing = threading.Thread(target=self.close, daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
+        logging.shutdown()
+        os._exit(1)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -64,11 +122,12 @@ def run(
     ready: Callable[[], None],
     ending: Callable[[], None] = lambda: None,
     overdue: Callable[[], None] = lambda: None,
+    signalled: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends the server without waiting for answers.
 
-    Calls `ready` once it answers, and on the event loop `ending` when it stops listening, and `overdue` if
-    answers are still being made `shutdown_s` later.
+    Calls `ready` once it answers, `signalled` with the signal, and on the event loop `ending` when it stops
+    listening, and `overdue` if answers are still being made `shutdown_s` later.
     """
     config = uvicorn.Config(
         app,
@@ -79,8 +138,11 @@ def run(
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=max(1, round(shutdown_s + _CUT_S)),
+        http=limited(connections=most_connections()),
     )
-    server = WebServer(config, ready=ready, ending=ending, overdue=overdue, shutdown_s=shutdown_s)
+    server = WebServer(
+        config, ready=ready, ending=ending, overdue=overdue, signalled=signalled, shutdown_s=shutdown_s
+    )
     # The 100,000 objects that exist already stay: each collection of them would delay every answer by 40 ms.
     gc.collect()
     gc.freeze()
@@ -106,10 +168,11 @@ class WebServer(uvicorn.Server):
         ready: Callable[[], None] = lambda: None,
         ending: Callable[[], None] = lambda: None,
         overdue: Callable[[], None] = lambda: None,
+        signalled: Callable[[], None] = lambda: None,
         shutdown_s: float = 0.0,
     ) -> None:
         super().__init__(config)
-        self._ready, self._ending, self._overdue = ready, ending, overdue
+        self._ready, self._ending, self._overdue, self._signalled = ready, ending, overdue, signalled
         self._shutdown_s = shutdown_s
 
     @contextlib.contextmanager
@@ -123,6 +186,11 @@ class WebServer(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note a signal; runs in the main thread, between two instructions."""
+        self._signalled()
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start answering."""

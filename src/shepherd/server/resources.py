@@ -22,10 +22,11 @@ from shepherd.memory import ExtractionJob, Memory, MemoryStats
 from shepherd.server.errors import Denied
 from shepherd.server.http import StrictBody
 from shepherd.server.identity import METRICS, caller_of
+from shepherd.server.public_ids import job_ids, memory_id, sequence_of, traced
 from shepherd.server.state import AppState
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
-from shepherd.types import Injection, Message
+from shepherd.types import Injection, MemoryRecord, Message, SearchResult
 
 __all__ = ["Limit", "Offset", "Own", "OwnMemory", "Search", "Text", "checked", "missing", "router"]
 
@@ -33,7 +34,6 @@ router = APIRouter(prefix="/v1")
 
 _MOST_LISTED = 1000
 _MOST_RECALLED = 10
-# An id is the user's number << 40 | sequence.
 _LARGEST_ID = (1 << 63) - 1
 _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime has
 
@@ -105,6 +105,13 @@ class Own:
             raise Denied(503, "memory_read_only", "this server may only read its memory")
         return memory
 
+    def memory_id(self, sequence: int) -> int:
+        """Return the database's id of one of the user's memories; Denied if there can be none."""
+        found = memory_id(self.memory, self.user, sequence)
+        if found is None:
+            raise missing("memory")
+        return found
+
 
 OwnMemory = Annotated[Own, Depends()]
 
@@ -151,7 +158,7 @@ def stats(own: OwnMemory) -> dict[str, Any]:
         "newest_timestamp": counts.newest_timestamp,
         "per_day": [{"day": day, "memories": n} for day, n in activity.per_day],
         "most_recalled": [
-            {**asdict(record), "recalls": n, "recalled_at": last}
+            {**_public(record), "recalls": n, "recalled_at": last}
             for memory_id, n, last in activity.recalled
             if (record := memory.get_memory(memory_id, own.user)) is not None
         ],
@@ -175,7 +182,7 @@ def _size(counts: MemoryStats) -> dict[str, int]:
 def list_memories(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
     """List memories, the newest first."""
     records = own.memory.list_memories(own.user, limit=limit, offset=offset)
-    return {"data": [asdict(record) for record in records], "total": own.memory.count_memories(own.user)}
+    return {"data": [_public(record) for record in records], "total": own.memory.count_memories(own.user)}
 
 
 @router.post("/memory", status_code=201)
@@ -183,14 +190,14 @@ def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
     """Store a memory; return an identical one unchanged."""
     memory = own.writable
     memory_id = memory.store_memory(new.question, new.answer, own.user, timestamp=new.timestamp)
-    return _memory(own, memory_id or 0)
+    return _memory(own, sequence_of(memory_id or 0))
 
 
 @router.post("/memory/search")
 def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
     """Return the best memories for the words of the query, best first, with their scores."""
     results = own.memory.search(wanted.query, wanted.max_results, own.user, threshold=wanted.threshold)
-    return {"data": [asdict(result) for result in results]}
+    return {"data": [_public(result) for result in results]}
 
 
 @router.get("/memory/export")
@@ -211,17 +218,18 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
     """Change question, answer or pin of a memory."""
     memory = own.writable
     _memory(own, memory_id)
+    stored_id = own.memory_id(memory_id)
     if change.question is not None or change.answer is not None:
-        memory.edit_memory(memory_id, question=change.question, answer=change.answer, user_id=own.user)
+        memory.edit_memory(stored_id, question=change.question, answer=change.answer, user_id=own.user)
     if change.pinned is not None:
-        memory.pin_memory(memory_id, change.pinned, own.user)
+        memory.pin_memory(stored_id, change.pinned, own.user)
     return _memory(own, memory_id)
 
 
 @router.delete("/memory/{memory_id}")
 def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Delete a memory."""
-    if not own.writable.delete_memory(checked(memory_id), own.user):
+    if not own.writable.delete_memory(own.memory_id(memory_id), own.user):
         raise missing("memory")
     return {"id": memory_id, "deleted": True}
 
@@ -270,21 +278,27 @@ def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
 def list_jobs(own: OwnMemory) -> dict[str, Any]:
     """List the user's unfinished jobs, and their number by state."""
     queue = own.memory.extraction
-    return {"data": [_job(job) for job in queue.jobs(own.user)], "stats": asdict(queue.stats(own.user))}
+    jobs = job_ids(own.memory, queue.jobs(own.user))
+    data = [_job(public_id, job) for public_id, job in jobs.items()]
+    return {"data": data, "stats": asdict(queue.stats(own.user))}
 
 
 @router.post("/extraction/jobs/{job_id}/retry")
-def retry_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
+def retry_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     """Retry a job that has failed for good."""
-    if not own.writable.extraction.retry(checked(job_id), own.user):
+    queue = own.writable.extraction
+    job = job_ids(own.memory, queue.jobs(own.user)).get(job_id)
+    if job is None or not queue.retry(job.id, own.user):
         raise missing("job that was given up")
     return {"id": job_id, "retried": True}
 
 
 @router.delete("/extraction/jobs/{job_id}")
-def drop_job(own: OwnMemory, job_id: int) -> dict[str, Any]:
+def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     """Delete a job; nothing is extracted from its messages."""
-    if not own.writable.extraction.drop(checked(job_id), own.user):
+    queue = own.writable.extraction
+    job = job_ids(own.memory, queue.jobs(own.user)).get(job_id)
+    if job is None or not queue.drop(job.id, own.user):
         raise missing("job")
     return {"id": job_id, "deleted": True}
 
@@ -303,13 +317,13 @@ def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[s
 def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
     """Return what memory added to each message of the user in a conversation, with sources and scores.
 
-    `turns` are the numbers of the turns that have a trace.
+    `message` is its position in the conversation, `turns` are the numbers of the turns that have a trace.
     """
     messages = own.memory.load_session(session_id, own.user)
     turns = _traces(own).children(f"{ROOT}/{encode_segment(session_id)}")
     if not messages and not turns:
         raise missing("conversation")
-    data = [_traced(message) for message in messages if message.role == "user"]
+    data = [_traced(n, message) for n, message in enumerate(messages, 1) if message.role == "user"]
     return {"id": session_id, "data": data, "turns": [int(turn) for turn in turns]}
 
 
@@ -320,7 +334,7 @@ def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[
     entries = _traces(own).turn(session_id, turn)
     if not entries:
         raise missing("turn")
-    return {"id": session_id, "turn": turn, "data": {path[len(root) + 1 :]: value for path, value in entries}}
+    return {"id": session_id, "turn": turn, "data": traced(entries, root)}
 
 
 # ---- shared by the routes
@@ -331,10 +345,14 @@ def _traces(own: Own) -> Traces:
 
 
 def _memory(own: Own, memory_id: int) -> dict[str, Any]:
-    record = own.memory.get_memory(checked(memory_id), own.user)
+    record = own.memory.get_memory(own.memory_id(memory_id), own.user)
     if record is None:
         raise missing("memory")
-    return asdict(record)
+    return _public(record)
+
+
+def _public(record: MemoryRecord | SearchResult) -> dict[str, Any]:
+    return {**asdict(record), "id": sequence_of(record.id)}
 
 
 def checked(number: int) -> int:
@@ -349,9 +367,9 @@ def missing(what: str) -> Denied:
     return Denied(404, "not_found", f"this user has no such {what}")
 
 
-def _job(job: ExtractionJob) -> dict[str, Any]:
+def _job(public_id: str, job: ExtractionJob) -> dict[str, Any]:
     return {
-        "id": job.id,
+        "id": public_id,
         "session": job.session_id,
         "state": job.state,
         "messages": len(job.message_ids),
@@ -362,15 +380,15 @@ def _job(job: ExtractionJob) -> dict[str, Any]:
     }
 
 
-def _traced(message: Message) -> dict[str, Any]:
+def _traced(position: int, message: Message) -> dict[str, Any]:
     injection = message.injected or Injection()
     return {
-        "message": message.id,
+        "message": position,
         "created_at": message.created_at,
         "text": message.raw,
         "tail": injection.tail,
         "facts": [asdict(fact) for fact in injection.facts],
-        "memories": [asdict(result) for result in injection.results],
+        "memories": [_public(result) for result in injection.results],
         "keywords": list(injection.keywords),
         "recall_us": injection.recall_us,
     }
@@ -378,4 +396,5 @@ def _traced(message: Message) -> dict[str, Any]:
 
 def _lines(entries: Iterator[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
-        yield json.dumps(entry, ensure_ascii=False) + "\n"
+        public = {"id": sequence_of(entry["id"])} if entry["type"] == "memory" else {}
+        yield json.dumps(entry | public, ensure_ascii=False) + "\n"

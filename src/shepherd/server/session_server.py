@@ -33,6 +33,7 @@ from shepherd.server.app import memory_app
 from shepherd.server.errors import Denied
 from shepherd.server.http import EventStream, StrictBody, event
 from shepherd.server.identity import caller_of
+from shepherd.server.limits import MOST_TEXT_CHARS
 from shepherd.server.middleware import Permit
 from shepherd.server.request_record import record_of
 from shepherd.server.shared_conversation import Request, SessionEvent, SharedConversation, Watcher
@@ -64,7 +65,7 @@ _UNKNOWN = event(
 class RequestBody(StrictBody):
     """The body of POST /request. `client` is any word by which a client recognises its own turns."""
 
-    prompt: str = Field(pattern=r"\S")
+    prompt: str = Field(pattern=r"\S", max_length=MOST_TEXT_CHARS)
     stream: bool = False
     is_async: bool = Field(default=False, alias="async")
     max_tokens: int | None = Field(default=None, ge=1, le=1 << 24)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
 from shepherd.errors import ShepherdError
 from shepherd.server.errors import Denied, Problem, problem_of
+from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import Served
 from shepherd.types import Message, ToolCall
 
@@ -314,7 +315,7 @@ def _events_of(event: Event, warnings: list[dict[str, str]]) -> Iterator[tuple[s
                 "finish_reason": stats.pop("finish_reason"),
                 "injected": {
                     "facts": len(event.injection.facts),
-                    "memories": [result.id for result in event.injection.results],
+                    "memories": [sequence_of(result.id) for result in event.injection.results],
                 },
                 "warnings": warnings,
                 "stats": stats,

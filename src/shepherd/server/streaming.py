@@ -34,11 +34,13 @@ _END = b"\x01"
 
 # The engine makes one prompt at a time anyway; other work is short file access.
 _threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
+# Large requests compute for long, and wait for each other so that small ones do not wait for many.
+_large = ThreadPoolExecutor(1, thread_name_prefix="shepherd-large")
 
 
-async def blocking(work: Callable[[], _T]) -> _T:
-    """Run `work`, which waits for a disk or a lock, on a thread; return its result."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, work)
+async def blocking(work: Callable[[], _T], *, is_large: bool = False) -> _T:
+    """Run `work`, which waits for a disk or a lock or computes for long, on a thread; return its result."""
+    return await asyncio.get_running_loop().run_in_executor(_large if is_large else _threads, work)
 
 
 class ReplyReader:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
     from shepherd.providers import ChatModel
 
-__all__ = ["ModelAccess", "TurnComponents", "open_components", "supports_entity_blocks", "with_auto_resolved"]
+__all__ = [
+    "ModelAccess",
+    "TurnComponents",
+    "no_promise_grammar",
+    "open_components",
+    "supports_entity_blocks",
+    "with_auto_resolved",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +112,21 @@ def supports_entity_blocks(chat_model: Path | None) -> bool:
     from shepherd.inference.models import is_built_in
 
     return chat_model is None or not is_built_in(chat_model)
+
+
+# The bundled model acknowledges with a promise to remember; without a memory it may not.
+_PROMISE = "Nice, I'll"
+_ACKNOWLEDGEMENT = f"{_PROMISE} keep that in mind for this conversation."
+
+
+def no_promise_grammar(model: ChatModel) -> str:
+    """Return the grammar of the bundled model's answers where nothing is stored; "" for other models."""
+    from shepherd.inference import Engine
+
+    if not isinstance(model, Engine) or supports_entity_blocks(Path(model.model.path)):
+        return ""
+    others = [
+        f'"{_PROMISE[:n]}" ([^{_PROMISE[n]}] any)?' if n else f"[^{_PROMISE[n]}] any"
+        for n in range(len(_PROMISE))
+    ]
+    return f'root ::= "{_ACKNOWLEDGEMENT}" | {" | ".join(others)}\nany ::= [^\\x00]*'

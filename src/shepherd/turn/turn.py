@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,7 @@ class Turn:
                 result = self._toolbox.call(call)
             if result.error is not None:
                 self.draft.notes.append((f"{call.name} failed: {result.error}", result.error.hint))
-            results.append(Message("tool", result.text, tool_call_id=call.id))
+            results.append(Message("tool", result.text, tool_call_id=call.id, created_at=int(time.time())))
             yield result
         if not self.other_calls:
             self.draft.steps += [message_of(self.reply, calls=self.reply.tool_calls), *results]

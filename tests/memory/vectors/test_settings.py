@@ -11,7 +11,7 @@ import pytest
 
 from shepherd.config import Config
 from shepherd.errors import ModelError, UsageError
-from shepherd.factory import open_memory
+from shepherd.factory import open_memory, vector_settings
 from shepherd.inference.embedding_endpoint import EndpointEmbedder, embeddings_url
 from tests import models
 
@@ -116,9 +116,23 @@ def test_file_that_is_not_there_and_address_that_is_none_are_mistakes(tmp_path):
     database = str(tmp_path / "memory.db")
 
     with pytest.raises(UsageError, match="there is no such file"):
-        open_memory(Config(memory_database=database, memory_vectors=str(tmp_path / "none.gguf")))
+        vector_settings(Config(memory_database=database, memory_vectors=str(tmp_path / "none.gguf")))
     with pytest.raises(UsageError, match="no HTTP address"):
-        open_memory(Config(memory_database=database, memory_vectors="ftp://host/v1"))
+        vector_settings(Config(memory_database=database, memory_vectors="ftp://host/v1"))
+
+
+@pytest.mark.parametrize("vectors", ["nosuch", "/none.gguf", "ftp://host/v1"])
+def test_a_mistake_in_the_setting_is_warned_of_and_words_are_searched(tmp_path, vectors):
+    warnings: list[str] = []
+    config = Config(memory_database=str(tmp_path / "memory.db"), user_id="steve", memory_vectors=vectors)
+
+    with open_memory(config, warn=lambda message, hint: warnings.append(message)) as memory:
+        wanted = memory.store_memory("the lazy dog", "")
+        assert memory.search("dog", 1)[0].id == wanted
+        assert not memory.has_vectors
+
+    assert len(warnings) == 1
+    assert warnings[0].endswith("only words are searched")
 
 
 def test_memories_are_embedded_by_a_server(tmp_path, server):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.memory import Memory
+from tests.examples import examples
 from tests.memory.histories import Change, apply, changes_of, seen, sentences
 from tests.postgres import IN_A_FILE, ON_A_SERVER
 
@@ -18,7 +19,7 @@ _examples = iter(range(1 << 30))
 
 
 @settings(
-    max_examples=10,
+    max_examples=examples(10),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from shepherd import subprocess_sandbox
-from shepherd.errors import DocumentError
+from shepherd.errors import DocumentError, pip_install
 
 __all__ = ["Pages", "read"]
 
@@ -102,7 +102,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
     try:
         from pypdf import PdfReader
     except ImportError as error:
-        raise DocumentError("PDF needs pypdf", hint="pip install pypdf") from error
+        raise DocumentError("PDF needs pypdf", hint=pip_install("pypdf")) from error
     # Hides pypdf's warnings about defects that it repairs.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 
 from shepherd._native.store import SQLiteError
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreCorruptError, UsageError
 from shepherd.memory import failures
 from shepherd.memory.importers.records import Bad, Entry, moment, text
 from shepherd.memory.records import NewMemory
@@ -44,8 +44,13 @@ class Logs(SQLiteReader):
         )
 
     def failure(self, error: SQLiteError) -> ShepherdError:
-        """Return the error of a database that cannot be read."""
-        return failures.from_sqlite_error(self.path, error)
+        """Return the error for an unreadable file; damage to it is no damage to the user's memory."""
+        failure = failures.from_sqlite_error(self.path, error)
+        if isinstance(failure, (StoreCorruptError, ForeignDatabaseError)):
+            return UsageError(
+                f"{self.path}: this is no readable logs.db of llm", hint="llm logs path says where that is"
+            )
+        return failure
 
     def n_turns(self) -> int:
         """Return how many turns there are at most."""

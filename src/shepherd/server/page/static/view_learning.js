@@ -63,7 +63,7 @@ function jobCard(view, job) {
   const retry = h("button", { type: "button" }, "Try again");
   retry.addEventListener("click", () =>
     attempt(retry, async () => {
-      await post(`/v1/extraction/jobs/${job.id}/retry`);
+      await post(`/v1/extraction/jobs/${encodeURIComponent(job.id)}/retry`);
       await load(view);
       say("It waits for its turn again.");
     }),
@@ -96,7 +96,7 @@ async function dropJob(view, job, button) {
   );
   if (!isWanted) return;
   await attempt(button, async () => {
-    await remove(`/v1/extraction/jobs/${job.id}`);
+    await remove(`/v1/extraction/jobs/${encodeURIComponent(job.id)}`);
     await load(view);
     say("Nothing will be learned from it.");
   });

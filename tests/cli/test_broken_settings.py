@@ -1,0 +1,141 @@
+"""Settings that name missing things: warned about when set, and never in the way of the memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+NOSUCH = "there is no model 'nosuch'"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "warning"),
+    [
+        ("model", "nosuch", NOSUCH),
+        ("memory_vectors", "nosuch", f"memory_vectors: {NOSUCH}"),
+        ("memory_vectors", "ftp://host/v1", "no HTTP address"),
+        ("knowledge_reranker", "/none.gguf", "/none.gguf: there is no such file"),
+        ("memory_extraction_model", "nosuch", f"memory_extraction_model: {NOSUCH}"),
+        ("server_embeddings", "nosuch", f"server_embeddings: {NOSUCH}"),
+        ("provider", "nosuch", "there is no provider 'nosuch'"),
+        ("memory_database", "/nonexistent/x/y.db", "there is no folder /nonexistent/x yet"),
+        ("memory_database", "/tmp", "is a folder"),
+        ("memory_database", "mysql://host/db", "only postgresql://"),
+        ("mcp_servers", "nosuch", "nosuch"),
+    ],
+)
+def test_setting_a_name_of_nothing_warns_and_is_kept(shepherd, key, value, warning):
+    done = shepherd("config", "set", key, value)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith(f"{key} = {value}\nwarning: ")
+    assert warning in done.stderr
+    assert shepherd("config", "get", key).stdout == f"{value}\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", ""),
+        ("model", "hf:user/repo:Q4_K_M"),
+        ("memory_vectors", "off"),
+        ("memory_vectors", "http://127.0.0.1:9/v1"),
+        ("provider", "local"),
+        ("memory_database", "postgresql://host/db"),
+        ("memory_database", "~/memory.db"),
+        ("mcp_servers", "*"),
+        ("top_k", "7"),
+    ],
+)
+def test_setting_what_can_be_there_warns_of_nothing(shepherd, key, value):
+    assert "warning" not in shepherd("config", "set", key, value).stderr
+
+
+def test_a_model_of_an_extraction_server_is_not_looked_for_here(shepherd):
+    shepherd("config", "set", "memory_extraction_endpoint", "http://127.0.0.1:9/v1")
+
+    assert "warning" not in shepherd("config", "set", "memory_extraction_model", "small").stderr
+
+
+@pytest.fixture
+def broken(shepherd) -> None:
+    for key in ("model", "memory_vectors", "knowledge_reranker"):
+        shepherd("config", "set", key, "nosuch")
+
+
+@pytest.mark.usefixtures("broken")
+def test_broken_names_of_models_leave_memory_facts_and_import_working(shepherd, tmp_path):
+    (tmp_path / "mine.jsonl").write_text('{"question": "Which editor?", "answer": "Helix"}\n')
+
+    assert shepherd("facts", "set", "name", "Steve").returncode == 0
+    assert shepherd("memory", "import", str(tmp_path / "mine.jsonl")).returncode == 0
+    found = shepherd("memory", "search", "editor")
+    listed = shepherd("memory", "list")
+
+    assert "Helix" in found.stdout
+    assert f"warning: memory_vectors: {NOSUCH}; only words are searched" in found.stderr
+    assert "Helix" in listed.stdout
+    assert listed.stderr == ""
+
+
+@pytest.mark.usefixtures("broken")
+def test_another_model_answers_though_the_configured_one_is_broken(shepherd, model):
+    done = shepherd("-m", model, "-e", "hello")
+
+    assert done.returncode == 0
+    assert done.stdout
+    assert f"memory_vectors: {NOSUCH}; only words are searched" in done.stderr
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_model_is_named_with_its_setting(shepherd):
+    done = shepherd("-e", "hello")
+
+    assert done.returncode == 2
+    assert "there is no model 'nosuch'" in done.stderr
+    assert "the setting 'model' names" in done.stderr
+
+
+@pytest.mark.usefixtures("broken")
+def test_doctor_tells_broken_vectors_from_a_broken_database(shepherd):
+    findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
+
+    assert findings["database"]["state"] == "ok"
+    assert findings["vectors"]["state"] == "note"
+    assert findings["vectors"]["detail"].startswith("memory_vectors: ")
+    assert findings["model"]["state"] == "problem"
+
+
+def test_doctor_names_unknown_keys_but_not_the_table_of_providers(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"modle": "x", "providers": {}}')
+
+    findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
+
+    assert findings["settings"]["state"] == "note"
+    assert findings["settings"]["detail"] == f"{home.config}: unknown, and ignored: modle"
+    assert "did you mean model" in findings["settings"]["hint"]
+
+
+def test_show_does_not_call_providers_unknown(shepherd):
+    shepherd("provider", "add", "far", "openai", "--model", "m")
+
+    assert shepherd("config", "show").stderr == ""
+
+
+@pytest.mark.parametrize("command", [("memory", "list"), ("facts", "list"), ("knowledge", "list")])
+def test_reading_a_database_that_is_not_there_creates_nothing(shepherd, tmp_path, command):
+    database = tmp_path / "typo" / "x.db"
+
+    done = shepherd(*command, "--memory-db", str(database))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{database}: there is no such database" in done.stderr
+    assert not database.parent.exists()
+
+
+def test_reading_the_default_database_before_the_first_memory_is_no_mistake(shepherd):
+    done = shepherd("memory", "list")
+
+    assert (done.returncode, done.stderr) == (0, "nothing is remembered yet\n")

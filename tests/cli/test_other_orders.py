@@ -1,0 +1,79 @@
+"""Command lines in other words and orders than the help's: modes as options, names first, plain questions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_a_question_in_quotes_is_answered(shepherd, model):
+    asked = shepherd("what is my name?", "-m", model)
+
+    assert (asked.returncode, asked.stdout) == (0, "Hello, I am a shepherd. Café is open today!\n")
+
+
+def test_a_question_without_quotes_says_how_to_ask_it(shepherd):
+    done = shepherd("hello", "how", "are", "you")
+
+    assert done.returncode == 2
+    assert "there is no command 'hello'" in done.stderr
+    assert 'in quotes: shepherd "…"' in done.stderr
+
+
+def test_a_single_unknown_word_lists_the_commands(shepherd):
+    assert "commands: chat, tui" in shepherd("frobnicate").stderr
+    assert "did you mean memory" in shepherd("memroy", "list").stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "command"),
+    [
+        ("--apiserver", "serve"),
+        ("--server", "serve"),
+        ("--cliserver", "serve"),
+        ("--tui", "tui"),
+    ],
+)
+def test_a_mode_can_be_an_option(shepherd, flag, command):
+    assert shepherd(flag, "--help").stdout.startswith(f"usage: shepherd {command} ")
+    assert shepherd("--verbose", flag, "--help").stdout.startswith(f"usage: shepherd {command} ")
+
+
+def test_cliserver_serves_a_session(shepherd):
+    done = shepherd("--cliserver", "-m", "/none.gguf", "--port", "0")
+
+    assert done.returncode == 2
+    assert "/none.gguf: there is no such file" in done.stderr
+
+
+def test_modes_are_not_in_the_help(shepherd):
+    assert "apiserver" not in shepherd("--help").stdout + shepherd("serve", "--help").stdout
+
+
+def test_a_provider_can_be_named_before_the_action(shepherd):
+    shepherd("provider", "add", "far", "openai", "--model", "m")
+
+    done = shepherd("provider", "far", "set", "memory", "true")
+
+    assert (done.returncode, done.stderr) == (0, "far: memory is set\n")
+    assert json.loads(shepherd("provider", "far", "show", "--json").stdout)["memory"] is True
+
+
+def test_config_with_a_key_gets_it_and_with_a_value_sets_it(shepherd):
+    assert shepherd("config", "top_k", "7").stderr == "top_k = 7\n"
+    assert shepherd("config", "top_k").stdout == "7\n"
+    assert json.loads(shepherd("config", "top_k", "--json").stdout) == 7
+    assert shepherd("config", "gpu_layers", "-1").stderr == "gpu_layers = -1\n"
+
+
+def test_config_with_an_unknown_key_names_the_nearest(shepherd):
+    done = shepherd("config", "topk", "7")
+
+    assert done.returncode == 2
+    assert 'there is no setting "topk"' in done.stderr
+    assert "top_k" in done.stderr
+
+
+def test_config_with_a_misspelt_action_lists_the_actions(shepherd):
+    assert "choose from" in shepherd("config", "shwo").stderr

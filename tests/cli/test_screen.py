@@ -1,0 +1,228 @@
+"""Numbers, times and lists as the commands print them, at the borders of their units."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+
+import pytest
+
+from shepherd.commands.explain import ending, explain_stats, provenance, turn_in_words
+from shepherd.commands.screen import (
+    Screen,
+    age_in_words,
+    counted,
+    day,
+    duration,
+    hint_with_command,
+    near_miss,
+    printable,
+    shortened,
+    size,
+)
+from shepherd.errors import NEW_CONVERSATION
+from shepherd.turn.events import Finished
+from shepherd.types import Fact, Injection, MemoryRecord, SearchResult, TurnStats
+
+SECOND = 1 / 86_400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (59, "just now"),
+        (60, "1 minute ago"),
+        (3_599, "59 minutes ago"),
+        (3_600, "1 hour ago"),
+        (86_399, "23 hours ago"),
+        (86_400, "1 day ago"),
+        (2_629_799, "30 days ago"),
+        (2_629_800, "1 month ago"),
+        (31_557_599, "11 months ago"),
+        (31_557_600, "1 year ago"),
+        (-5, "just now"),
+    ],
+)
+def test_ages_change_their_unit_when_one_is_full(seconds, words):
+    assert age_in_words(seconds * SECOND * (1 + 1e-12)) == words
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(0, "0 µs"), (0.312, "312 µs"), (1, "1 ms"), (41.4, "41 ms"), (999, "999 ms"), (1000, "1.0 s")],
+)
+def test_durations_change_their_unit_when_one_is_full(milliseconds, words):
+    assert duration(milliseconds) == words
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "words"),
+    [
+        (1, "1 byte"),
+        (1023, "1,023 bytes"),
+        (1024, "1.0 KiB"),
+        (1023 << 10, "1,023.0 KiB"),
+        (1 << 20, "1.0 MiB"),
+        (3 << 29, "1.5 GiB"),
+        (1 << 40, "1.0 TiB"),
+        (1 << 52, "4,096.0 TiB"),
+    ],
+)
+def test_sizes_change_their_unit_when_one_is_full(n_bytes, words):
+    assert size(n_bytes) == words
+
+
+def test_counts_have_their_plural():
+    assert (counted(0, "fact"), counted(1, "fact"), counted(2, "fact")) == ("0 facts", "1 fact", "2 facts")
+    assert (counted(1, "memory", "memories"), counted(1234, "memory", "memories")) == (
+        "1 memory",
+        "1,234 memories",
+    )
+
+
+def test_texts_are_cut_beyond_the_limit_and_not_at_it():
+    assert shortened("a" * 120) == "a" * 120
+    assert shortened("a" * 121) == "a" * 119 + "…"
+    assert shortened("two\n  words", 9) == "two words"
+
+
+def test_control_characters_are_shown_and_line_feeds_kept():
+    assert printable("a\x1b[2J\tb\nc\x9f\u202e") == "a\ufffd[2J\tb\nc\ufffd\ufffd"
+
+
+def test_days_are_local_and_may_have_the_minute():
+    moment = int(time.mktime((2026, 1, 31, 9, 5, 59, 0, 0, -1)))
+
+    assert (day(moment), day(moment, with_time=True)) == ("2026-01-31", "2026-01-31 09:05")
+
+
+def test_near_misses_are_two_at_most():
+    assert near_miss("memroy", ["memory", "model"]) == "did you mean memory?"
+    assert near_miss("aaaa", ["aaab", "aaac", "aaad"]).count(" or ") == 1
+    assert near_miss("zzz", ["memory"]) == ""
+
+
+def test_hints_name_the_slash_command_only_in_a_chat():
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(out, err)
+
+    screen.error("full", NEW_CONVERSATION)
+    screen.begin_chat()
+    screen.error("full", NEW_CONVERSATION)
+
+    assert err.getvalue().splitlines() == [
+        "shepherd: error: full",
+        f"  {NEW_CONVERSATION}",
+        "error: full",
+        f"  {hint_with_command(NEW_CONVERSATION)}",
+    ]
+    assert hint_with_command(NEW_CONVERSATION).endswith("with /clear")
+
+
+def test_results_are_json_or_text_and_note():
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(out, err)
+
+    screen.result({"id": 1}, "1", note="stored")
+    screen.result({"id": 2})
+    screen.as_json = True
+    screen.result({"id": 3}, "3", note="stored")
+
+    assert (out.getvalue(), err.getvalue()) == ('1\n{"id": 3}\n', "stored\n")
+
+
+def test_listings_are_json_or_rows_or_a_note_that_there_are_none():
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(out, err)
+
+    screen.listing([1], ["a", "b"], [(1, "x\ty\nz\\")], empty="none")
+    screen.listing([], ["a"], [], empty="none")
+    screen.as_json = True
+    screen.listing([], ["a"], [], empty="none")
+
+    assert (out.getvalue(), err.getvalue()) == ("1\tx\\ty\\nz\\\\\n[]\n", "none\n")
+
+
+def test_line_separators_of_unicode_end_no_json_line():
+    out = io.StringIO()
+
+    Screen(out, out).json("a\x85b\u2028c\u2029")
+
+    assert out.getvalue().count("\n") == len(out.getvalue().splitlines()) == 1
+    assert json.loads(out.getvalue()) == "a\x85b\u2028c\u2029"
+
+
+# ---- explanations
+
+
+def result(**changes) -> SearchResult:
+    values = {"id": 7, "question": "q", "answer": "a", "timestamp": 0, "score": 0.581, "relevance": 0.756}
+    return SearchResult(**{**values, "age_days": 3.0, **changes})
+
+
+def test_provenance_has_id_age_source_and_scores():
+    assert provenance(result(source="user", pinned=True)) == (
+        "id 7 · 3 days ago · entered by hand · score 0.58 · relevance 0.76 · pinned"
+    )
+    now = int(time.time())
+    assert provenance(MemoryRecord(8, "q", "a", now - 7200, source="mcp")) == (
+        "id 8 · 2 hours ago · from mcp"
+    )
+
+
+def test_one_line_about_a_turn_has_what_was_recalled_and_its_cost():
+    injection = Injection("tail", (Fact("name", "Steve", 0, 0),), (result(), result(id=8)))
+    stats = TurnStats(
+        prompt_tokens=1234, decoded_tokens=1, generated_tokens=10, decode_ms=500.0, total_ms=1000.0
+    )
+
+    assert turn_in_words(Finished("answer", stats, injection)) == (
+        "remembered 1 fact and 2 memories (/why) · read 1 of 1,234 tokens · wrote 10 · 20 tokens/s · 1.0 s"
+    )
+    entities_alone = Finished("", TurnStats(), Injection("tail", parts=("entity:1",)))
+    assert turn_in_words(entities_alone).startswith("remembered something (/why) · ")
+    assert turn_in_words(Finished("", TurnStats(is_estimated=True, total_ms=41.0), Injection())) == (
+        "by estimate · read 0 of 0 tokens · wrote 0 · 41 ms"
+    )
+
+
+def test_stats_explain_tokens_window_and_times():
+    out, err = io.StringIO(), io.StringIO()
+    stats = TurnStats(
+        prompt_tokens=347,
+        reused_tokens=274,
+        decoded_tokens=73,
+        generated_tokens=8,
+        window_tokens=1024,
+        evicted_turns=2,
+        recall_ms=0.286,
+        prefill_ms=13.0,
+        ttft_ms=14.0,
+        decode_ms=10.0,
+        total_ms=24.0,
+    )
+
+    explain_stats(Screen(out, err), Finished("answer", stats, Injection()))
+
+    assert out.getvalue().splitlines() == [
+        "prompt  347 tokens: 274 reused, 73 decoded",
+        "answer  8 tokens generated, 800.0 tokens/s, ended by the model",
+        "window  1,024 tokens, 35 % used; 2 old turns left it",
+        "times   recall 286 µs, prefill 13 ms, first token 14 ms, total 24 ms",
+    ]
+    explain_stats(Screen(out, err), None)
+    assert err.getvalue() == "nothing has been answered yet\n"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("stop", ""),
+        ("length", "cut at the longest allowed answer (--max-tokens)"),
+        ("cancelled", "stopped"),
+        ("filtered", "ended by the provider's filter"),
+    ],
+)
+def test_only_answers_that_ended_early_say_why(reason, words):
+    assert ending(TurnStats(finish_reason=reason)) == words

@@ -1,0 +1,185 @@
+"""tools/mutants makes faults that compile, tries them in a copy, and shows what no test finds."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.faults import assigned_names, faults_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def changed(source: str) -> set[str]:
+    return {fault.applied(source) for fault in faults_of(source)}
+
+
+@pytest.mark.parametrize(
+    ("source", "faults"),
+    [
+        ("a < b", {"a <= b"}),
+        ("a is not None", {"a is None"}),
+        ("a not in b", {"a in b"}),
+        ("(a  # less < than\n > b)", {"(a  # less < than\n >= b)"}),
+        ("a < b == c", {"a <= b == c", "a < b != c"}),
+        ("é - b", {"é + b"}),
+        ("a += b", {"pass", "a -= b"}),
+        ("a and b and c", {"a or b and c", "a and b or c"}),
+        ("a if b else c", {"a if not (b) else c"}),
+        ("a if not b else c", {"a if (b) else c"}),
+        ("x = True", {"x = False"}),
+        ("x = 3", {"x = 4"}),
+        ("x = a[:n]", {"x = a[:(n) + 1]"}),
+        ("f(a, b)", {"pass", "f(b, a)"}),
+        ("x = min(a, b)", {"x = max(a, b)", "x = min(b, a)"}),
+        ("a.b = c", {"pass"}),
+        ("raise a", {"pass"}),
+        ("for a in b:\n break", {"for a in b:\n continue"}),
+        ("def f():\n return a", {"def f():\n return None"}),
+        ("while a:\n f()", {"while not (a):\n f()", "while a:\n pass"}),
+        ("[a for a in b if a]", {"[a for a in b if not (a)]"}),
+        ('"text" % a', set()),
+        ('def f():\n "A docstring of 3 words."', set()),
+        ("if TYPE_CHECKING:\n import a", set()),
+        ('f"{a + 1}"', set()),
+        ('__all__ = ["a"]', set()),
+    ],
+)  # fmt: skip
+def test_faults_of_a_source(source: str, faults: set[str]) -> None:
+    assert changed(source) == faults
+
+
+def test_fault_knows_its_line_its_function_and_the_name_it_changes() -> None:
+    source = "A = 1\n\ndef f():\n    return b < c\n"
+
+    places = {(fault.line, fault.owner, fault.names) for fault in faults_of(source)}
+
+    assert places == {(1, 0, ("A",)), (4, 3, ())}
+
+
+@pytest.fixture
+def mutants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The functions of tools/mutants, for a repository in a temporary folder."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take most of such a small run
+    functions = runpy.run_path(str(ROOT / "tools/mutants"), run_name="mutants")
+    variables = functions["sources"].__globals__
+    monkeypatch.setitem(variables, "ROOT", tmp_path)
+    monkeypatch.setitem(variables, "RECORD", tmp_path / ".mutants" / "calls.json")
+    for folder in ("src/shepherd", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tests/tuned_constants.txt").write_text("src/shepherd/demo.py: PAGE  bench/test_demo.py\n")
+    return functions
+
+
+def test_files_that_changed_since_a_revision_are_taken(mutants: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "src/shepherd"
+    for name in ("changed.py", "removed.py", "same.py", "page.html"):
+        (folder / name).write_text("A = 1\n")
+    for words in ("init", "add .", "-c user.name=a -c user.email=a@example.org commit -m a"):
+        subprocess.run(["git", *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    (folder / "changed.py").write_text("A = 2\n")
+    (folder / "page.html").write_text("A = 2\n")
+    (folder / "removed.py").unlink()
+    (folder / "added.py").write_text("A = 1\n")
+
+    found = mutants["sources"]([], "HEAD")
+
+    assert [path.name for path in found] == ["added.py", "changed.py"]
+
+
+DEMO = """PAGE = 500
+
+def total(values):
+    return sum(values) + 1
+
+def other(flag):
+    return [flag is None]
+"""
+TEST = """import subprocess, sys
+from shepherd.demo import other, total
+
+def test_total():
+    code = "from shepherd.demo import total; print(total([2, 3]))"
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"6"
+
+def test_other():
+    assert other(3)
+"""
+
+
+@pytest.fixture
+def demo(tmp_path: Path, mutants: dict[str, Any]) -> Path:
+    """A module with faults that are found, by a process of a test, and faults that are not."""
+    path = tmp_path / "src/shepherd/demo.py"
+    path.write_text(DEMO)
+    path.with_name("__init__.py").touch()
+    (tmp_path / "tests/test_demo.py").write_text(TEST)
+    return path
+
+
+def tried(mutants: dict[str, Any], *texts: str) -> dict[tuple[int, str], str]:
+    """Try all faults, or those with one of these texts; the result by line and text."""
+    targets = mutants["chosen"]([Path("src/shepherd/demo.py")], 99, seed=1)
+    targets = [target for target in targets if not texts or target.fault.text in texts]
+    results = mutants["try_faults"](targets, Path(sys.executable), jobs=2, limit_s=120.0)
+    return {(target.fault.line, target.fault.text): result for target, result in results.items()}
+
+
+def test_faults_are_tried_in_a_copy_and_shown_where_they_survive(
+    mutants: dict[str, Any], demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tried(mutants)
+
+    assert results == {
+        (4, "return None"): "found",
+        (4, "-"): "found",
+        (4, "2"): "found",
+        (7, "return None"): "found",
+        (7, "is not"): "survived",
+    }
+    assert demo.read_text() == DEMO
+    survived = (
+        "survived  src/shepherd/demo.py:7\n-    return [flag is None]\n+    return [flag is not None]\n"
+    )
+    assert capsys.readouterr().out == survived
+
+
+def test_test_that_fails_without_the_fault_finds_nothing(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tests/test_demo.py").write_text(
+        f"{TEST}\ndef test_that_fails():\n    assert other(0) == 3\n"
+    )
+
+    assert tried(mutants, "-", "is not") == {(4, "-"): "found", (7, "is not"): "failing without it"}
+
+
+def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tmp_path: Path) -> None:
+    mutants["record"](["tests"], Path(sys.executable))
+    selection = mutants["Selection"]()
+
+    targets = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+    [of_total, of_other] = [
+        {tuple(selection.tests_of(target)) for target in targets if target.fault.line == line}
+        for line in (4, 7)
+    ]
+
+    assert of_total == {("tests/test_demo.py::test_total",)}
+    assert of_other == {("tests/test_demo.py::test_other",)}
+
+
+def test_tuned_constants_and_the_benches_that_guard_them_exist() -> None:
+    lines = (ROOT / "tests/tuned_constants.txt").read_text(encoding="utf-8").splitlines()
+    entries = [line.split() for line in lines if line and not line.startswith("#")]
+
+    assert entries
+    for path, name, bench in entries:
+        assert path.endswith(":")
+        assert name in assigned_names((ROOT / path[:-1]).read_text(encoding="utf-8")), (path, name)
+        assert (ROOT / bench).is_file(), bench
