@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -163,7 +162,7 @@ class Memory:
         more = None
         if self._vectors is not None and query.limit > 0 and not (only_times or says_nothing):
             more = self._vectors.search(user, message, query)
-        found, results = self._store.recall(user, query if more is None else replace(query, limit=0))
+        found, results = self._store.recall(user, query if more is None else query._replace(limit=0))
         if only_times:
             more = self._store.read(lambda connection: newest_results(connection, user, query, results))
         if more is not None:

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shepherd import fusion
 from shepherd._native.rank import recency
@@ -75,8 +75,8 @@ class VectorRecall:
             return None
         n = asked = max(query.limit, CANDIDATES)
         while True:
-            by_words = replace(
-                query, limit=asked, min_relevance=0.0, except_session="", distinct_questions=False
+            by_words = query._replace(
+                limit=asked, min_relevance=0.0, except_session="", distinct_questions=False
             )
             words = self._store.search(user_id, by_words)
             try:
