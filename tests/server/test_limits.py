@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.config import Config
-from shepherd.inference import Engine
-from shepherd.providers import ProviderSettings
 from shepherd.server import limits
 from shepherd.server.anthropic_api import MessagesBody
-from shepherd.server.chat import ChatRequest
-from shepherd.server.conversations import Conversations
-from shepherd.server.errors import Denied
 from shepherd.server.limits import problem_of_json
-from shepherd.server.models import Models
-from shepherd.types import Message
 from tests.server.attacks import OPENAI, REFUSED, chat, messages, nested
 
 JSON = st.recursive(
@@ -114,16 +106,3 @@ def test_neighbours_of_one_role_are_joined_however_many_there_are():
         ("assistant", 0),
         ("user", 3_999),
     ]
-
-
-@pytest.mark.parametrize("n_checks", [0, 1])
-def test_a_request_whose_client_has_left_does_not_begin(plain_model, n_checks):
-    checks = iter([False] * n_checks)
-
-    with Engine(plain_model) as engine:
-        models = Models(ProviderSettings("local", "llamacpp"), name="tiny", engine=engine)
-        conversations = Conversations(models, memory=None, config=Config())
-        with pytest.raises(Denied) as caught:
-            conversations.begin(ChatRequest((Message("user", "hi"),)), is_gone=lambda: next(checks, True))
-
-    assert (caught.value.status, models.n_lent) == (499, 0)
