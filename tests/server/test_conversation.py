@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from shepherd.memory import Memory
 from shepherd.providers import ProviderSettings
 from shepherd.server.chat import ChatRequest
 from shepherd.server.conversations import Conversations
+from shepherd.server.errors import Denied
 from shepherd.server.models import Models
 from shepherd.types import Message
 
@@ -166,6 +168,29 @@ def test_clients_own_instructions_stand_first_and_know_of_the_tail(new_service):
     assert turn.draft.snapshot.system.text.startswith("You are a pirate.\n\nBe brief.\n\n")
     assert "[facts:" in turn.draft.snapshot.system.text
     assert [message.role for message in turn.draft.prompt] == ["system", "user"]
+
+
+class Leaving(threading.Event):
+    """Set from the check after so many on."""
+
+    def __init__(self, n_checks: int) -> None:
+        super().__init__()
+        self._left = n_checks
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+@pytest.mark.parametrize("n_checks", [0, 1])
+def test_a_client_that_left_before_the_answer_began_costs_no_tokens(new_service, n_checks):
+    service = new_service()
+    request = ChatRequest((Message("user", "My boat is called Mary."),), "steve")
+
+    with pytest.raises(Denied) as caught:
+        service.begin(request, cancelled=Leaving(n_checks))
+
+    assert (caught.value.status, service.models.n_lent) == (499, 0)
 
 
 def test_answer_that_is_broken_off_is_kept_as_far_as_it_came(new_service, memory):

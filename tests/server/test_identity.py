@@ -16,6 +16,7 @@ from shepherd.server.app import create_app
 from shepherd.server.errors import Denied
 from shepherd.server.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.server.middleware import is_loopback, require_keys_for
+from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
 from tests.server.running import Running
 
@@ -195,7 +196,7 @@ def test_without_a_good_key_every_route_but_health_is_closed(who, server, keys, 
 
     with server.client(keys[who]) as client:
         for method, path, body in [
-            *paths(secret_of_bob["bob"]),
+            *paths(sequence_of(secret_of_bob["bob"])),
             ("GET", "/metrics", None),
             ("GET", "/page", None),
             ("GET", "/page/", None),
@@ -217,7 +218,7 @@ def test_another_owners_key_neither_reads_nor_writes(user, server, keys, secret_
     before = {name: everything_of(memory, name) for name in theirs}
 
     with server.client(keys["anna"]) as client:
-        for method, path, body in paths(secret_of_bob["bob"]):
+        for method, path, body in paths(sequence_of(secret_of_bob["bob"])):
             answer = asked(client, method, path, body, user)
             assert answer.status_code < 500, (method, path, answer.text)
             assert "sleep" not in answer.text
@@ -229,7 +230,7 @@ def test_another_owners_key_neither_reads_nor_writes(user, server, keys, secret_
 @pytest.mark.parametrize("user", [None, *ODD_NAMES], ids=lambda user: ascii(user)[:20])
 def test_a_key_reaches_its_owners_users(user, server, keys, secret_of_bob):
     params = {} if user is None else {"user": user}
-    mine = secret_of_bob["bob" if user is None else f"bob/{user}"]
+    mine = sequence_of(secret_of_bob["bob" if user is None else f"bob/{user}"])
 
     with server.client(keys["bob"]) as client:
         facts = client.get("/v1/facts", params=params).json()["data"]

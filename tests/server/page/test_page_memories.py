@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from shepherd.config import Config
 from shepherd.server.app import create_app
+from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
 from tests.server.running import Running
 
@@ -41,7 +42,7 @@ def test_words_that_nothing_has_are_said_to_have_no_memory(steve):
 
 
 def test_the_keyboard_alone_edits_a_memory(steve, memory):
-    steve.open("memories/" + str(memory.search("moka", 1, steve.user)[0].id))
+    steve.open(f"memories/{sequence_of(memory.search('moka', 1, steve.user)[0].id)}")
     steve.page.get_by_role("button", name="Edit").focus()
     steve.page.keyboard.press("Enter")
     steve.page.keyboard.press("Tab")  # from the question to the answer
@@ -56,7 +57,7 @@ def test_the_keyboard_alone_edits_a_memory(steve, memory):
 
 
 def test_escape_leaves_a_memory_as_it_was(steve, memory):
-    steve.open("memories/" + str(memory.search("moka", 1, steve.user)[0].id))
+    steve.open(f"memories/{sequence_of(memory.search('moka', 1, steve.user)[0].id)}")
     steve.page.get_by_role("button", name="Edit").press("Enter")
     steve.page.keyboard.type("Never mind. ")
     steve.page.keyboard.press("Escape")
@@ -67,7 +68,7 @@ def test_escape_leaves_a_memory_as_it_was(steve, memory):
 
 def test_a_memory_is_pinned_and_unpinned(steve, memory):
     found = memory.search("moka", 1, steve.user)[0]
-    steve.open(f"memories/{found.id}")
+    steve.open(f"memories/{sequence_of(found.id)}")
 
     steve.page.get_by_role("button", name="Pin").click()
     expect(steve.page.get_by_role("button", name="Unpin")).to_be_focused()
@@ -173,7 +174,7 @@ def test_a_server_that_is_gone_is_said_in_words(memory, visit):
 
 def test_what_was_forgotten_makes_no_gap_before_the_next_ones(steve, memory):
     steve.open("memories")
-    newest = [str(record.id) for record in memory.list_memories(steve.user, limit=100)]
+    newest = [str(sequence_of(record.id)) for record in memory.list_memories(steve.user, limit=100)]
 
     for left in (69, 68, 67):
         steve.page.locator(".memory").first.get_by_role("button", name="Forget").press("Enter")
