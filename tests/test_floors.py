@@ -32,6 +32,7 @@ FLOORS = [
         "errors",
         "types",
         "paths",
+        "claims",
         "config",
         "escaping",
         "fusion",

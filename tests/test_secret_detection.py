@@ -219,3 +219,27 @@ def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
     )
 
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("My IBAN is DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 00"),
+        ("pay to GB82WEST12345698765432, please", "GB82WEST12345698765432"),
+        ("my ssn: 219-09-9999.", "219-09-9999"),
+    ],
+)
+def test_account_numbers_are_found_by_their_check_digits_and_form(text, secret):
+    assert values(text) == [("account-number", secret)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["DE89 3704 0044 0532 0130 01", "call 555-12-34567", "000-12-3456", "AB12 CDEF", "on 2019-09-9999"],
+)
+def test_other_numbers_are_no_account_numbers(text):
+    assert values(text) == []
+
+
+def test_a_pin_is_found_behind_the_thing_that_it_opens():
+    assert values("The PIN of my phone is 2580.") == [("password", "2580")]

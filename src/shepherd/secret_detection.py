@@ -14,7 +14,9 @@ from typing import Literal
 
 __all__ = ["Secret", "SecretKind", "find_secrets"]
 
-SecretKind = Literal["private-key", "api-key", "token", "password", "recovery-phrase", "card-number"]
+SecretKind = Literal[
+    "private-key", "api-key", "token", "password", "recovery-phrase", "card-number", "account-number"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,9 @@ _PASSWORD_HINTS = (
     "pass", "pwd", "p/w", "kennwort", "contrase", "senha", "wachtw", "hasło", "парол", "密", "パス", "비밀"
 )  # fmt: skip
 _PIN = re.compile(
-    r"\b(?:pin|pin code|pin number|cvv|cvc|security code)\s{0,2}(?:[:=]|is|was|ist)\s{0,2}"
+    r"\b(?:pin|pin code|pin number|cvv|cvc|security code)"
+    # The thing that it opens: "the PIN of my phone is …".
+    r"(?:\s(?:of|for|to|von|für|zu|de|per)\s[^\n:=.!?\d]{1,40}?)?\s{0,2}(?:[:=]|is|was|ist|est|es|è|é)\s{0,2}"
     r"(\d{3,8})\b(?![./:]\d)",
     re.IGNORECASE,
 )
@@ -122,6 +126,11 @@ _RECOVERY_PHRASE = re.compile(
 _DIGITS = re.compile(r"\d{4}[ \-]?\d{4,6}[ \-]?\d")
 # Not inside a longer row of digits or a decimal number.
 _CARD = re.compile(r"(?<![\d.\-])(?<!\d )\d(?:[ \-]?\d){13,18}(?!\d|[.\-]\d| \d)")
+
+# ISO 13616: country, two check digits, up to 30 letters and digits, often in groups of four.
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
+# Numbers that the US Social Security Administration issues, in their usual form.
+_SOCIAL_SECURITY = re.compile(r"(?<![\d-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])")
 
 # Follows "the password is" in ordinary speech, and is not one.
 _NOT_A_PASSWORD = frozenset(
@@ -172,6 +181,11 @@ def _candidates(text: str) -> Iterator[Secret]:
         for match in _CARD.finditer(text):
             if _is_card_number(match[0]):
                 yield Secret("card-number", match.start(), match.end())
+        for match in _IBAN.finditer(text):
+            if _is_iban(match[0]):
+                yield Secret("account-number", match.start(), match.end())
+    for match in _SOCIAL_SECURITY.finditer(text):
+        yield Secret("account-number", match.start(), match.end())
 
 
 def _keys(text: str, folded: str) -> Iterator[Secret]:
@@ -279,3 +293,10 @@ def _luhn(digits: str) -> int:
         value = int(digit)
         total += value if place % 2 == 0 else sum(divmod(2 * value, 10))
     return total % 10
+
+
+def _is_iban(text: str) -> bool:
+    """Return whether the check digits of an IBAN are right: modulo 97, by ISO 7064."""
+    compact = text.replace(" ", "")
+    digits = "".join(str(int(letter, 36)) for letter in compact[4:] + compact[:4])
+    return 15 <= len(compact) <= 34 and int(digits) % 97 == 1

@@ -51,7 +51,7 @@ def test_what_is_told_is_known_in_the_next_turn(new_assistant, new_worker, learn
     assert worker.flush(60)
     ask(assistant, "Who am I?")
 
-    assert assistant.last.injection.tail.strip().startswith("[facts: name=Steve]")
+    assert assistant.last.injection.tail.strip().startswith("[facts: name=Steve, uses=Helix]")
     assert [record.answer for record in memory.list_memories() if record.source == "extraction"] == ["Helix"]
 
 

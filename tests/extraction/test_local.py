@@ -192,10 +192,10 @@ def test_a_small_models_inventions_are_dropped(learner, memory, new_worker, new_
         extractor.copies = True
         worker = new_worker(extractor=extractor, min_turns=1)
         worker.start()
-        tell(worker, "I use  HELIX, who would have thought")
+        tell(worker, "I use  HELIX, of course")
         assert worker.flush(60)
         worker.close()
 
-    assert memory.get_all_facts() == []
+    assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("uses", "HELIX")]
     assert [record.answer for record in memory.list_memories()] == ["Helix"]
     assert memory.extraction.stats().dropped == 1

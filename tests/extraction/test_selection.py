@@ -18,7 +18,8 @@ texts = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=6)), max_siz
 
 
 def kept(memory: Memory, *context: tuple[str, str]) -> list[tuple[str, str]]:
-    return select(Extracted(context=list(context)), (), memory, "steve", copies=False, secrets=True).context
+    answer = Extracted(context=list(context))
+    return select(answer, ("I like it.",), memory, "steve", copies=False, secrets=True).context
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,3 +58,17 @@ def test_an_answer_that_was_cut_before_its_call_ended_has_none(engine: Engine) -
     reply = answer(engine, MANNER.call, 5)
 
     assert (reply.tool_calls, reply.stats.finish_reason) == ((), "length")
+
+
+def test_an_answer_that_is_closed_unread_keeps_what_was_generated(engine: Engine) -> None:
+    reply = engine.generate(
+        [Message("user", "hello")],
+        sampling=Sampling(temperature=0),
+        grammar=saying(engine, "It is clear."),
+    )
+    while reply.is_running:
+        time.sleep(0.001)
+
+    reply.close()
+
+    assert reply.text == "It is clear."

@@ -10,6 +10,7 @@ import pytest
 
 from shepherd.errors import ModelError, UsageError
 from shepherd.inference import Engine, EngineSettings, schema_to_grammar
+from shepherd.inference.grammar import rename_rules
 from shepherd.types import Message, Sampling
 from tests import models
 from tests.conftest import SCRIPT
@@ -197,6 +198,14 @@ def test_grammar_that_no_token_can_follow_is_an_error_and_not_an_answer(engine: 
 
 def test_json_in_strings_has_no_raw_control_characters(engine: Engine) -> None:
     assert '[^"\\\\\\x00-\\x1F\\x7F]' in schema_to_grammar({"type": "string"})
+
+
+def test_renamed_rules_keep_their_texts_to_the_last_one() -> None:
+    grammar = 'root ::= "b" b # b\nb ::= [b]{1,2} | root-b\nroot-b ::= "x"'
+
+    assert rename_rules(grammar, "t-") == (
+        't-root ::= "b" t-b # b\nt-b ::= [b]{1,2} | t-root-b\nt-root-b ::= "x"'
+    )
 
 
 def test_schema_that_cannot_be_said_is_refused() -> None:

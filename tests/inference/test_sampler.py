@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
+from shepherd.errors import UsageError
 from shepherd.inference import read_header
-from shepherd.inference.sampler import recommended_sampling
+from shepherd.inference.sampler import check_sampling, recommended_sampling
 from shepherd.types import Sampling
 
 
@@ -37,3 +38,23 @@ def test_a_recommendation_out_of_range_is_passed_over(value):
     found = recommended_sampling({"general.sampling.temp": value, "general.sampling.top_k": 7})
 
     assert found == Sampling(top_k=7)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("temperature", [0, 2.0], [-0.1, math.inf, math.nan]),
+        ("top_k", [0, 1], [-1]),
+        ("top_p", [0.01, 1], [0, 1.01]),
+        ("min_p", [0, 1], [-0.01, 1.01]),
+        ("repeat_penalty", [0.01, 1, 100], [0, 101]),
+        ("repeat_last_n", [0, 1 << 20], [-1, (1 << 20) + 1]),
+        ("seed", [0, 0xFFFFFFFE], [-1, 0xFFFFFFFF]),
+    ],
+)
+def test_settings_are_allowed_up_to_the_ends_of_their_ranges(name, allowed, refused):
+    for value in allowed:
+        check_sampling(Sampling(**{name: value}))
+    for value in refused:
+        with pytest.raises(UsageError, match=f"^{name} is "):
+            check_sampling(Sampling(**{name: value}))

@@ -41,3 +41,16 @@ def test_a_forgotten_memory_is_not_among_the_recalled(memory: Memory) -> None:
     memory.delete_memory(memory_id)
 
     assert memory.activity() == Activity()
+
+
+def test_of_equally_often_recalled_memories_the_latest_used_comes_first(database: str) -> None:
+    now = [1_000_000.0]
+    with Memory(database, user_id="steve", clock=lambda: now[0]) as memory:
+        ids = [memory.store_memory(f"Which {word}?", "this") for word in ("editor", "lunch", "train")]
+        for word in ("lunch", "train", "editor"):
+            now[0] += 1
+            memory.recall(f"Which {word}?")
+        memory.set_fact("name", "Steve")
+
+        expected = [(ids[0], 1, 1_000_003), (ids[2], 1, 1_000_002), (ids[1], 1, 1_000_001)]
+        assert list(memory.activity().recalled) == expected

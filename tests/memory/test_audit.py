@@ -70,6 +70,7 @@ def test_groups_are_those_of_comparing_every_pair(sets: list[frozenset[str]]) ->
 def test_answer_with_the_words_of_the_question_is_an_echo(memory: Memory) -> None:
     echo = stored(memory, "I like jazz from New Orleans.", "You like New Orleans jazz!")
     stored(memory, "Tea?", "Tea.  Green, please.")
+    stored(memory, "What is it, tea?", "It is tea.")
 
     assert [finding[:2] for finding in found(memory)] == [("echo", (echo,))]
 
@@ -143,6 +144,15 @@ def test_old_memories_that_no_message_needed_are_told(memory: Memory, path: Path
         # Looking is not using.
         again.search("cat")
         assert never_recalled(again) == (cat,)
+
+
+@IN_A_FILE
+def test_memory_that_was_not_recalled_for_ninety_days_is_unused(memory: Memory, path: Path) -> None:
+    count_since(path, NOW - 100 * 86_400)
+    older = stored(memory, "Which dog?", "Rex", NOW - 90 * 86_400 - 1)
+    stored(memory, "Which cat?", "Tom", NOW - 90 * 86_400)
+
+    assert never_recalled(memory) == (older,)
 
 
 @IN_A_FILE

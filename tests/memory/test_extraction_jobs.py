@@ -368,7 +368,7 @@ def test_what_was_imported_without_history_between_the_lines_of_a_job_stays(memo
 
 
 def test_what_a_tool_of_the_model_set_between_the_lines_of_a_job_gives_way(memory, clock):
-    """Else what the user said last would never be learned: the job is done."""
+    """Otherwise the last statement of the user would never be learned: the job is done."""
     session = say(memory, "I live in Austin")
     clock[0] += 10
     memory.set_fact("location", "Austin", source="tool")
@@ -376,7 +376,8 @@ def test_what_a_tool_of_the_model_set_between_the_lines_of_a_job_gives_way(memor
     say(memory, "Sorry, I live in Berlin now", session=session)
     memory.extraction.release(OWNER.owner)
 
-    stored = memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Berlin"}, [])
+    job = memory.extraction.claim("worker")
+    stored = memory.extraction.finish(job, {"location": "Berlin"}, [], changed={"location"})
 
     assert stored == (1, 0)
     assert memory.get_fact("location") == "Berlin"
@@ -456,7 +457,8 @@ def test_an_imported_fact_has_its_value_of_before_again(memory, clock):
     memory.import_memories([{"type": "fact", "key": "location", "value": "Ohio", "updated_at": 5}])
     session = say(memory, "I moved to Texas")
     memory.extraction.release(OWNER.owner)
-    memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Texas"}, [])
+    job = memory.extraction.claim("worker")
+    memory.extraction.finish(job, {"location": "Texas"}, [], changed={"location"})
     assert memory.get_fact("location") == "Texas"
 
     memory.delete_last_turn(session)

@@ -42,6 +42,15 @@ def test_undecodable_text_of_a_message_is_replaced(memory: Memory) -> None:
     assert (message.raw, message.sent) == ("caf\ufffd", "caf\ufffd")
 
 
+def test_of_one_second_the_session_started_last_is_the_latest(memory: Memory) -> None:
+    sessions = [memory.start_session() for _ in range(3)]
+    for session in (sessions[1], sessions[2], sessions[0]):
+        memory.append_message(session, Message("user", session))
+
+    assert [found.id for found in memory.list_sessions()] == sessions[::-1]
+    assert [message.raw for message in memory.load_session()] == [sessions[2]]
+
+
 def test_latest_session_is_the_one_last_written_to(database: str) -> None:
     now = [100.0]
     with Memory(database, clock=lambda: now[0]) as memory:

@@ -205,6 +205,7 @@ def test_a_boundary_value_in_any_field_is_refused_or_harmless(seed: int) -> None
         ("next_free", 1),
         ("free_chunk", 1),
         ("big_tf", 0),
+        ("big_tf", 1 << 30),  # more than the memory has words
         ("big_term", 0),
         ("big_document", 0),
         ("n_postings", 0),
@@ -240,6 +241,16 @@ def test_several_forged_fields_are_refused_or_harmless(seed: int) -> None:
         index = load(parsed.forged(changes))
         if index is not None:
             use(index, words)
+
+
+def test_a_list_has_each_memory_once_and_in_order() -> None:
+    saved = filled([row(i, (["aa", "bb"], [], NOW)) for i in range(6)]).save()
+    assert saved is not None
+    parsed = SavedIndex(saved)
+    for field in parsed.named("document"):
+        for value in set(range(8)) - {parsed.value(field)}:
+            with pytest.raises(ValueError, match="no saved index"):
+                HotIndex.load(parsed.forged([(field, value)]))
 
 
 def test_two_terms_with_one_word_are_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from itertools import pairwise
 
 import pytest
@@ -167,20 +166,6 @@ def test_clients_own_instructions_stand_first_and_know_of_the_tail(new_service):
     assert turn.draft.snapshot.system.text.startswith("You are a pirate.\n\nBe brief.\n\n")
     assert "[facts:" in turn.draft.snapshot.system.text
     assert [message.role for message in turn.draft.prompt] == ["system", "user"]
-
-
-def test_a_client_that_left_before_the_answer_began_costs_no_tokens(new_service):
-    cancelled = threading.Event()
-    cancelled.set()
-    request = ChatRequest((Message("user", "My boat is called Mary."),), "steve")
-
-    turn = new_service().begin(request, cancelled=cancelled)
-    pieces = list(turn.reply)
-    stats = turn.end()
-
-    assert pieces == []
-    assert stats.finish_reason == "cancelled"
-    assert stats.generated_tokens == stats.decoded_tokens == 0
 
 
 def test_answer_that_is_broken_off_is_kept_as_far_as_it_came(new_service, memory):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -116,14 +117,24 @@ def test_neighbours_of_one_role_are_joined_however_many_there_are():
     ]
 
 
+class Left(threading.Event):
+    """A client that leaves after so many checks."""
+
+    def __init__(self, n_checks):
+        super().__init__()
+        self._n_left = n_checks
+
+    def is_set(self):
+        self._n_left -= 1
+        return self._n_left < 0
+
+
 @pytest.mark.parametrize("n_checks", [0, 1])
 def test_a_request_whose_client_has_left_does_not_begin(plain_model, n_checks):
-    checks = iter([False] * n_checks)
-
     with Engine(plain_model) as engine:
         models = Models(ProviderSettings("local", "llamacpp"), name="tiny", engine=engine)
         conversations = Conversations(models, memory=None, config=Config())
         with pytest.raises(Denied) as caught:
-            conversations.begin(ChatRequest((Message("user", "hi"),)), is_gone=lambda: next(checks, True))
+            conversations.begin(ChatRequest((Message("user", "hi"),)), cancelled=Left(n_checks))
 
     assert (caught.value.status, models.n_lent) == (499, 0)

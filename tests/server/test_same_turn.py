@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.assistant import Assistant, Finished
+from shepherd.assistant import Assistant, Delta, Finished
 from shepherd.config import Config
 from shepherd.errors import ContextOverflowError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
-from shepherd.providers import ProviderSettings
+from shepherd.providers import ProviderSettings, open_remote
+from shepherd.providers.accounting import RatioStore
+from shepherd.providers.exchange import RetryPolicy
 from shepherd.server.chat import ChatRequest
 from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.types import Message
 from tests import models
 from tests.examples import examples
+from tests.providers import upstream
 
 WINDOW = 3000
 CALL = json.dumps({"name": "search_memory", "arguments": {"query": "dogs"}})
@@ -206,3 +210,110 @@ def test_conversations_that_continue_after_a_restart_are_alike(talker, tmp_path_
     chat = in_chat(talker, folder / "chat.db", texts, **WITHOUT_TOOLS)
 
     assert over_the_api(talker, folder / "api.db", texts, **WITHOUT_TOOLS) == chat
+
+
+# A turn is a text and how it goes: answered, ended by the user behind the first piece, or without memory.
+ANSWERED, ENDED, PRIVATE = "answered", "ended", "private"
+FIRST, REST = "I see", " that it is green."
+
+
+def answers_until_ended(handler: upstream.Handler) -> None:
+    """Think, answer, and wait behind the first piece of a message that is to be ended."""
+    handler.begin()
+    handler.event(upstream.chunk({"reasoning_content": "Green?"}))
+    handler.event(upstream.chunk({"content": FIRST}))
+    if "END" in handler.upstream.asked[-1].said:
+        while not handler.upstream.ended.wait(0.01):
+            handler.raw(b": still here\n\n")
+    handler.event(upstream.chunk({"content": REST}))
+    handler.event(upstream.chunk({}, "stop"))
+    handler.event("[DONE]")
+
+
+@contextmanager
+def remote_provider(path):
+    with upstream.running(answers_until_ended) as there:
+        url = f"{there.url}/v1"
+        yield there, ProviderSettings("work", "openai", model="m", base_url=url, memory=True, api_key="k")
+
+
+def remote_model(provider, path, *, uses_memory=True):
+    policy, ratios = RetryPolicy(1, first_s=0.001, longest_s=0.1), RatioStore(path.with_suffix(".ratios"))
+    return open_remote(provider, asks_memory=lambda: uses_memory, policy=policy, ratios=ratios)
+
+
+def prompts_of(there) -> list[list[tuple[str, str]]]:
+    return [[(m["role"], m["content"]) for m in asked.body["messages"]] for asked in there.asked]
+
+
+def remote_chat(path, turns) -> Seen:
+    seen = Seen()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        remote_provider(path) as (there, provider),
+        with_memories(path, 0) as memory,
+        closing(remote_model(provider, path)) as model,
+    ):
+        assistant = Assistant(model, memory, config=replace(CONFIG, **WITHOUT_TOOLS), user_id=USER)
+        for how, text in Clock(patch).turns(turns):
+            assistant.private = how == PRIVATE
+            for event in assistant.ask(text):
+                if how == ENDED and isinstance(event, Delta):
+                    assistant.cancel()
+            seen.answers.append(assistant.last.answer)
+        note_stored(seen, memory)
+        seen.prompts = prompts_of(there)
+    return seen
+
+
+def remote_api(path, turns) -> Seen:
+    seen, messages = Seen(), []
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        remote_provider(path) as (there, provider),
+        with_memories(path, 0) as memory,
+    ):
+        served = Models(
+            provider, name="m", open_remote=lambda _, uses: remote_model(provider, path, uses_memory=uses)
+        )
+        with closing(served):
+            service = Conversations(served, memory=memory, config=replace(CONFIG, **WITHOUT_TOOLS))
+            for how, text in Clock(patch).turns(turns):
+                asked = Message("user", text)
+                request = ChatRequest((*messages, asked), USER, uses_memory=how != PRIVATE)
+                turn = service.begin(request)
+                for piece in turn.reply:
+                    if how == ENDED and isinstance(piece, str):
+                        turn.cancel()
+                assert turn.next_reply() is None
+                turn.end()
+                messages += [asked, Message("assistant", turn.answer.raw)]
+                seen.answers.append(turn.last_text)
+            note_stored(seen, memory)
+            seen.prompts = prompts_of(there)
+    return seen
+
+
+TURNS = st.one_of(
+    st.tuples(st.just(ANSWERED), st.one_of(STATEMENTS, QUESTIONS)),
+    st.tuples(st.just(ENDED), st.sampled_from(SUBJECTS).map(lambda subject: f"Tell me of my {subject}. END")),
+    st.tuples(st.just(PRIVATE), STATEMENTS.map(lambda text: f"Between us: {text}")),
+)
+
+
+@settings(max_examples=examples(12))
+@given(turns=st.lists(TURNS, min_size=2, max_size=7))
+def test_ended_and_private_turns_are_sent_and_stored_alike(tmp_path_factory, turns):
+    folder = tmp_path_factory.mktemp("remote")
+
+    chat = remote_chat(folder / "chat.db", turns)
+    api = remote_api(folder / "api.db", turns)
+
+    for (how, _), sent, over_api in zip(turns, chat.prompts, api.prompts, strict=True):
+        # A chat keeps the beginning of its prompt; a request without memory need not explain it.
+        skipped = 1 if how == PRIVATE else 0
+        assert over_api[skipped:] == sent[skipped:]
+    assert api.answers == chat.answers == [FIRST if how == ENDED else FIRST + REST for how, _ in turns]
+    assert api.stored == chat.stored
+    assert api.memories == chat.memories
+    assert not [text for _, text in chat.stored for how, said in turns if how == PRIVATE and said in text]

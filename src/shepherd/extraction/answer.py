@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from shepherd._native.text import STOP_WORDS, terms
+from shepherd.claims import is_borne_out, learned, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
-from shepherd.memory import Memory
+from shepherd.memory import EndedValue, Memory
 
 __all__ = [
     "ANSWER_SCHEMA",
@@ -226,6 +227,20 @@ _NAMES = re.compile(
 )
 
 
+@dataclass(slots=True)
+class Selected:
+    """The part of an answer that may be stored, and what the lines themselves state.
+
+    `changed` has the keys of facts that were stated as changes. `dropped` counts claims not accepted.
+    """
+
+    facts: dict[str, str] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    ended: list[EndedValue] = field(default_factory=list)
+    context: list[tuple[str, str]] = field(default_factory=list)
+    dropped: int = 0
+
+
 def select(
     extracted: Extracted,
     lines: Iterable[str],
@@ -234,22 +249,28 @@ def select(
     *,
     copies: bool,
     secrets: bool,
-) -> Extracted:
-    """Return the part that may be stored; everything else is counted as dropped.
+) -> Selected:
+    """Return what is stored of an answer: facts and memories that the user's own words bear out.
 
-    With `copies`, a value must occur in the lines. `secrets` lets keys, passwords and the like through.
+    With `copies`, a memory's answer must stand in a statement of the user's; without, the lines must state
+    something. `secrets` lets keys, passwords and the like through.
     """
-    said = _folded(" ".join(lines))
-    kept = Extracted(dropped=extracted.dropped)
-    for key, value in extracted.facts.items():
-        if _may_stay(key, value, said, copies=copies, secrets=secrets):
-            kept.facts[key] = value
-        else:
-            kept.dropped += 1
+    lines = list(lines)
+    verdicts, ended = learned(extracted.facts, lines)
+    kept = Selected(ended=[EndedValue(end.value, end.kind) for end in ended])
+    for verdict in verdicts:
+        if secrets or not is_secret(verdict.key, verdict.value):
+            kept.facts[verdict.key] = verdict.value
+            if verdict.assertion.changes:
+                kept.changed.add(verdict.key)
+    values = {_folded(value) for value in kept.facts.values()}
+    unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
+    kept.dropped = extracted.dropped + unused
+    says_something = any(map(stating_sentences, lines))
     for question, answer in extracted.context:
-        if _may_stay(question, answer, said, copies=copies, secrets=secrets) and not _is_known(
-            memory, user_id, question, answer, kept.context
-        ):
+        is_meant = is_borne_out(answer, lines) if copies else says_something
+        is_safe = secrets or not is_secret(question, answer)
+        if is_meant and is_safe and not _is_known(memory, user_id, question, answer, kept.context):
             kept.context.append((question, answer))
         else:
             kept.dropped += 1
@@ -263,10 +284,6 @@ def is_secret(name: str, value: str) -> bool:
 
     words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
     return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
-
-
-def _may_stay(name: str, value: str, said: str, *, copies: bool, secrets: bool) -> bool:
-    return (secrets or not is_secret(name, value)) and (not copies or _folded(value) in said)
 
 
 def _folded(text: str) -> str:

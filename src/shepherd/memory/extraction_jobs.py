@@ -8,12 +8,12 @@ transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from shepherd.memory import facts, memories
 from shepherd.memory.memories import TermIndex
-from shepherd.memory.records import ExtractionJob, ExtractionStats, NewMemory, OpenJob
+from shepherd.memory.records import EndedValue, ExtractionJob, ExtractionStats, NewMemory, OpenJob
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
 
@@ -219,6 +219,8 @@ def finish(
     new_facts: Mapping[str, str],
     new: Sequence[NewMemory],
     *,
+    changed: Collection[str],
+    ended: Sequence[EndedValue],
     dropped: int,
     terms: TermIndex,
 ) -> tuple[int, int] | None:
@@ -229,9 +231,25 @@ def finish(
     if not _end(connection, job):
         return None
     since = _first_told(connection, job)
-    changes = facts.learn_all(
-        connection, job.user_id, new_facts, source="extraction", since=since, told_at=job.told_at
-    )
+    user, told_at = job.user_id, job.told_at
+    changes = [
+        change
+        for value in ended
+        for change in facts.end(connection, user, value, source="extraction", told_at=told_at)
+    ]
+    for key, value in new_facts.items():
+        change = facts.learn(
+            connection,
+            user,
+            key,
+            value,
+            source="extraction",
+            since=since,
+            told_at=told_at,
+            is_change=key in changed,
+        )
+        if change is not None:
+            changes.append(change)
     stored = terms.add(connection, job.user_id, new) if new else []
     added = [memory_id for memory_id, is_new in stored if is_new]
     _count(connection, job, changes=changes, memory_ids=added, dropped=dropped)

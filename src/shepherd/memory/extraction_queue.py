@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from shepherd.escaping import storable
 from shepherd.memory import extraction_jobs as jobs
-from shepherd.memory.records import ExtractionJob, ExtractionStats, NewMemory
+from shepherd.memory.records import EndedValue, ExtractionJob, ExtractionStats, NewMemory
 from shepherd.memory.store import SMALL_ROW_BYTES, UserRows, size_of
 
 __all__ = ["LEASE_S", "ExtractionQueue"]
@@ -80,9 +80,14 @@ class ExtractionQueue:
         facts: Mapping[str, str],
         memories: Sequence[NewMemory],
         *,
+        changed: Collection[str] = (),
+        ended: Sequence[EndedValue] = (),
         dropped: int = 0,
     ) -> tuple[int, int] | None:
         """Store the results of a job and end it, in one transaction; return how many were new of each.
+
+        The keys of `changed` were stated as changes: those facts replace what the user set. `ended` values
+        hold no longer.
 
         None when the job was withdrawn meanwhile: nothing is stored then. A fact that was changed or cleared
         after the job's lines were typed stays as it is; after the first of them, unless another job did that.
@@ -96,7 +101,9 @@ class ExtractionQueue:
         terms = self._rows.store.terms
         return self._rows.store.write(
             job.user_id,
-            lambda connection: jobs.finish(connection, job, new_facts, new, dropped=dropped, terms=terms),
+            lambda connection: jobs.finish(
+                connection, job, new_facts, new, changed=changed, ended=ended, dropped=dropped, terms=terms
+            ),
             size=size,
         )
 

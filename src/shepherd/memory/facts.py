@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from shepherd.claims.keys import LISTS, canonical_key, joined_values
 from shepherd.lru_cache import FIFODict
-from shepherd.memory.records import FactChange
+from shepherd.memory.records import EndedValue, FactChange
 from shepherd.transactions import Connection
 from shepherd.types import Fact
 
@@ -13,11 +14,11 @@ __all__ = [
     "ROWS_OF_USER",
     "FactCache",
     "clear",
+    "end",
     "find",
     "fold_key",
     "history",
     "learn",
-    "learn_all",
     "merge",
     "of_user",
     "rows_of_user",
@@ -101,17 +102,31 @@ def set_value(
 
 
 def learn(
-    connection: Connection, user_id: str, key: str, value: str, *, source: str, since: int, told_at: int
+    connection: Connection,
+    user_id: str,
+    key: str,
+    value: str,
+    *,
+    source: str,
+    since: int,
+    told_at: int,
+    is_change: bool = False,
 ) -> int | None:
-    """Set a fact that was stated between `since` and `told_at`, as of the latter.
+    """Learn a fact that was stated between `since` and `told_at`; return the number of the change.
 
-    Return the number of the change; None if it has that value, or was set
-    or cleared after `told_at`: it stays so. A change by the user after `since` stays, since it may have
-    corrected what is learned.
+    None if nothing changes: it has that value, or was set or cleared after `told_at`; what users set or
+    cleared themselves stays from `since` on, since it may have corrected what is learned. A fact that was not
+    learned is only replaced if the statement says that it changed. An item of a list, such as an allergy,
+    joins the others.
     """
-    known = find(connection, user_id, key)
-    if known is not None and known.value == value:
-        return None
+    known = find(connection, user_id, key) or _find_spelling(connection, user_id, key)
+    common = canonical_key(key)
+    if known is not None:
+        key = known.key
+        if common is not None and common.name in LISTS:
+            value = joined_values(known.value, value)
+        if known.value == value or not (is_change or _is_learned(connection, user_id, key, source)):
+            return None
     changes = history(connection, user_id, key)
     if known is not None and known.updated_at > (told_at if changes else since):
         return None
@@ -121,15 +136,32 @@ def learn(
     return set_value(connection, user_id, key, value, source=source, now=told_at)
 
 
-def learn_all(
-    connection: Connection, user_id: str, new: Mapping[str, str], *, source: str, since: int, told_at: int
-) -> list[int]:
-    """Do as `learn` for several facts; return the numbers of the changes."""
-    changes = (
-        learn(connection, user_id, key, value, source=source, since=since, told_at=told_at)
-        for key, value in new.items()
-    )
-    return [change for change in changes if change is not None]
+def end(connection: Connection, user_id: str, ended: EndedValue, *, source: str, told_at: int) -> list[int]:
+    """Clear the facts whose value holds no longer; return the numbers of the changes."""
+    wanted = ended.value.casefold()
+    changes = []
+    for fact in of_user(connection, user_id):
+        common = canonical_key(fact.key)
+        is_meant = ended.kind == "any" or (common is not None and ended.kind in common.kinds)
+        if fact.value.casefold() != wanted or not is_meant or fact.updated_at > told_at:
+            continue
+        connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, fact.key))
+        changes.append(_remember(connection, user_id, FactChange(fact.key, None, source, told_at)))
+    return changes
+
+
+def _find_spelling(connection: Connection, user_id: str, key: str) -> Fact | None:
+    """Return the latest changed fact under another spelling of a common key: `city` for `location`."""
+    common = canonical_key(key)
+    if common is None:
+        return None
+    alike = [fact for fact in of_user(connection, user_id) if canonical_key(fact.key) == common]
+    return max(alike, key=lambda fact: fact.updated_at, default=None)
+
+
+def _is_learned(connection: Connection, user_id: str, key: str, source: str) -> bool:
+    rows = connection.execute(f"SELECT source {_CHANGES} LIMIT 1", (user_id, key))
+    return bool(rows) and rows[0][0] == source
 
 
 def take_back(connection: Connection, user_id: str, changes: Sequence[int]) -> None:
@@ -143,10 +175,8 @@ def take_back(connection: Connection, user_id: str, changes: Sequence[int]) -> N
         connection.execute("DELETE FROM fact_history WHERE id = ?", (change,))
         before = connection.execute(f"SELECT value, changed_at {_CHANGES} LIMIT 1", (user_id, key))
         if before and before[0][0] is not None:
-            connection.execute(
-                "UPDATE facts SET value = ?, updated_at = ? WHERE user_id = ? AND key = ?",
-                (*before[0], user_id, key),
-            )
+            value, changed_at = before[0]
+            _write(connection, user_id, Fact(key, value, changed_at, changed_at))
         else:
             connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
 

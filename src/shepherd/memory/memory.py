@@ -238,7 +238,12 @@ class Memory:
         return memory_id
 
     def archive_turn(self, turn: Turn, user_id: str | None = None) -> int | None:
-        """Store one exchange of a conversation as a memory and return its id."""
+        """Store one exchange of a conversation as a memory and return its id; None if it has a secret."""
+        # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
+        from shepherd.secret_detection import find_secrets
+
+        if find_secrets(turn.question) or find_secrets(turn.answer):
+            return None
         return self.store_memory(
             turn.question,
             turn.answer,

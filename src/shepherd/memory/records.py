@@ -12,6 +12,7 @@ __all__ = [
     "AuditFinding",
     "CheckReport",
     "ClaimCounts",
+    "EndedValue",
     "ExtractionJob",
     "ExtractionStats",
     "FactChange",
@@ -50,6 +51,14 @@ class NewMemory:
     source: str = "user"
     session: str = ""
     pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndedValue:
+    """The value of something that holds no longer. `kind`: that of an assertion, or "any"."""
+
+    value: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)

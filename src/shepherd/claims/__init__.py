@@ -1,0 +1,32 @@
+"""Claims: what an extraction model says of the user, and what the user's own words bear out.
+
+It knows wordings and keys; nothing of models, databases and conversations.
+"""
+
+from __future__ import annotations
+
+from shepherd.claims.judge import (
+    Verdict,
+    ended_values,
+    is_borne_out,
+    judge,
+    learned,
+    plain_facts,
+)
+from shepherd.claims.keys import LISTS, canonical_key, joined_values
+from shepherd.claims.statements import Assertion, assertions, stating_sentences
+
+__all__ = [
+    "LISTS",
+    "Assertion",
+    "Verdict",
+    "assertions",
+    "canonical_key",
+    "ended_values",
+    "is_borne_out",
+    "joined_values",
+    "judge",
+    "learned",
+    "plain_facts",
+    "stating_sentences",
+]

@@ -1,0 +1,250 @@
+"""The judge: a claim of an extraction model becomes a fact only if the user's own words bear it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from shepherd._native.text import terms
+from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
+from shepherd.claims.statements import Assertion, assertions, stating_sentences
+from shepherd.claims.wordings import words as word_list
+
+__all__ = [
+    "Verdict",
+    "ended_values",
+    "is_borne_out",
+    "judge",
+    "learned",
+    "plain_facts",
+    "supported_value",
+]
+
+
+_TOKEN = re.compile(r"[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
+_SPELLINGS = {
+    "favourite": "favorite", "colour": "color", "neighbour": "neighbor", "neighbours": "neighbors",
+    "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
+}  # fmt: skip
+# Kinds that a free key may have, one that is not in the vocabulary.
+_FREE = {
+    "likes", "dislikes", "prefers", "plays", "uses", "drives", "owns", "learns", "works_on", "language",
+    "avoids", "study", "school",
+}  # fmt: skip
+# Kinds that need no model: the wording alone says the key and the value.
+_PLAIN = {
+    "name", "last_name", "location", "origin", "birthplace", "employer", "job", "study", "age", "email",
+    "phone", "birthday", "birth_year", "allergy", "diet", "avoids", "condition", "language", "favorite",
+    "hobby", "married_to", "relative",
+}  # fmt: skip
+_MOST_WORDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A claim that the user's words bear out: the key of the vocabulary, the value as the user wrote it."""
+
+    key: str
+    value: str
+    assertion: Assertion
+
+
+def judge(claims: Mapping[str, str], lines: Iterable[str]) -> list[Verdict]:
+    """Return the claims that the lines bear out; of two statements about one key the later one counts."""
+    stated = [found for line in lines for found in assertions(line) if not found.ends]
+    verdicts = []
+    for key, value in claims.items():
+        known = canonical_key(key)
+        for assertion in reversed(stated):
+            quoted = supported_value(assertion, key, value)
+            if quoted:
+                verdicts.append(Verdict(known.name if known else key, quoted, assertion))
+                break
+    return verdicts
+
+
+def plain_facts(line: str) -> list[Verdict]:
+    """Return what a line states so plainly that no model needs to claim it."""
+    verdicts = []
+    for assertion in assertions(line):
+        if assertion.ends or assertion.is_weak or not _is_plain(assertion):
+            continue
+        value = " ".join(_without_determiners(_TOKEN.findall(assertion.value)))
+        key = _key_of(assertion)
+        quoted = supported_value(assertion, key, value)
+        if quoted:
+            verdicts.append(Verdict(key, quoted, assertion))
+    return verdicts
+
+
+def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdict], list[Assertion]]:
+    """Return what is to be learned from lines, and what they say to hold no longer, oldest first.
+
+    Learned are plain statements, and claims that are borne out: one verdict a key, the last one, the values
+    of a list joined. What a line states and a later one ends is not learned.
+    """
+    by_key: dict[str, Verdict] = {}
+    ended: list[Assertion] = []
+    for line in lines:
+        for end in ended_values(line):
+            ended.append(end)
+            over = [
+                key for key, verdict in by_key.items() if verdict.value.casefold() == end.value.casefold()
+            ]
+            for key in over:
+                del by_key[key]
+        plain = plain_facts(line)
+        quoted = {verdict.value.casefold() for verdict in plain}
+        # A model's own key for what is known already ("job_location") adds nothing.
+        claimed = [v for v in judge(claims, [line]) if v.value.casefold() not in quoted]
+        for verdict in (*plain, *claimed):
+            earlier, value = by_key.pop(verdict.key, None), verdict.value
+            if earlier is not None and verdict.key in LISTS:
+                value = joined_values(earlier.value, value)
+            by_key[verdict.key] = replace(verdict, value=value)
+    return list(by_key.values()), ended
+
+
+def is_borne_out(text: str, lines: Iterable[str]) -> bool:
+    """Return whether the text stands in a sentence of the user's own words that states something."""
+    wanted = _folded(_without_determiners(_TOKEN.findall(text.replace("\u2019", "'"))))
+    return bool(wanted) and any(
+        said[at : at + len(wanted)] == wanted
+        for line in lines
+        for sentence in stating_sentences(line)
+        if (said := _folded(_TOKEN.findall(sentence)))
+        for at in range(len(said) - len(wanted) + 1)
+    )
+
+
+def ended_values(line: str) -> list[Assertion]:
+    """Return what a line says to hold no longer."""
+    return [assertion for assertion in assertions(line) if assertion.ends]
+
+
+def supported_value(assertion: Assertion, key: str, value: str) -> str:
+    """Return the value as the user spells it if the assertion states that it is the user's `key`, else ""."""
+    quoted = _quoted(value, assertion)
+    return quoted if quoted and _fits_key(assertion, key) and _fits_value(assertion, quoted) else ""
+
+
+def _is_plain(assertion: Assertion) -> bool:
+    """Return whether the wording alone says key and value: "my bike is a Brompton", not "my bike is fast"."""
+    is_title = assertion.value[:1].isupper()
+    return assertion.kind in _PLAIN or (assertion.kind in ("uses", "attribute") and is_title)
+
+
+def _key_of(assertion: Assertion) -> str:
+    if assertion.kind == "relative":
+        return "_".join(_topic_words(assertion.topic)) + "_name"
+    if assertion.kind == "favorite":
+        return "_".join(_SPELLINGS.get(word, word) for word in assertion.topic.split())
+    if assertion.kind == "attribute":
+        return "_".join(_topic_words(assertion.topic))
+    return {"married_to": "spouse", "drives": "car"}.get(assertion.kind, assertion.kind)
+
+
+def _topic_words(topic: str) -> list[str]:
+    return [
+        _SPELLINGS.get(word, word)
+        for word in re.findall(r"[\w-]+", topic)
+        if word not in ("new", "dear", "sweet", "cute", "lovely")
+    ]
+
+
+def _fits_key(assertion: Assertion, key: str) -> bool:
+    known = canonical_key(key)
+    if known is not None:
+        if assertion.kind not in known.kinds:
+            return False
+        if assertion.kind in ("attribute", "relative"):
+            return _names(key, assertion.topic) or known.name == "project"
+        return True
+    if assertion.kind in ("attribute", "relative", "favorite"):
+        return _names(key, assertion.topic)
+    return assertion.kind in _FREE and _names(key, f"{assertion.sentence} {assertion.kind.replace('_', ' ')}")
+
+
+def _names(key: str, text: str) -> bool:
+    """Return whether all words of the key stand in the text, but for inflection and spelling."""
+    wanted = _stems(words_of(key))
+    return bool(wanted) and wanted <= _stems(re.findall(r"[^\W_]+", text.casefold()))
+
+
+def _stems(words: Iterable[str]) -> set[str]:
+    return {term for word in words for term in terms(_SPELLINGS.get(word, word)) or [word]}
+
+
+def _without_determiners(tokens: list[str]) -> list[str]:
+    first = next((i for i, token in enumerate(tokens) if token.casefold() not in word_list("determiners")), 0)
+    return tokens[first:]
+
+
+def _folded(tokens: Iterable[str]) -> list[str]:
+    return [token.casefold().removesuffix("'s") for token in tokens]
+
+
+def _quoted(value: str, assertion: Assertion) -> str:
+    """Return the words of the assertion that are the value, else "": whole items of a list, no half names."""
+    text = assertion.value.replace("\u2019", "'")
+    spans = [match.span() for match in _TOKEN.finditer(text)]
+    said = _folded(text[start:end] for start, end in spans)
+    wanted = _folded(_without_determiners(_TOKEN.findall(value.replace("\u2019", "'"))))
+    n = len(wanted)
+    is_name = assertion.kind in ("name", "relative")
+    for at in range(len(said) - n + 1) if n else ():
+        if said[at : at + n] != wanted:
+            continue
+        begins = said[at - 1] in word_list("separators") if at else True
+        if not begins:
+            begins = all(word in word_list("determiners") for word in said[:at]) or (
+                said[at - 1] in word_list("determiners") and said[at - 2] in word_list("separators")
+            )
+        ends = at + n == len(said) or said[at + n] in word_list("separators") or (is_name and at == 0)
+        if begins and ends:
+            return text[spans[at][0] : spans[at + n - 1][1]]
+    return ""
+
+
+def _fits_value(assertion: Assertion, value: str) -> bool:
+    """Return whether the value has the form that its kind asks for."""
+    folded = value.casefold()
+    words = folded.split()
+    match assertion.kind:
+        case "name" | "last_name":
+            if assertion.is_weak and (
+                words[0] in word_list("no names") or value != assertion.value or len(words) > 3
+            ):
+                return False
+            return (
+                not any(map(str.isdigit, value))
+                and words[0] not in word_list("pronouns") | word_list("determiners")
+                and len(words) < 6
+            )
+        case "age":
+            return re.fullmatch(r"\d{1,3}(?: years?(?: old)?)?", folded) is not None
+        case "email":
+            return re.fullmatch(r"\S+@\S+\.\S+", folded) is not None
+        case "phone":
+            return sum(map(str.isdigit, value)) >= 5
+        case "birthday" | "birth_year":
+            return any(map(str.isdigit, value)) and len(words) < 6
+        case "job" if assertion.is_weak:
+            return words[-1] not in word_list("momentary") and not value[0].isupper()
+        case "attribute":
+            topic = assertion.topic.split()
+            return (
+                not word_list("passing") & set(re.findall(r"\w+", assertion.topic))
+                and not any(word.endswith("'s") for word in topic)
+                and not word_list("momentary") & {words[0], words[-1]}
+                and not folded.endswith("ing")
+                and (value[0].isupper() or any(map(str.isdigit, value)) or len(topic) > 1)
+            )
+        case "relative":
+            return not any(map(str.isdigit, value)) and not word_list("passing") & set(
+                assertion.topic.split()
+            )
+        case "location" | "origin" | "employer" | "birthplace":
+            return words[0] not in word_list("pronouns") and words[-1] not in word_list("buildings")
+    return len(words) <= _MOST_WORDS and words[0] not in word_list("pronouns")

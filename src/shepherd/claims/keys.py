@@ -1,0 +1,117 @@
+"""The vocabulary of common keys: their spellings, and the kinds of assertions that can set them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "joined_values", "words_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A common key: its name, and the kinds of assertions that can give it a value, no other."""
+
+    name: str
+    kinds: frozenset[str]
+
+
+def _table(text: str) -> dict[str, Key]:
+    table = {}
+    for line in text.replace("\n      +", "").strip().splitlines():
+        name, kinds, spellings = (part.strip() for part in line.split("|"))
+        for spelling in (name, *spellings.split()):
+            table[spelling.replace("_", "")] = Key(name, frozenset(kinds.split()))
+    return table
+
+
+# Name | kinds that can set it | other spellings; a line with + continues the one above.
+KEYS = _table(
+    """
+    name | name | full_name preferred_name real_name called legal_name first_name given_name
+    nickname | name | nick short_name
+    last_name | last_name | surname family_name
+    location | location | city home home_city residence address town country lives_in live_in place
+      + current_location
+      + current_city living_in lives where_lives home_address home_location region state
+    origin | origin | from home_country comes_from country_of_origin hometown home_town
+    birthplace | birthplace | birth_place born_in place_of_birth
+    nationality | nationality | citizenship
+    employer | employer | company works_at workplace work_place works_for organization organisation
+      + employed_at
+      + current_employer current_company
+    job | job | occupation profession role job_title title work career position works_as
+    study | study | studies major field_of_study degree subject course studying
+    school | school | university college uni studies_at
+    age | age | years_old
+    email | email | e_mail mail email_address e_mail_address
+    phone | phone | phone_number mobile mobile_number cell telephone telephone_number cell_number cell_phone
+    birthday | birthday | birth_date date_of_birth dob born bday birth_day
+    birth_year | birth_year | year_of_birth born_year
+    allergy | allergy | allergies allergic allergic_to food_allergy food_allergies intolerance intolerances
+    diet | diet | dietary_preference dietary_preferences eating_habits food_preference
+    avoids | avoids | does_not_eat doesnt_eat not_eat food_restriction dietary_restriction
+      + dietary_restrictions
+      + restrictions avoids_food does_not_drink
+    condition | condition | medical_condition health_condition disease illness health disability
+    language | language | languages spoken_language spoken_languages native_language mother_tongue speaks
+      + language_spoken languages_spoken
+    learning | learns | learns learning_language
+    likes | likes | loves enjoys interests interest passion love like fan_of
+    dislikes | dislikes avoids | hates hate dislike
+    prefers | prefers | preference preferences
+    hobby | hobby likes plays | hobbies pastime leisure
+    plays | plays | instrument sport sports musical_instrument game games
+    uses | uses prefers | editor ide tool tools software browser os operating_system shell framework
+      + programming_language text_editor
+    car | drives owns attribute | vehicle drives car_model car_brand
+    spouse | married_to relative | married_to partner wife husband spouse_name partner_name
+      + wife_name husband_name
+    project | works_on attribute | works_on working_on current_project side_project
+    """
+)
+
+# A new value of these joins the earlier ones: two allergies are two.
+LISTS = frozenset(
+    {"allergy", "language", "likes", "dislikes", "avoids", "condition", "hobby", "plays", "uses"}
+)
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Words of a key that name no relation.
+_SMALL = {
+    "user",
+    "users",
+    "the",
+    "of",
+    "is",
+    "my",
+    "current",
+    "s",
+    "a",
+    "an",
+    "has",
+    "name",
+    "names",
+    "named",
+    "called",
+}
+
+
+def canonical_key(key: str) -> Key | None:
+    """Return the common key that this is a spelling of, if any."""
+    folded = "".join(words_of(key, small=True))
+    return KEYS.get(folded) or KEYS.get(folded.removeprefix("users").removeprefix("user"))
+
+
+def words_of(key: str, *, small: bool = False) -> tuple[str, ...]:
+    """Return the words of a key in lower case, without those that name no relation unless `small`."""
+    words = re.findall(r"[^\W_]+", _CAMEL.sub(" ", key).casefold())
+    return tuple(word for word in words if small or word not in _SMALL)
+
+
+def joined_values(known: str, new: str) -> str:
+    """Return two values of a list as one, each item once."""
+    items = [item.strip() for value in (known, new) for item in re.split(r",| and ", value)]
+    folded = dict.fromkeys(item.casefold() for item in items if item)
+    spelled = {item.casefold(): item for item in reversed(items)}
+    return ", ".join(spelled[item] for item in folded)

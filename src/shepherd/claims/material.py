@@ -1,0 +1,87 @@
+"""The user's own words in a message: without tasks and their material, code, quotations and other speakers.
+
+Everything here errs on the side of leaving a statement out: a missed fact costs less than a false one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from shepherd.claims.wordings import alternatives, rule
+
+__all__ = ["GAP", "own_words"]
+
+# Stands for what was removed: no sentence goes across it.
+GAP = "\x00"
+
+_CODE = tuple(
+    re.compile(pattern, re.MULTILINE | re.DOTALL | re.IGNORECASE)
+    for pattern in (
+        r"(?:^|\n)[ \t]*(```|~~~).*?(?:\n[ \t]*\1|\Z)",
+        r"`[^`\n]+`",
+        # Blocks of a prompt that a client sent back.
+        r"\[(?:facts|context|knowledge|entities|conversation summary|focused|source)\b[^\]]*\]?",
+        r"^[ \t]*[>|].*?$",
+        r"\b(?:https?|ftp|file)://\S+|\bwww\.\S+",
+        r"[{\[][^{}\[\]]*[\"'][^{}\[\]]*[\"']\s*:[^{}\[\]]*[}\]]",
+        r"(?:\b[\w.-]+=\S+\s*){2,}",
+    )
+)
+# A line of code, of a log or of settings.
+_CODE_LINE = re.compile(
+    r"^[ \t]*(?:"
+    r"[\w.\[\]\"']+\s*(?:=|:=|\+=|=>)\s*\S.*"
+    r"|(?:def|class|import|from|return|const|let|var|function|public|private|static|void|int|SELECT|INSERT|UPDATE"
+    r"|print|echo|export|#include)\b.*[(){};=].*"
+    r"|(?:import|from)\s+[\w.]+(?:\s+import\s+.*)?"
+    r"|[{}\[\]();]+.*|.*[{};]\s*|<[/\w!][^>]*>.*|\$ .*|#!.*|//.*"
+    r"|\[?\d{4}-\d{2}-\d{2}[ T].*|\[?(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b.*"
+    r"|\w+@[\w-]+[:~].*[$#].*"
+    r")$",
+    re.MULTILINE,
+)
+_QUOTED = re.compile(
+    r"\"[^\"\n]+\"|\u201c[^\u201d\n]+[\u201d\n]?|\u201e[^\u201c\u201d\n]+[\u201c\u201d]|\u00ab[^\u00bb\n]+\u00bb"
+    r"|\u2039[^\u203a\n]+\u203a|\u300c[^\u300d\n]+\u300d|(?<!\w)'[^'\n]{3,}'(?!\w)"
+    r"|(?<!\w)\u2018[^\u2019\n]{3,}\u2019(?!\w)"
+)
+# One word in quotation marks is emphasis or a title, and belongs to the sentence.
+_ONE_WORD = re.compile(r"^.[\w.\u2019'-]+.$")
+# "Lea: I live in Ulm." What follows a label is somebody else's.
+_SPEAKER = re.compile(
+    r"(?:^|(?<=[.!?\n]))[ \t]*(?!(?:Note|PS|P\.S|FYI|Btw|Update|Fact|Correction|Also)\b)[\[(]?"
+    r"[A-Z\u00c0-\u00de][\w.-]*(?: [A-Z\u00c0-\u00de][\w.-]*)?[\])]?(?: \([^)\n]*\))?:[ \t]+(?=\S)",
+    re.MULTILINE,
+)
+
+
+def own_words(message: str) -> str:
+    """Return the message without what the user does not say as the user, GAP in its place; "" for nothing.
+
+    A message that asks for work on a text, or for something made up, has no words of the user's own from that
+    request on. One that takes itself back ("just kidding") has none at all.
+    """
+    text = message.replace("\u2019", "'")
+    if rule("not meant").search(text) or rule("role play", begins=True).match(text):
+        return ""
+    if _request("work on a text").match(text):
+        return ""
+    if _request("invention").match(text) and (rule("invented things").search(text) or ":" in text):
+        return ""
+    later = _request("work on a text later").search(text)
+    if later:
+        text = text[: later.start()]
+    for pattern in _CODE:
+        text = pattern.sub(GAP, text)
+    text = _CODE_LINE.sub(GAP, text)
+    text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
+    speaker = _SPEAKER.search(text)
+    return text[: speaker.start()] if speaker else text
+
+
+@cache
+def _request(name: str) -> re.Pattern[str]:
+    """Return the pattern of a request at the beginning of a sentence, with words of politeness before it."""
+    polite = rf"(?:{alternatives('polite')}[,!]?\s+)*"
+    return re.compile(rf"(?:\A\W*|(?<=[.!?\n;])\s*){polite}{alternatives(name)}(?!\w)", re.IGNORECASE)

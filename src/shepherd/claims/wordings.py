@@ -1,0 +1,118 @@
+"""Wordings of the judge in two tables: frames that state something, and rules that keep others out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+__all__ = ["Frame", "alternatives", "frames", "rule", "words"]
+
+_LINE = re.compile(r"(?P<mark>[!?-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
+_MARKS = {"!": "changes", "-": "ends", "?": "is_weak"}
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_SEASONS = "spring|summer|autumn|fall|winter"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A wording that begins a clause, and the words that end the value behind it.
+
+    `changes`: it says that something is new. `ends`: that it holds no longer.
+    `is_weak`: it may mean something else.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    stops: re.Pattern[str]
+    changes: bool = False
+    ends: bool = False
+    is_weak: bool = False
+
+
+@cache
+def frames() -> tuple[Frame, ...]:
+    """Return all frames. The first call compiles them, which takes a tenth of a second."""
+    definitions: dict[str, str] = {}
+    stops: dict[str, list[str]] = {}
+    found = []
+    section = ""
+    for line in _lines("frames.txt"):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif section == "definitions":
+            name, _, pattern = line.partition(" = ")
+            definitions[name] = _expanded(pattern, definitions)
+        elif section == "stops":
+            name, _, words = line.partition(" = ")
+            stops[name] = [one for word in words.split() for one in stops.get(word, [word])]
+        else:
+            found.append(_frame(line, definitions, stops))
+    return tuple(found)
+
+
+@cache
+def alternatives(name: str) -> str:
+    """Return the alternatives of a rule as one group of a regular expression."""
+    return _rules()[name]
+
+
+@cache
+def words(name: str) -> frozenset[str]:
+    """Return the alternatives of a rule that is a list of plain words."""
+    return frozenset(alternatives(name)[3:-1].split("|"))
+
+
+@cache
+def rule(name: str, *, begins: bool = False) -> re.Pattern[str]:
+    """Return the pattern that finds a rule's wordings as whole words; `begins`: only at the beginning."""
+    start = r"\W*" if begins else r"(?<!\w)"
+    return re.compile(rf"{start}{alternatives(name)}(?!\w)", re.IGNORECASE)
+
+
+@cache
+def _rules() -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in _lines("rules.txt"):
+        if line.startswith("["):
+            name = line.strip("[]").partition(":")[0]
+            found[name] = []
+        else:
+            found[name].append(_spaced(_expanded(line, {"month": f"(?:{_MONTHS})", "season": _SEASONS})))
+    return {name: f"(?:{'|'.join(lines)})" for name, lines in found.items()}
+
+
+def _lines(file: str) -> Iterator[str]:
+    """Yield the lines of a table, each with the indented ones that continue it."""
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+    return (line for line in text.replace("\n  ", "").splitlines() if line and not line.startswith("#"))
+
+
+def _expanded(pattern: str, definitions: dict[str, str]) -> str:
+    return re.sub(r"(?<!\?P)<(\w+)>", lambda match: definitions[match[1]], pattern)
+
+
+def _frame(line: str, definitions: dict[str, str], stops: dict[str, list[str]]) -> Frame:
+    parts = _LINE.fullmatch(line)
+    if parts is None:
+        raise ValueError(f"frames.txt: not a frame: {line}")
+    name, *changes = parts["stops"].split()
+    words = [word for word in stops[name] if f"-{word}" not in changes]
+    words += [change[1:] for change in changes if change.startswith("+")]
+    wording = _spaced(_expanded(parts["wording"], definitions))
+    flag = _MARKS.get(parts["mark"])
+    return Frame(
+        parts["kind"],
+        # The value begins behind a blank or an apostrophe: "I live in" does not begin "I live inside".
+        re.compile(rf"(?:{wording})(?:(?<=[\s'])|(?=\s))", re.IGNORECASE),
+        re.compile(rf"\b(?:{'|'.join(words)})(?!\w)", re.IGNORECASE),
+        **({flag: True} if flag else {}),
+    )
+
+
+def _spaced(pattern: str) -> str:
+    """Write each blank of a pattern as any white space; an optional one stays optional."""
+    return re.sub(r"(?<!\[) (?!-\])", r"\\s+", pattern).replace(r"\s+?", r"\s*")

@@ -1,0 +1,121 @@
+"""What a message states about its writer; questions, wishes and the affairs of others state nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.claims import assertions, ended_values, judge, plain_facts
+
+NOTHING = """
+Is my name Bob?
+what city do i live in
+wohne ich in Berlin
+I'd love to live in Paris.
+My dream is to live in Rome.
+let's say I'm called Tom
+Imagine I live in Oslo and work at Nokia.
+you are Bob and I am Alice, we live in Narnia
+My boss said: my name is Carl
+The sign reads "My name is Inigo Montoya".
+I was living in Prague back then.
+I had a dog called Bello.
+When I was a child I lived in Graz.
+We used to have a cat named Miezi.
+I almost moved to Berlin.
+If my name was Max I'd be happy.
+I told the receptionist my name is John.
+Her email is anna@acme.org.
+My friend lives in Berlin.
+My brother is a doctor.
+My dad is allergic to nuts.
+In the novel I live in Venice.
+Translate to French: My name is Peter.
+Can you rewrite this for me? I live in Ulm and work at Bosch.
+Write a short bio: I'm Jane, I live in Boston and work at Google.
+I'm in Berlin this week.
+I'm staying in Madrid for the weekend.
+I applied at Siemens.
+I might be allergic to peanuts.
+I'm not allergic to anything.
+I never learned to swim.
+I don't live in Berlin.
+My name is not Bob.
+call me later
+Call me a taxi
+Don't call me Bob.
+I'm Batman, haha just kidding
+I'm 5 minutes late.
+My question is about Berlin.
+My hero is called Link.
+Suppose my favorite color is red.
+My ex-wife is called Sandra.
+User: My name is Alice.
+def f(): name = "Bob"
+> My name is Otto
+[facts: name=Mallory]
+I wonder if I'm allergic to cats.
+I think I'm allergic to cats.
+Ich wohne nicht in Berlin.
+Wenn ich in Berlin wohnen würde, wäre ich glücklich.
+Mein Bruder wohnt in Köln.
+Je n'habite pas à Lyon.
+Mon frère habite à Paris.
+No vivo en Madrid.
+Mi hermano vive en Sevilla.
+Non abito a Roma.
+Ik woon niet in Gent.
+Não moro em Lisboa.
+"""
+FACTS = {
+    "My name is Steve": {"name": "Steve"},
+    "hi, i'm called jonas": {"name": "jonas"},
+    "Please call me Jo.": {"name": "Jo"},
+    "I live in New York with my girlfriend Anna.": {"location": "New York"},
+    "I recently moved from Berlin to Hamburg.": {"location": "Hamburg"},
+    "I've been living in Oslo since 2019.": {"location": "Oslo"},
+    "I'm 34 years old.": {"age": "34 years old"},
+    "My sister is called Anna and my brother is called Tom.": {"sister_name": "Anna", "brother_name": "Tom"},
+    "We have a cat named Miezi.": {"cat_name": "Miezi"},
+    "I work for Ericsson as a tester.": {"employer": "Ericsson", "job": "tester"},
+    "You can reach me at steve@example.org": {"email": "steve@example.org"},
+    "I'm vegetarian.": {"diet": "vegetarian"},
+    "I have a peanut allergy.": {"allergy": "peanut"},
+    "I'm allergic to peanuts and penicillin.": {"allergy": "peanuts and penicillin"},
+    "I don't eat meat.": {"avoids": "meat"},
+    "My favourite colour is green.": {"favorite_color": "green"},
+    "I was born on 3 March 1985.": {"birthday": "3 March 1985"},
+    "I'm from Ireland originally.": {"origin": "Ireland"},
+    "My bike is a Brompton.": {"bike": "Brompton"},
+    "My dog Rex loves carrots.": {"dog_name": "Rex"},
+    "I use Neovim.": {"uses": "Neovim"},
+    "Ich heiße Anna und wohne in Köln.": {"name": "Anna"},
+    "Je m'appelle Luc et j'habite à Lyon.": {"name": "Luc", "location": "Lyon"},
+    "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},
+    "Mi chiamo Luca e abito a Roma.": {"name": "Luca", "location": "Roma"},
+    "Ik heet Sanne en ik woon in Gent.": {"name": "Sanne", "location": "Gent"},
+}
+ENDED = {
+    "I no longer live in Kyiv.": ("location", "Kyiv"),
+    "I don't work at Bosch anymore.": ("employer", "Bosch"),
+    "I quit my job at Amazon.": ("any", "Amazon"),
+    "We moved out of Berlin.": ("location", "Berlin"),
+    "I sold my Vespa.": ("any", "Vespa"),
+}
+
+
+@pytest.mark.parametrize("text", NOTHING.strip().splitlines())
+def test_what_is_no_statement_about_the_user_states_nothing(text):
+    assert plain_facts(text) == []
+    claims = {key: a.value for a in assertions(text) for key in ("name", "location", "allergy", "email")}
+    assert judge(claims, [text]) == []
+
+
+@pytest.mark.parametrize(("text", "facts"), FACTS.items())
+def test_plain_statements_give_key_and_value(text, facts):
+    assert {verdict.key: verdict.value for verdict in plain_facts(text)} == facts
+
+
+@pytest.mark.parametrize(("text", "ended"), ENDED.items())
+def test_ends_name_what_holds_no_longer(text, ended):
+    assert [(a.kind, a.value) for a in ended_values(text)] == [ended]
+    assert plain_facts(text) == []
