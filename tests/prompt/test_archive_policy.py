@@ -132,3 +132,8 @@ def test_message_without_a_word_of_its_own_is_no_statement_and_no_memory(text):
 def test_words_of_small_talk_beside_others_count():
     assert is_statement("Go on with the story of the yellow boat")
     assert is_worth_a_memory(Message("user", "Who painted the yellow boat?"), "It was painted by Ann. " * 40)
+
+
+def test_answer_of_the_very_words_of_the_question_is_no_memory():
+    assert not is_worth_a_memory(Message("user", "Is Tom red?"), "Tom: red.")
+    assert is_worth_a_memory(Message("user", "Is Tom red?"), "Tom: blue.")

@@ -256,3 +256,16 @@ def test_weights_follow_the_length_of_the_talk_and_the_number_of_entities(turns,
 
     assert (given["history"], given["entities"], given["knowledge"]) == weights
     assert (given["memory"], given["focus"]) == (100, 50)
+
+
+def test_budget_may_be_used_to_the_last_token():
+    alone = build().text
+    assert build(max_tokens=words(alone)).text == alone
+
+    talk = history_parts(Summary(), [exchange("Hello", "Good day")])
+    whole = build(talk)
+    labels = words("[SYSTEM] [CONTEXT] [KNOWLEDGE] [USER]")
+    exact = build(
+        talk, max_tokens=words("Be brief. Why? Recent conversation: User: Hello Assistant: Good day") + labels
+    )
+    assert exact.text == whole.text

@@ -187,9 +187,9 @@ def test_each_turn_leaves_a_trace_of_what_the_model_was_shown(new_service, memor
     traces = Traces(memory.transactions, "steve")
     root = f"/context/{session.id}"
     assert traces.last_turn(session.id) == 1
-    assert traces.get(f"{root}/000000/rag/chunks_selected") == 2  # its card and its text
+    assert traces.get(f"{root}/000000/rag/chunks_selected") == 1
     titles = traces.matching(f"{root}/000000/rag/chunks/*/doc_title")
-    assert [title for _, title in titles] == ["Comets", "Comets"]
+    assert [title for _, title in titles] == ["Comets"]
     assert traces.get(f"{root}/000000/tail/facts/name") == "Steve"
     assert traces.get(f"{root}/000001/history/verbatim_count") == 1
     history = turn.reply.prompt_tokens_per_message[1:-1]
