@@ -101,8 +101,8 @@ _PASSWORD = re.compile(
     r"(?:pass[ \-_]?(?:word|wd|code|phrase)|\bpwd|\bp/w|passwort|kennwort|mot de passe|contraseña|senha"
     r"|wachtwoord|hasło|пароль|密码|密碼|パスワード|비밀번호)[\"'`]?"
     # A purpose may stand between: "password for the router is …", "password (work): …".
-    r"(?:\s(?:for|to|of|on|für|zum|pour|de|para)\s[^\n:=.!?]{1,60}?|\s?\([^)\n]{1,40}\))?"
-    r"\s{0,3}(?:[:=\uff1a]|\b(?:is|was|ist|war|est|es|é)\b|是|は|—|->)\s{0,3}(?::\s{0,2})?"
+    r"(?:\s(?:for|to|of|on|at|in|für|zum|pour|de|para|per)\s[^\n:=.!?]{1,60}?|\s?\([^)\n]{1,40}\))?"
+    r"\s{0,3}(?:[:=\uff1a]|\b(?:is|was|ist|war|lautet|est|es|é|è)\b|是|は|—|->)\s{0,3}(?::\s{0,2})?"
     r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))",
     re.IGNORECASE,
@@ -119,7 +119,8 @@ _PIN = re.compile(
     re.IGNORECASE,
 )
 _RECOVERY_PHRASE = re.compile(
-    r"\b(?:(?:seed|recovery|backup|secret)\s(?:phrase|words|seed)|mnemonic)\s?(?:[:=]|is|are)\s{0,3}[\"'`]?"
+    r"\b(?:(?:seed|recovery|backup|secret)\s(?:phrase|words|seed)|mnemonic)"
+    r"(?:\s(?:for|of|to)\s[^\n:=.!?]{1,40}?)?\s?(?:[:=]|is|are)\s{0,3}[\"'`]?"
     r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})\b",
     re.IGNORECASE,
 )

@@ -22,9 +22,10 @@ __all__ = [
 ]
 
 
-_TOKEN = re.compile(r"[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
+_TOKEN = re.compile(r"\+?[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
 _SPELLINGS = {
-    "favourite": "favorite", "colour": "color", "neighbour": "neighbor", "neighbours": "neighbors",
+    "favourite": "favorite", "fav": "favorite", "colour": "color",
+    "neighbour": "neighbor", "neighbours": "neighbors",
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
 }  # fmt: skip
 # Kinds that a free key may have, one that is not in the vocabulary.
@@ -36,7 +37,8 @@ _FREE = {
 _PLAIN = {
     "name", "last_name", "location", "origin", "birthplace", "employer", "job", "study", "age", "email",
     "phone", "birthday", "birth_year", "allergy", "diet", "avoids", "condition", "language", "favorite",
-    "hobby", "married_to", "relative",
+    "hobby", "married_to", "relative", "plays", "drives",
+    "learns", "prefers", "dislikes",
 }  # fmt: skip
 _MOST_WORDS = 8
 
@@ -131,7 +133,7 @@ def supported_value(assertion: Assertion, key: str, value: str) -> str:
 
 def _is_plain(assertion: Assertion) -> bool:
     """Return whether the wording alone says key and value: "my bike is a Brompton", not "my bike is fast"."""
-    is_title = assertion.value[:1].isupper()
+    is_title = assertion.value[:1].isupper() or assertion.value[:1].isdigit()
     return assertion.kind in _PLAIN or (assertion.kind in ("uses", "attribute") and is_title)
 
 
@@ -141,7 +143,9 @@ def _key_of(assertion: Assertion) -> str:
     if assertion.kind == "favorite":
         return "_".join(_SPELLINGS.get(word, word) for word in assertion.topic.split())
     if assertion.kind == "attribute":
-        return "_".join(_topic_words(assertion.topic))
+        words = _topic_words(assertion.topic)
+        # A number has the key "phone".
+        return "_".join([*words, "model"] if words[-1:] == ["phone"] else words)
     return {"married_to": "spouse", "drives": "car"}.get(assertion.kind, assertion.kind)
 
 

@@ -62,7 +62,7 @@ KEYS = _table(
     prefers | prefers | preference preferences
     hobby | hobby likes plays | hobbies pastime leisure
     plays | plays | instrument sport sports musical_instrument game games
-    uses | uses prefers | editor ide tool tools software browser os operating_system shell framework
+    uses | uses prefers attribute | editor ide tool tools software browser os operating_system shell framework
       + programming_language text_editor
     car | drives owns attribute | vehicle drives car_model car_brand
     spouse | married_to relative | married_to partner wife husband spouse_name partner_name

@@ -19,6 +19,8 @@ __all__ = ["Assertion", "assertions", "stating_sentences"]
 # Longer messages are pasted material; what somebody says of themselves is short.
 _LONGEST_MESSAGE = 4000
 _LONGEST_SENTENCE = 400
+# Words of a question that only asks for a yes: "isn't it?"
+_LONGEST_TAG = 3
 _SENTENCE = re.compile(
     r"[^.!?\n\x00]*(?:(?:\.(?=\S)|(?<=\b(?:Dr|Mr|Ms|St|Jr|Sr))\.|(?<=\b(?:Mrs|Inc))\.)[^.!?\n\x00]*)*"
     r"(?P<end>[.!?\u2026]+|\n|\x00|\Z)"
@@ -52,8 +54,8 @@ def assertions(message: str) -> list[Assertion]:
     if len(message) > _LONGEST_MESSAGE:
         return []
     found: list[Assertion] = []
-    for sentence in _sentences(own_words(message)):
-        found += _stated(sentence)
+    for sentence, asks in _sentences(own_words(message)):
+        found += _stated(sentence, asks)
     return found
 
 
@@ -63,24 +65,26 @@ def stating_sentences(message: str) -> list[str]:
         return []
     return [
         sentence
-        for sentence in _sentences(own_words(message))
-        if not rule("questions", begins=True).match(sentence)
+        for sentence, asks in _sentences(own_words(message))
+        if not asks
+        and not rule("questions", begins=True).match(sentence)
         and not _is_unsure(sentence)
         and not rule("negations").search(sentence)
     ]
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _sentences(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield sentences, and whether each ends with a question mark."""
     for match in _SENTENCE.finditer(text):
         sentence = match[0].strip()
-        if not sentence or len(sentence) > _LONGEST_SENTENCE or "?" in match["end"]:
-            continue
-        yield sentence
+        if sentence and len(sentence) <= _LONGEST_SENTENCE:
+            yield sentence, "?" in match["end"]
 
 
-def _stated(sentence: str) -> Iterator[Assertion]:
+def _stated(sentence: str, asks: bool) -> list[Assertion]:
+    found: list[Assertion] = []
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
-    inherits = False
+    inherits = has_begun = False
     end = 0
     for match in _clauses().finditer(sentence):
         before, end = sentence[:end], match.end()
@@ -89,13 +93,18 @@ def _stated(sentence: str) -> Iterator[Assertion]:
         text = text[filler.end() if filler else 0 :].lstrip(_EDGE)
         if not text:
             continue
-        # A question, or what stands behind a wish or a report, states nothing, nor does what follows it.
-        if rule("questions", begins=True).match(text) or _is_unsure(before):
-            return
+        if rule("questions", begins=True).match(text):
+            # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
+            return found if len(text.split()) > _LONGEST_TAG else []
+        # Behind a wish, a report or a colon stands what is not meant, or said by somebody else.
+        if _is_unsure(before) or (has_begun and before.rstrip().endswith(":")):
+            break
+        has_begun = True
         if inherits and rule("elliptic", begins=True).match(text):
             text = f"I {text}"
         inherits = _FIRST_PERSON.match(text) is not None
-        yield from _of_clause(text, sentence)
+        found += _of_clause(text, sentence)
+    return [] if asks else found
 
 
 def _is_unsure(text: str) -> bool:
