@@ -27,7 +27,8 @@ from shepherd.prompt.allocation import (
 from shepherd.prompt.compaction import HIGH_WATER, LOW_WATER, due_to_leave, leaving_next
 from shepherd.prompt.compression import make_fitted_plan
 from shepherd.prompt.one_shot import build_one_shot
-from shepherd.prompt.plan import Part, render_one_shot, render_tail
+from shepherd.prompt.plan import Part
+from shepherd.prompt.rendering import render_one_shot, render_tail
 from shepherd.prompt.summary import Summary
 from shepherd.prompt.window_budget import most_tokens
 from tests.examples import examples

@@ -7,10 +7,10 @@ from shepherd.inference import Engine
 from shepherd.memory import Memory
 from shepherd.providers import ProviderSettings
 from shepherd.server.app import create_app
-from shepherd.server.conversations import Conversations
 from shepherd.server.embedding_api import Embeddings
 from shepherd.server.models import Models
 from shepherd.server.state import ServerState
+from shepherd.server.turns import Conversations
 from tests.server.running import Running
 
 __all__ = ["running"]

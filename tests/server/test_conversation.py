@@ -13,9 +13,9 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.providers import ProviderSettings
 from shepherd.server.chat import ChatRequest
-from shepherd.server.conversations import Conversations
 from shepherd.server.errors import Denied
 from shepherd.server.models import Models
+from shepherd.server.turns import Conversations
 from shepherd.types import Message
 
 LOCAL = ProviderSettings("local", "llamacpp")

@@ -16,9 +16,9 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob
 from shepherd.providers import ProviderSettings
 from shepherd.server.app import create_app
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.server.state import ServerState
+from shepherd.server.turns import Conversations
 from shepherd.types import Message
 from tests.server.running import Running
 

@@ -12,9 +12,9 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.providers import ProviderTable
 from shepherd.server.app import create_app
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.server.state import AppState, Served, ServerState
+from shepherd.server.turns import Conversations
 from tests.server.running import Running
 from tests.server.test_identity import ODD_NAMES, REFUSED, everything_of
 

@@ -14,9 +14,9 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.providers import ProviderSettings
 from shepherd.server.app import create_app
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.server.state import ServerState
+from shepherd.server.turns import Conversations
 from tests import models
 from tests.server.running import Running
 

@@ -10,9 +10,9 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.providers import ProviderSettings
 from shepherd.server.chat import ChatRequest
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.server.stateless import Plans
+from shepherd.server.turns import Conversations
 from shepherd.trace import Traces
 from shepherd.types import Message
 

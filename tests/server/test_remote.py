@@ -14,9 +14,9 @@ from shepherd.providers import ProviderSettings, open_remote
 from shepherd.providers.accounting import RatioStore
 from shepherd.providers.exchange import RetryPolicy
 from shepherd.server.app import create_app
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
 from shepherd.server.state import ServerState
+from shepherd.server.turns import Conversations
 from tests.providers import upstream
 from tests.server.running import Running
 

@@ -20,8 +20,8 @@ from shepherd.providers import ProviderSettings, open_remote
 from shepherd.providers.accounting import RatioStore
 from shepherd.providers.exchange import RetryPolicy
 from shepherd.server.chat import ChatRequest
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
+from shepherd.server.turns import Conversations
 from shepherd.types import Message
 from tests import models
 from tests.examples import examples

@@ -10,8 +10,8 @@ from shepherd.memory import Memory
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings
 from shepherd.server.chat import ChatRequest
-from shepherd.server.conversations import Conversations
 from shepherd.server.models import Models
+from shepherd.server.turns import Conversations
 from shepherd.trace import Traces
 from shepherd.types import Message
 

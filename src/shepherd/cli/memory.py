@@ -144,7 +144,7 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
     Of a server with many users, only ids that this user had before are named.
     """
     from shepherd.config import default_user_id
-    from shepherd.memory.claim import users_with_memories
+    from shepherd.memory.ownership import users_with_memories
 
     others = memory.transactions.read(users_with_memories)
     others.pop(memory.user_id, None)

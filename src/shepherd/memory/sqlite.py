@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shepherd._native import store as native
 from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError
-from shepherd.memory import claim, facts, maintenance, pruning, recall_counts, tenants
+from shepherd.memory import facts, maintenance, ownership, pruning, recall_counts, tenants
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.database import Database
 from shepherd.memory.full_text import FULL_TEXT, FileChunks
@@ -201,7 +201,7 @@ class SQLiteStore(MemoryStore):
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
-        return claim.claim(_Engine(self._database), from_user, user_id)
+        return ownership.claim(_Engine(self._database), from_user, user_id)
 
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""

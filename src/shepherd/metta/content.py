@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from shepherd.errors import UsageError
 from shepherd.escaping import escape_lines
 from shepherd.metta.values import Record, Symbol, Value, as_text
-from shepherd.prompt.plan import RECENT, Category, Part, separated
+from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.rendering import RECENT, separated
 from shepherd.prompt.summary import Summary
 
 __all__ = [

@@ -18,10 +18,8 @@ from shepherd.prompt.plan import (
     Reason,
     Share,
     Strategy,
-    opening,
-    separated,
-    separator,
 )
+from shepherd.prompt.rendering import opening, separated, separator
 from shepherd.prompt.window_budget import most_tokens
 
 __all__ = [

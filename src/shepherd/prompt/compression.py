@@ -11,7 +11,8 @@ from typing import Literal
 from shepherd.errors import ContextOverflowError
 from shepherd.escaping import shorten
 from shepherd.prompt.allocation import Request, grouped_turns, make_plan, measured
-from shepherd.prompt.plan import SUMMARY_ID, Category, LeftOut, Part, Plan, opening
+from shepherd.prompt.plan import SUMMARY_ID, Category, LeftOut, Part, Plan
+from shepherd.prompt.rendering import opening
 from shepherd.prompt.summary import labelled, turns_left_out
 from shepherd.sentences import split_sentences
 

@@ -22,7 +22,8 @@ from shepherd.prompt.compression import (
     summary_part,
 )
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.plan import SUMMARY_ID, Part, Plan, opening, render_one_shot
+from shepherd.prompt.plan import SUMMARY_ID, Part, Plan
+from shepherd.prompt.rendering import opening, render_one_shot
 from shepherd.prompt.summary import Summary, speaker_line, turns_left_out, unlabelled
 
 __all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]

@@ -25,7 +25,8 @@ from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
 from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
-from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy, render_tail
+from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
+from shepherd.prompt.rendering import render_tail
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
 from shepherd.prompt.window_budget import WindowBudget

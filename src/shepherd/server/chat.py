@@ -31,7 +31,7 @@ from shepherd.types import (
 )
 
 if TYPE_CHECKING:
-    from shepherd.server.conversations import ServedTurn
+    from shepherd.server.turns import ServedTurn
 
 __all__ = ["MOST_TOKENS", "Chat", "ChatFields", "ChatRequest", "grammar_of", "require_model"]
 

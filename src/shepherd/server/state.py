@@ -12,8 +12,8 @@ from shepherd.memory import ApiKeys, Memory
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
-    from shepherd.server.conversations import Conversations
     from shepherd.server.embedding_api import Embeddings
+    from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
 
 __all__ = ["AppState", "InjectionTime", "Served", "ServerState", "Stopwatch"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
-from shepherd.memory import claim, facts, recall_counts
+from shepherd.memory import facts, ownership, recall_counts
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.facts import FactRow
 from shepherd.memory.postgres import maintenance, schema, search
@@ -144,7 +144,7 @@ class PostgresStore(MemoryStore):
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
-        return claim.claim(_Engine(self._database, from_user, user_id), from_user, user_id)
+        return ownership.claim(_Engine(self._database, from_user, user_id), from_user, user_id)
 
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""
