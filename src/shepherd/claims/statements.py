@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from shepherd.claims.material import own_words
+from shepherd.claims.material import GAP, own_words
 from shepherd.claims.wordings import Frame, alternatives, frames, rule
+from shepherd.sentences import is_question, split_sentences
 
 __all__ = ["Assertion", "assertions", "stating_sentences"]
 
@@ -21,11 +22,6 @@ _LONGEST_MESSAGE = 4000
 _LONGEST_SENTENCE = 400
 # Words of a question that only asks for a yes: "isn't it?"
 _LONGEST_TAG = 3
-_SENTENCE = re.compile(
-    r"[^.!?\n\x00]*(?:(?:\.(?=\S)|(?<=\b(?:Dr|Mr|Ms|St|Jr|Sr))\.|(?<=\b(?:Mrs|Inc))\.)[^.!?\n\x00]*)*"
-    r"(?P<end>[.!?\u2026]+|\n|\x00|\Z)"
-)
-
 _EDGE = " \t\r\n\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're)\b", re.IGNORECASE)
 # Kinds whose wording has a negation of its own: "I don't eat meat".
@@ -74,11 +70,11 @@ def stating_sentences(message: str) -> list[str]:
 
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield sentences, and whether each ends with a question mark."""
-    for match in _SENTENCE.finditer(text):
-        sentence = match[0].strip()
-        if sentence and len(sentence) <= _LONGEST_SENTENCE:
-            yield sentence, "?" in match["end"]
+    """Yield sentences, and whether each is marked as a question."""
+    for piece in text.split(GAP):
+        for sentence in split_sentences(piece):
+            if len(sentence) <= _LONGEST_SENTENCE:
+                yield sentence, is_question(sentence)
 
 
 def _stated(sentence: str, asks: bool) -> list[Assertion]:
