@@ -20,7 +20,13 @@ def asked(text: str, tail: str = "") -> Message:
 
 @pytest.mark.parametrize(
     ("text", "tells"),
-    [("My dog is called Rex", True), ("What is my dog called?", False), ("Thanks, good night!", False)],
+    [
+        ("My dog is called Rex", True),
+        ("What is my dog called?", False),
+        ("Thanks, good night!", False),
+        ("Translate to French: My name is Peter.", False),
+        ("I'm Batman, just kidding", False),
+    ],
 )
 def test_statement_tells_something_and_is_no_question(text, tells):
     assert is_statement(text) is tells

@@ -14,6 +14,7 @@ from shepherd.claims.judge import (
     plain_facts,
 )
 from shepherd.claims.keys import LISTS, canonical_key, joined_values
+from shepherd.claims.material import own_words
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "joined_values",
     "judge",
     "learned",
+    "own_words",
     "plain_facts",
     "stating_sentences",
 ]

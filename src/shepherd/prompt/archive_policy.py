@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from shepherd._native.text import keywords
+from shepherd.claims import own_words
 from shepherd.memory.stop_words import is_filler
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
@@ -24,7 +25,12 @@ _MOST_WORDS = 4096
 
 
 def is_statement(text: str) -> bool:
-    """Return whether a message has a sentence, not a question, that is more than filler and greetings."""
+    """Return whether a message has a sentence, not a question, that is more than filler and greetings.
+
+    A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back.
+    """
+    if not own_words(text):
+        return False
     return any(
         not (is_question(sentence) or is_filler(sentence, keywords(sentence)))
         for sentence in split_sentences(text, clauses=True)
