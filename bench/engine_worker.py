@@ -84,7 +84,7 @@ class Shepherd:
             for _ in answer:
                 first = first or time.perf_counter()
         ended = time.perf_counter()
-        stats, counters = answer.stats, answer._generation._stream.counters()
+        stats, counters = answer.stats, answer._stream.counters()
         return {
             "text": answer.text,
             "ids": list(answer.token_ids),
