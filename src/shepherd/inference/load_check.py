@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -242,6 +243,8 @@ def _record(path: str) -> Path:
     digest = hashlib.sha256(version().encode())
     for file in _files(path):
         status = file.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise OSError(f"{file} is not a regular file")
         digest.update(
             f"\0{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "replace")
         )
