@@ -107,6 +107,6 @@ def test_refused_model_says_what_to_change_about_memory(plain_model: Path, tmp_p
     path = with_number(plain_model, "llama.embedding_length", 65, tmp_path / "bad.gguf")
 
     with pytest.raises(ModelLoadError) as caught:
-        Engine(path)
+        Engine(path, is_trusted=True)
 
     assert "if memory is short: set a smaller n_ctx (now 8192" in caught.value.hint
