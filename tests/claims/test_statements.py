@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims import assertions, ended_values, judge, plain_facts
+from shepherd.claims import assertions, ended_values, judge, learned, plain_facts
 
 NOTHING = """
 Is my name Bob?
@@ -119,3 +119,22 @@ def test_plain_statements_give_key_and_value(text, facts):
 def test_ends_name_what_holds_no_longer(text, ended):
     assert [(a.kind, a.value) for a in ended_values(text)] == [ended]
     assert plain_facts(text) == []
+
+
+def test_values_of_a_list_are_joined_and_others_replaced():
+    lines = ["I prefer tea over coffee. I live in Ulm.", "I prefer dark mode. I moved to Bonn."]
+
+    verdicts, ended = learned({}, lines)
+
+    assert {verdict.key: verdict.value for verdict in verdicts} == {
+        "prefers": "tea, dark mode",
+        "location": "Bonn",
+    }
+    assert ended == []
+
+
+def test_what_is_stated_and_ended_later_is_not_learned():
+    verdicts, ended = learned({}, ["I live in Ulm and I use Emacs.", "I no longer live in Ulm."])
+
+    assert {verdict.key: verdict.value for verdict in verdicts} == {"uses": "Emacs"}
+    assert [(end.kind, end.value) for end in ended] == [("location", "Ulm")]

@@ -76,7 +76,8 @@ def plain_facts(line: str) -> list[Verdict]:
         key = _key_of(assertion)
         quoted = supported_value(assertion, key, value)
         if quoted:
-            verdicts.append(Verdict(key, quoted, assertion))
+            known = canonical_key(key)
+            verdicts.append(Verdict(known.name if known else key, quoted, assertion))
     return verdicts
 
 

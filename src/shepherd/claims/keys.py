@@ -73,8 +73,11 @@ KEYS = _table(
 
 # A new value of these joins the earlier ones: two allergies are two.
 LISTS = frozenset(
-    {"allergy", "language", "likes", "dislikes", "avoids", "condition", "hobby", "plays", "uses"}
-)
+    (
+        "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learning", "likes", "plays",
+        "prefers", "uses",
+    )
+)  # fmt: skip
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Words of a key that name no relation.
