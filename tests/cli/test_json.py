@@ -50,10 +50,10 @@ def test_recalled_has_the_parts_and_the_exact_tail(shepherd, model):
 
 
 def test_stdin_is_appended_to_the_prompt(shepherd, model):
-    shepherd("-m", model, "--json", "-e", "review this", input="+ a line\n+ another\n")
+    shepherd("-m", model, "--json", "-e", "I wrote this", input="+ a line\n+ another\n")
 
     (record,) = json.loads(shepherd("memory", "list", "--json").stdout)
-    assert record["question"] == "review this\n\n+ a line\n+ another"
+    assert record["question"] == "I wrote this\n\n+ a line\n+ another"
 
 
 def test_a_turn_without_memory_neither_reads_nor_writes(shepherd, model):

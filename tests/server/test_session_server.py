@@ -152,7 +152,10 @@ def test_connected_and_session_tell_the_conversation_so_far(server):
     began = int(time.time())
     with server.client() as client:
         client.post("/request", json={"prompt": "hello"})
+        # The shared conversation is free a moment after its answer has been sent.
         session = client.get("/session").json()
+        while session["busy"]:
+            session = client.get("/session").json()
         with client.stream("GET", "/updates") as response:
             name, connected = next(events_in(response))
 
