@@ -1,4 +1,4 @@
-"""What do others wait for while one client attacks a server, and what does its memory grow to?
+"""Latency of other clients, and memory of the server, while one client attacks it.
 
 First token of one user, while four clients send the largest requests that a key allows
 (`tests/server/attacks.py`), to this server or to another one on the same machine.

@@ -139,7 +139,7 @@ class Engine:
 
     @property
     def is_locked(self) -> bool:
-        """Whether an answer would wait for another thread, such as one that saves the cache."""
+        """True while an answer would wait for another thread, such as one that saves the cache."""
         return self._lock.locked()
 
     @property

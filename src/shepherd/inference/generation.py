@@ -91,7 +91,7 @@ class _Run:
 
     @property
     def is_running(self) -> bool:
-        """Whether the engine still works on it."""
+        """True while the engine works on it."""
         return self._stream.ending == native.RUNNING
 
     @property

@@ -176,7 +176,7 @@ class LoadedModel:
             raise
 
     def shared_weights(self) -> _Weights:
-        """Return the weights, for another context; whoever takes them releases them."""
+        """Return the weights for another context; the caller releases them."""
         weights = self._weights
         if weights is None:
             raise UsageError("the engine is closed", hint="make a new one")

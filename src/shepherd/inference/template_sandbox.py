@@ -54,7 +54,7 @@ class LimitError(Exception):
 
 
 class _Budget:
-    """What is left to one rendering.
+    """Steps, characters and time that one rendering has left.
 
     The allowance for the conversation's own size is added when the basic one is spent: most never need it.
     """

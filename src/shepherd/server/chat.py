@@ -94,7 +94,7 @@ class ChatFields(StrictBody):
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: the fields of each API have their own
 
 
 def require_model(state: ServerState, name: str) -> None:

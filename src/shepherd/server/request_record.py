@@ -103,4 +103,4 @@ class Middleware:
         await (self._serve if scope["type"] == "http" else self._app)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each middleware serves its own way
