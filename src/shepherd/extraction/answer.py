@@ -6,7 +6,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,8 @@ from shepherd.claims import is_borne_out, learned, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 from shepherd.memory import EndedValue, Memory
+from shepherd.memory.redundant_turns import is_echo
+from shepherd.types import Fact
 
 __all__ = [
     "ANSWER_SCHEMA",
@@ -270,7 +272,11 @@ def select(
     for question, answer in extracted.context:
         is_meant = is_borne_out(answer, lines) if copies else says_something
         is_safe = secrets or not is_secret(question, answer)
-        if is_meant and is_safe and not _is_known(memory, user_id, question, answer, kept.context):
+        is_new = not (
+            _echoes(question, answer, kept.facts)
+            or _is_known(memory, user_id, question, answer, kept.context)
+        )
+        if is_meant and is_safe and is_new:
             kept.context.append((question, answer))
         else:
             kept.dropped += 1
@@ -284,6 +290,16 @@ def is_secret(name: str, value: str) -> bool:
 
     words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
     return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
+
+
+def _echoes(question: str, answer: str, facts: Mapping[str, str]) -> bool:
+    """Return whether a memory only says again what one of the facts says: "What is my name?", "Steve"."""
+    asked = question.replace("?", "")
+    return any(
+        is_echo(answer, [fact]) and is_echo(f"{asked} {value}", [fact])
+        for key, value in facts.items()
+        for fact in [Fact(key, value, 0, 0)]
+    )
 
 
 def _folded(text: str) -> str:

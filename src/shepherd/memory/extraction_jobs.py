@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from shepherd.escaping import without_blocks
 from shepherd.memory import facts, memories
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import EndedValue, ExtractionJob, ExtractionStats, NewMemory, OpenJob
@@ -43,7 +44,6 @@ _COLUMNS = (
 )
 # Number of done jobs that are kept, for the counts of /stats.
 _KEPT_DONE = 500
-_BLOCKS = ("[facts: ", "[context: ")
 # Seconds after which a job to which nothing was added may be released by anybody, not just by its owner: that
 # may have ended on a machine that nobody can ask. No idle timeout is longer.
 _OPEN_LEASE_S = 86_400
@@ -63,7 +63,7 @@ def add_line(
     now: int,
 ) -> None:
     """Add the text of a message to the session's open job; a job that is full becomes due."""
-    line = _without_echo(connection, session_id, text)
+    line = without_blocks(text).strip()
     if not line:
         return
     rows = connection.execute(
@@ -86,17 +86,6 @@ def add_line(
         " told_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
         (user_id, session_id, json.dumps(ids), _dump(lines), state, due, job.owner, now),
     )
-
-
-def _without_echo(connection: Connection, session_id: str, text: str) -> str:
-    """Return the text without copies of what was injected into this conversation before."""
-    if any(block in text for block in _BLOCKS):
-        injected = connection.execute(
-            "SELECT injected FROM messages WHERE session_id = ? AND injected IS NOT NULL", (session_id,)
-        )
-        for tail in {json.loads(row[0])["tail"].strip() for row in injected}:
-            text = text.replace(tail, "") if tail else text
-    return text.strip()
 
 
 def release(
@@ -375,18 +364,18 @@ def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], 
     The line from which a fact came is not known, so the other lines of the job are extracted once more.
     """
     rows = connection.execute(
-        "SELECT id, session_id, message_ids, given FROM extraction_jobs"
+        "SELECT id, message_ids, given FROM extraction_jobs"
         " WHERE user_id = ? AND state = 'done' ORDER BY id DESC",
         (user_id,),
     )
-    for job_id, session_id, ids, given in rows:
+    for job_id, ids, given in rows:
         kept = [message_id for message_id in json.loads(ids) if message_id not in message_ids]
         if len(kept) == len(json.loads(ids)):
             continue
         changes, digests = json.loads(given) if given else ((), ())
         facts.take_back(connection, user_id, changes)
         _delete_unchanged(connection, user_id, digests, terms)
-        _extract_again(connection, job_id, session_id, kept)
+        _extract_again(connection, job_id, kept)
 
 
 def _delete_unchanged(connection: Connection, user_id: str, digests: Sequence[str], terms: TermIndex) -> None:
@@ -400,12 +389,12 @@ def _delete_unchanged(connection: Connection, user_id: str, digests: Sequence[st
             memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
 
 
-def _extract_again(connection: Connection, job_id: int, session_id: str, message_ids: Sequence[int]) -> None:
+def _extract_again(connection: Connection, job_id: int, message_ids: Sequence[int]) -> None:
     """Make a done job due again with the messages that are left of it, or delete it without any."""
     lines = {}
     for message_id in message_ids:
         rows = connection.execute("SELECT raw FROM messages WHERE id = ?", (message_id,))
-        if rows and (line := _without_echo(connection, session_id, rows[0][0])):
+        if rows and (line := without_blocks(rows[0][0]).strip()):
             lines[message_id] = line
     if not lines:
         connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job_id,))

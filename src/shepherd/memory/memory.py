@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shepherd.errors import UsageError
-from shepherd.escaping import storable
+from shepherd.escaping import storable, without_blocks
 from shepherd.memory import facts, injection_format, memories, recall_counts, sessions, tenants
 from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.engines import open_store
@@ -30,7 +30,13 @@ from shepherd.memory.records import (
     SessionSummary,
     Turn,
 )
-from shepherd.memory.redundant_turns import FormerValues, without_former_values, without_repetitions
+from shepherd.memory.redundant_turns import (
+    FormerValues,
+    fact_words,
+    repeats,
+    without_former_values,
+    without_repetitions,
+)
 from shepherd.memory.stop_words import is_filler
 from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows
 from shepherd.transactions import Reranker, Transactions
@@ -237,15 +243,22 @@ class Memory:
         return memory_id
 
     def archive_turn(self, turn: Turn, user_id: str | None = None) -> int | None:
-        """Store one exchange of a conversation as a memory and return its id; None if it has a secret."""
+        """Store one exchange of a conversation as a memory and return its id.
+
+        None if it has a secret, or only repeats facts. Blocks of memory that the exchange carries, such as
+        `[facts: …]`, are left out.
+        """
         # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
         from shepherd.secret_detection import find_secrets
 
-        if find_secrets(turn.question) or find_secrets(turn.answer):
+        question, answer = without_blocks(turn.question), without_blocks(turn.answer)
+        if not question.strip() or find_secrets(question) or find_secrets(answer):
+            return None
+        if repeats(question, fact_words(self.get_all_facts(user_id))):
             return None
         return self.store_memory(
-            turn.question,
-            turn.answer,
+            question,
+            answer,
             user_id,
             source="turn",
             timestamp=turn.timestamp,
