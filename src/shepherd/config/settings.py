@@ -220,7 +220,7 @@ class Config:
 
     # What is learned from what was said, in the background.
     memory_extraction: bool | str = _auto_switch(
-        "learn facts and memories from what you say; auto: with the bundled model"
+        "learn facts and memories from what you say; auto: with every model whose memory is on"
     )
     memory_extraction_model: str = _text(
         "", "model that extracts: one on this machine, or the endpoint's; empty: the chat's"

@@ -78,19 +78,21 @@ def repeats(text: str, facts: FactWords) -> bool:
     return bool(repeated) and words - repeated <= _EMPTY
 
 
+def _repeated_words(text: str) -> frozenset[str]:
+    return frozenset(_REPEATED_WORD.findall(text.casefold()))
+
+
 # Words beside key and value in a statement from which the fact was learned, in seven languages.
-_STATING = frozenset(
-    (
-        "a am an and are as at been born called do does em from for have i im in is it ive job live lives living m me my"
-        " name named of old our s speak t the to user users we what where which who work working works year years"
-        " you allergic actually hi hello hey please remember that re ve so btw"
-        " alt arbeite aus bei bin heiße heisse ich in ist jahre komme lebe mein meine meinem und unser wir wohne"
-        " ai ans appelle au chez de du est et habite j je la le m ma mon nous suis travaille vis à"
-        " años de el en es la llamo me mi soy tengo trabajo vivo y yo"
-        " a abito anni chiamo di e ho il io la lavoro mi mia mio sono vivo è"
-        " anos chamo e eu meu minha moro o sou tenho trabalho"
-        " ben de een en heet het ik is jaar mijn oud werk woon"
-    ).split()
+_STATING = _repeated_words(
+    "a am an and are as at been born called do does em from for have i im in is it ive job live lives living m me"
+    " my name named of old our s speak t the to user users we what where which who work working works year years"
+    " you allergic actually hi hello hey please remember that re ve so btw"
+    " alt arbeite aus bei bin heiße heisse ich in ist jahre komme lebe mein meine meinem und unser wir wohne"
+    " ai ans appelle au chez de du est et habite j je la le m ma mon nous suis travaille vis à"
+    " años de el en es la llamo me mi soy tengo trabajo vivo y yo"
+    " a abito anni chiamo di e ho il io la lavoro mi mia mio sono vivo è"
+    " anos chamo e eu meu minha moro o sou tenho trabalho"
+    " ben de een en heet het ik is jaar mijn oud werk woon"
 )
 
 
@@ -102,10 +104,6 @@ def is_echo(text: str, facts: Iterable[Fact]) -> bool:
     said = [fact for fact in facts if _repeated_words(fact.value) <= words]
     known = _STATING.union(*(_repeated_words(f"{fact.key.replace('_', ' ')} {fact.value}") for fact in said))
     return bool(said) and words <= known
-
-
-def _repeated_words(text: str) -> frozenset[str]:
-    return frozenset(_REPEATED_WORD.findall(text.casefold()))
 
 
 # ---- former values
