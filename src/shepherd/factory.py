@@ -34,6 +34,7 @@ from shepherd.extraction import (
     WorkerSettings,
 )
 from shepherd.extraction.local import WINDOW_TOKENS
+from shepherd.http_endpoint import api_url
 from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
@@ -308,9 +309,9 @@ def learning_of(
 ) -> Learning:
     """Return whether facts are learned from messages, and with which model; loads and connects to nothing.
 
-    `auto` is on wherever the memory is, as `true` is: with the endpoint or the model that the settings name, else
-    with the local chat model, else (for a remote one) with the bundled model. `uses_memory` is whether the
-    provider uses the memory, and `is_writable` whether something can be stored in it.
+    `auto` is on wherever the memory is, as `true` is: with the endpoint or the model that the settings name,
+    else with the local chat model, else (for a remote one) with the bundled model. `uses_memory` is whether
+    the provider uses the memory, and `is_writable` whether something can be stored in it.
     """
     if not uses_memory:
         return Learning(reason="the memory is not used here")
@@ -321,15 +322,16 @@ def learning_of(
     if not for_everyone and config.effective_user_id in ANONYMOUS_USERS:
         return Learning(reason="it is not known who you are; user_id or --user names you")
     if config.memory_extraction_endpoint:
-        host = urlsplit(config.memory_extraction_endpoint).hostname or config.memory_extraction_endpoint
-        return Learning(True, config.memory_extraction_model or "its default model", host, "")
+        url = api_url("memory_extraction_endpoint", config.memory_extraction_endpoint, "")
+        named = config.memory_extraction_model or "its default model"
+        return Learning(True, named, urlsplit(url).hostname or url, "")
     if chat_model is not None and not config.memory_extraction_model:
         own, where = chat_model, "chat"
     else:
         own, where = existing_file(config.memory_extraction_model, "memory_extraction_model"), "local"
-    return (
-        Learning(True, BUILT_IN, "bundled", "") if is_built_in(own) else Learning(True, own.stem, where, "")
-    )
+    if is_built_in(own):
+        return Learning(True, BUILT_IN, "bundled", "")
+    return Learning(True, own.stem, where, "")
 
 
 def sums_up(config: Config, chat_model: Path | None) -> bool:

@@ -84,9 +84,9 @@ def _repeated_words(text: str) -> frozenset[str]:
 
 # Words beside key and value in a statement from which the fact was learned, in seven languages.
 _STATING = _repeated_words(
-    "a am an and are as at been born called do does em from for have i im in is it ive job live lives living m me"
-    " my name named of old our s speak t the to user users we what where which who work working works year years"
-    " you allergic actually hi hello hey please remember that re ve so btw"
+    "a am an and are as at been born called do does from for have i im in is it ive job live lives living m"
+    " me my name named of old our s speak t the to user users we what where which who work working works"
+    " year years you allergic actually hi hello hey please remember that re ve so btw"
     " alt arbeite aus bei bin heiße heisse ich in ist jahre komme lebe mein meine meinem und unser wir wohne"
     " ai ans appelle au chez de du est et habite j je la le m ma mon nous suis travaille vis à"
     " años de el en es la llamo me mi soy tengo trabajo vivo y yo"

@@ -1,7 +1,7 @@
 """Policy of archiving: which messages state something, and which exchanges become memories.
 
-A message is left out only if every clause of it is known to say nothing that lasts, in English, German, French,
-Spanish, Italian, Portuguese or Dutch: in doubt it becomes a memory.
+A message is left out only if every clause of it is known to say nothing that lasts, in English, German,
+French, Spanish, Italian, Portuguese or Dutch: in doubt it becomes a memory.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def archived_answer(answer: str) -> str:
 def is_statement(text: str) -> bool:
     """Return whether a message has a sentence, not a question, that says more than small talk and requests.
 
-    A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back. "Give
-    me a recipe, I'm vegan" is a statement, and so is "I'm vegan, is there a recipe?".
+    A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back.
+    "Give me a recipe, I'm vegan" is a statement, and so is "I'm vegan, is there a recipe?".
     """
     text = _straight(without_blocks(text))
     if rule("taken back").search(text):
