@@ -182,6 +182,7 @@ def open_memory(
         recall_cache_mb=config.recall_cache_mb,
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
+        keeps_secrets=config.memory_extraction_secrets,
     )
 
 

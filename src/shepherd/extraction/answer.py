@@ -219,15 +219,6 @@ _TELLING = {
     **dict.fromkeys(("cannot", "never", "not"), "not"),
 }  # fmt: skip
 
-# A value alone does not show that it is a password; its key or question does. Words, not parts of words.
-_NAMES = re.compile(
-    r"\b(?:pass ?(?:word|phrase|code|wort)s?|passwd|pwd|kennwort|contrase\w+|mot de passe|pin|puk|otp|totp"
-    r"|(?:api|access|private|secret|signing|encryption|ssh|recovery|licen[cs]e|auth\w*)"
-    r" (?:key|token|code|phrase)s?"
-    r"|(?:client|shared|app) secret|secret|token|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
-    r"|social security number|(?:credit |debit )?card number)\b"
-)
-
 
 @dataclass(slots=True)
 class Selected:
@@ -286,10 +277,9 @@ def select(
 def is_secret(name: str, value: str) -> bool:
     """Return whether a fact or memory holds a secret. `name` is its key or question."""
     # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
-    from shepherd.secret_detection import find_secrets
+    from shepherd import secret_detection
 
-    words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
-    return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
+    return secret_detection.is_secret(name, value)
 
 
 def _echoes(question: str, answer: str, facts: Mapping[str, str]) -> bool:

@@ -50,8 +50,8 @@ Most messages give nothing: {"facts": {}, "context": []}
 Examples:
 User: hey, I'm Ines, and since March I've been living in Ghent
 {"facts": {"name": "Ines", "location": "Ghent"}, "context": []}
-User: My sister Rosa is a vet. I bake sourdough every Sunday.
-{"facts": {"sister_name": "Rosa"}, "context": [{"q": "What does the user bake on Sundays?", "a": "sourdough"}]}
+User: My sister is called Rosa. I bake sourdough every Sunday.
+{"facts": {"sister_name": "Rosa"}, "context": [{"q": "What does the user bake?", "a": "sourdough"}]}
 User: Are you called Shepherd? You are quick today.
 {"facts": {}, "context": []}
 User: My boss lives in Oslo, and I'd love to move there one day.

@@ -6,9 +6,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from shepherd.errors import UsageError
+from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.memory import facts, injection_format, memories, recall_counts, sessions, tenants
 from shepherd.memory.api_keys import ApiKeys
@@ -63,8 +63,9 @@ class Memory:
     `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, by
     default the one given here; `""` and `"unknown"` are anonymous: nothing is read or written for them.
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
-    of knowledge; closed with the memory. Text that UTF-8 cannot encode is stored with U+FFFD. Thread-safe.
-    Errors are those of shepherd.errors.
+    of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
+    with SecretError, unless `keeps_secrets`. Text that UTF-8 cannot encode is stored with U+FFFD.
+    Thread-safe. Errors are those of shepherd.errors.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Memory:
         busy_timeout_s: float = 5.0,
         vectors: VectorSettings | None = None,
         reranker: Reranker | None = None,
+        keeps_secrets: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.user_id = user_id
@@ -98,6 +100,7 @@ class Memory:
             busy_timeout_s=busy_timeout_s,
         )
         self._store.reranker = reranker
+        self._store.keeps_secrets = keeps_secrets
         self._rows = UserRows(self._store, user_id, clock)
         self.ledger = LedgerNotes(self._rows)
         self.extraction = ExtractionQueue(self._rows)
@@ -236,6 +239,7 @@ class Memory:
             return None
         if not question.strip() and not answer.strip():
             raise UsageError("a memory needs a question or an answer")
+        self._refuse_secret("holds_secret", question, answer)
         seconds = self._rows.seconds(timestamp)
         new = NewMemory(storable(question), storable(answer), seconds, storable(source), storable(session))
         memory_id = self._store.add_memories(user, [new])[0][0]
@@ -248,22 +252,20 @@ class Memory:
         None if it has a secret, or only repeats facts. Blocks of memory that the exchange carries, such as
         `[facts: …]`, are left out.
         """
-        # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
-        from shepherd.secret_detection import find_secrets
-
         question, answer = without_blocks(turn.question), without_blocks(turn.answer)
-        if not question.strip() or find_secrets(question) or find_secrets(answer):
+        if not question.strip() or repeats(question, fact_words(self.get_all_facts(user_id))):
             return None
-        if repeats(question, fact_words(self.get_all_facts(user_id))):
+        try:
+            return self.store_memory(
+                question,
+                answer,
+                user_id,
+                source="turn",
+                timestamp=turn.timestamp,
+                session=turn.session,
+            )
+        except SecretError:
             return None
-        return self.store_memory(
-            question,
-            answer,
-            user_id,
-            source="turn",
-            timestamp=turn.timestamp,
-            session=turn.session,
-        )
 
     def clear_memory(self, question: str, user_id: str | None = None) -> int:
         """Delete the memories with exactly this question, except for case and whitespace; return how many."""
@@ -284,6 +286,7 @@ class Memory:
         user_id: str | None = None,
     ) -> bool:
         """Replace question, answer or both; return whether there is such a memory."""
+        self._refuse_secret("holds_secret", question or "", answer or "")
         question = None if question is None else storable(question)
         answer = None if answer is None else storable(answer)
         is_edited = self._rows.change_memories(
@@ -324,6 +327,7 @@ class Memory:
             return
         if not key.strip() or not value.strip():
             raise UsageError("a fact needs a key and a value", hint="clear_fact removes one")
+        self._refuse_secret("is_secret", key, value)
         key, value = storable(key.strip()), storable(value)
         size = len(key) + len(value) + SMALL_ROW_BYTES
         now = self._rows.seconds()
@@ -358,6 +362,19 @@ class Memory:
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
         """Return every change of a fact, or of all facts, oldest first."""
         return self._rows.read(user_id, [], facts.history, None if key is None else storable(key.strip()))
+
+    def _refuse_secret(self, rule: Literal["holds_secret", "is_secret"], name: str, value: str) -> None:
+        if self._store.keeps_secrets:
+            return
+        # Not at the top: its patterns take 20 ms to compile, and a conversation begins without them.
+        from shepherd import secret_detection
+
+        if getattr(secret_detection, rule)(name, value):
+            raise SecretError(
+                "that looks like a secret (a password, PIN, key, or the number of a card or account),"
+                " and secrets are not stored",
+                hint="memory_extraction_secrets = true stores them as well",
+            )
 
     # ---- conversations
 
