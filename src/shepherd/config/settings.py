@@ -247,7 +247,7 @@ class Config:
         5, 0.1, 300, "seconds until a failed extraction is tried again; grows to five minutes"
     )
     memory_extraction_secrets: bool = _switch(
-        False, "also store what looks like a password, key, token or card number"
+        False, "store secrets, too: what looks like a password, key, token or card number"
     )
 
     # The server: where it is, what it offers.
