@@ -46,7 +46,8 @@ def find_secrets(text: str) -> list[Secret]:
 def is_secret(name: str, value: str) -> bool:
     """Return whether a fact or memory holds a secret. `name` is its key or question."""
     words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
-    return bool(_TELLING_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
+    tells = _TELLING_NAMES.search(words) or (len(value.split()) == 1 and _VAGUE_NAMES.search(words))
+    return bool(tells) or any(map(find_secrets, (name, value, f"{name}: {value}")))
 
 
 def holds_secret(question: str, answer: str) -> bool:
@@ -67,6 +68,13 @@ def masked(text: str) -> tuple[str, int]:
 
 
 _COVER = "\u2022"
+# "password manager", "secret ingredient", "pin board" name no secret.
+_NOT_ITSELF = (
+    r"(?! (?:managers?|policy|policies|rules?|app|hint|generator|length|limit|budget|count|expiry|reset|santa"
+    r"|ingredient|garden|sauce|recipe|place|spot|talent|word|board|cushion|header)\b)"
+)
+# With one word as the value.
+_VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + _NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
 _TELLING_NAMES = re.compile(
     r"\b(?:pass ?(?:word|phrase|code|wort)s?|passwd|pwd|kennwort|contrase\w+|mot de passe|mdp|senha"
@@ -74,12 +82,8 @@ _TELLING_NAMES = re.compile(
     r"|wachtwoord|geheimzahl|pin|pincode|puk|otp|totp"
     r"|(?:api|access|private|secret|signing|encryption|ssh|recovery|licen[cs]e|auth\w*|door|alarm)"
     r" (?:key|token|code|phrase)s?"
-    r"|(?:client|shared|app) secret|secret|token|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
-    r"|social security number|(?:credit |debit )?card number)\b"
-    # "password manager", "secret ingredient", "pin board" name no secret.
-    r"(?! (?:managers?|policy|policies|rules?|app|hint|generator|length|limit|budget|count|expiry|reset"
-    r"|santa|ingredient|garden"
-    r"|sauce|recipe|place|spot|talent|board|cushion|header)\b)"
+    r"|(?:client|shared|app) secret|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
+    r"|social security number|(?:credit |debit )?card number)\b" + _NOT_ITSELF
 )
 
 
