@@ -115,13 +115,16 @@ def words_of(key: str, *, small: bool = False) -> tuple[str, ...]:
 # Words in which people talk about a common key, beside its own, in English, German, French, Spanish, Italian,
 # Portuguese and Dutch; * stands for any ending.
 _WORDS = {
-    "location": "live lives lived living home house resid* city town address move moved moving place wohn* lebe"
-    " lebte umgezogen habit* demeur* vivo vive vivi vives vivía vivir vivia vivo vivevo abit* moro morava morei"
+    "location": "live lives lived living home house resid* city town address move moved moving place wohn*"
+    " lebe lebte umgezogen habit* demeur* vivo vive vivi vives vivía vivir vivevo abit* moro morava morei"
     " woon* wonen stad ciudad ville città cidade",
-    "employer": "work* job employ* company arbeit* firma travail* trabaj* trabalh* lavor* werk* empresa azienda",
-    "job": "work* job profession occupation arbeit* beruf travail* métier trabaj* trabalh* lavor* werk* beroep",
+    "employer": "work* job employ* company arbeit* firma travail* trabaj* trabalh* lavor* werk*"
+    " empresa azienda",
+    "job": "work* job profession occupation arbeit* beruf travail* métier trabaj* trabalh* lavor*"
+    " werk* beroep",
     "car": "car drive drove driving vehicle auto fahre fuhr voiture coche carro macchina auto",
-    "spouse": "married wife husband partner spouse verheiratet frau mann femme mari esposa marido moglie marito",
+    "spouse": "married wife husband partner spouse verheiratet frau mann femme mari esposa marido"
+    " moglie marito",
     "name": "name called heiße hieß heisse nom nombre llam* chiam* nome heet heette",
     "study": "study studied degree studier* étudi* estudi* studi*",
     "school": "study studied school university college schule école escuela scuola escola",
