@@ -199,9 +199,15 @@ def outdated_by(result: SearchResult, former: Former) -> tuple[Fact, bool] | Non
             continue
         if not is_about(lowered, value.fact.key):
             continue
-        rest = _words(result.answer) - value.words - value.key - _SMALL
-        return value.fact, bool(rest) or _SENTENCE_END.search(result.question) is not None
+        return value.fact, _has_more(result, value)
     return None
+
+
+def _has_more(result: SearchResult, value: Value) -> bool:
+    """Return whether a memory says anything besides a value; a turn always does, since it was said."""
+    if result.source == "turn" or _SENTENCE_END.search(result.question):
+        return True
+    return bool(_words(result.answer) - value.words - value.key - _SMALL)
 
 
 def _is_former(result: SearchResult, former: Former) -> bool:
