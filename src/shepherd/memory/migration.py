@@ -22,7 +22,6 @@ from shepherd.config import default_user_id
 from shepherd.memory import facts, full_text
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
-from shepherd.secret_detection import holds_secret, is_secret
 from shepherd.types import Fact
 
 __all__ = [
@@ -157,6 +156,9 @@ def _sort_rows(connection: Connection, tables: list[str]) -> None:
 
 def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int, int, set[str]]:
     """Store all rows; return how many were new, duplicates, and left out as secrets, and their users."""
+    # Here and below, not at the top: its patterns take 20 ms to compile, and few databases are migrated.
+    from shepherd.secret_detection import holds_secret
+
     n_new = n_known = n_secrets = after = 0
     users: set[str] = set()
     select = {
@@ -189,6 +191,8 @@ def move_facts(
 
     Of two keys that are one to us, the later value is the fact, and both are in its history.
     """
+    from shepherd.secret_detection import is_secret
+
     created = "CAST(created_at AS BIGINT)" if "created_at" in columns else str(now)
     updated = "CAST(updated_at AS BIGINT)" if "updated_at" in columns else created
     by_user: dict[str, list[Fact]] = {}

@@ -23,7 +23,6 @@ from shepherd.memory.migration import (
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.terms import add_all
 from shepherd.memory.records import NewMemory
-from shepherd.secret_detection import holds_secret
 
 __all__ = ["Columns", "columns_of_original", "migrate", "put_aside"]
 
@@ -87,6 +86,9 @@ def put_aside(database: Database, connection: Connection, old: Columns) -> dict[
 
 def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Migrated:
     """Store all rows of the renamed tables in ours, the oldest first."""
+    # Not at the top: its patterns take 20 ms to compile, and few databases are migrated.
+    from shepherd.secret_detection import holds_secret
+
     n_new = n_known = n_secrets = 0
     users: set[str] = set()
     rows = " UNION ALL ".join(
