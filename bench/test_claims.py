@@ -1,7 +1,7 @@
 """How long does the judge of claims look at a message, and does the time stay linear for hostile text?
 
-Learning judges each line of a user on the thread in the background. Measured are a sentence, a long paste, which
-is not looked at, and texts that repeat what the patterns begin with: twice the text may take three times as long.
+Learning judges each line of a user on the thread in the background. Measured are a sentence, a long paste,
+and texts that repeat what the patterns begin with: twice the text may take three times as long.
 
     python -m pytest bench/test_claims.py --benchmark-only -s
 """

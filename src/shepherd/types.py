@@ -36,12 +36,39 @@ ANONYMOUS_USERS = frozenset({"", "unknown"})
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A durable key = value about a user. Times are in unix seconds."""
+    """A durable key = value about a user. Times are in unix seconds.
+
+    `updated_at` is when the value was recorded, `valid_from` the time from which it holds, 0 for the same.
+    """
 
     key: str
     value: str
     created_at: int
     updated_at: int
+    valid_from: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Whether facts and memories are learned from messages: by which `model`, or the `reason` why not.
+
+    `where` says where the model runs: "bundled", "chat" (the chat's own), "local", or the endpoint's host.
+    """
+
+    is_on: bool = False
+    model: str = ""
+    where: str = ""
+    reason: str = "nothing was started that learns"
+
+    def in_words(self) -> str:
+        """Return the state as part of a sentence, such as "on, with shepherd-mini, the bundled model"."""
+        if not self.is_on:
+            return f"off: {self.reason}"
+        places = {"bundled": "the bundled model", "chat": "the model of the chat", "local": "on this machine"}
+        return f"on, with {self.model}, {places.get(self.where, f'a model at {self.where}')}"
+
+
+NOT_LEARNING = Learning()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def assertions(message: str) -> list[Assertion]:
     found: list[Assertion] = []
     text = own_words(message)
     # Only whoever introduces himself says "I'm Steve" behind a greeting.
-    greets = bool(rule("greetings", begins=True).match(text) or rule("contrast").search(text))
+    greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
     for n, (sentence, asks) in enumerate(_sentences(text)):
         found += _stated(sentence, asks, greets=greets and n < _INTRODUCTION)
     return found
@@ -137,7 +137,8 @@ def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
 def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     """Return who is named beside a relation, even in a question: "a gift for my brother Tom?"."""
     pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
-    if not pairs or _is_unsure(rule("requests").sub("", sentence)) or rule("negations").search(sentence):
+    plain = rule("polite questions").sub("", sentence)
+    if not pairs or _is_unsure(plain) or rule("negations").search(sentence):
         return []
     return _asserted_by(pairs, sentence, typed, greets=False)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from shepherd._native.text import STOP_WORDS, terms
+from shepherd.claims.keys import is_about
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import FactChange
 from shepherd.types import Fact, SearchResult
@@ -27,6 +28,9 @@ __all__ = [
     "FormerValues",
     "fact_words",
     "former_values",
+    "is_echo",
+    "outdated_by",
+    "repeats",
     "without_former_values",
     "without_repetitions",
 ]
@@ -58,10 +62,11 @@ def fact_words(facts: Iterable[Fact]) -> FactWords:
 
 def without_repetitions(results: Iterable[SearchResult], facts: FactWords) -> list[SearchResult]:
     """Return the results without turns in which the user only repeated facts."""
-    return [result for result in results if result.source != "turn" or not _repeats(result.question, facts)]
+    return [result for result in results if result.source != "turn" or not repeats(result.question, facts)]
 
 
-def _repeats(text: str, facts: FactWords) -> bool:
+def repeats(text: str, facts: FactWords) -> bool:
+    """Return whether a text says word for word what facts say, and nothing else."""
     if len(text) > _MOST_CHARACTERS:
         return False
     folded = text.casefold()
@@ -77,6 +82,30 @@ def _repeats(text: str, facts: FactWords) -> bool:
 
 def _repeated_words(text: str) -> frozenset[str]:
     return frozenset(_REPEATED_WORD.findall(text.casefold()))
+
+
+# Words beside key and value in a statement from which the fact was learned, in seven languages.
+_STATING = _repeated_words(
+    "a am an and are as at been born called do does from for have i im in is it ive job live lives living m"
+    " me my name named of old our s speak t the to user users we what where which who work working works"
+    " year years you allergic actually hi hello hey please remember that re ve so btw"
+    " alt arbeite aus bei bin heiße heisse ich in ist jahre komme lebe mein meine meinem und unser wir wohne"
+    " ai ans appelle au chez de du est et habite j je la le m ma mon nous suis travaille vis à"
+    " años de el en es la llamo me mi soy tengo trabajo vivo y yo"
+    " a abito anni chiamo di e ho il io la lavoro mi mia mio sono vivo è"
+    " anos chamo e eu meu minha moro o sou tenho trabalho"
+    " ben de een en heet het ik is jaar mijn oud werk woon"
+)
+
+
+def is_echo(text: str, facts: Iterable[Fact]) -> bool:
+    """Return whether a text says nothing but these facts, which were learned from it: "I live in Austin"."""
+    if len(text) > _MOST_CHARACTERS or _QUESTION_MARK.search(text):
+        return False
+    words = _repeated_words(text)
+    said = [fact for fact in facts if _repeated_words(fact.value) <= words]
+    known = _STATING.union(*(_repeated_words(f"{fact.key.replace('_', ' ')} {fact.value}") for fact in said))
+    return bool(said) and words <= known
 
 
 # ---- former values
@@ -117,12 +146,13 @@ _SAME_TURN_S = 600
 
 
 class Value(NamedTuple):
-    """A former value: when it was set, and the words of value and key."""
+    """A former value: when it was set, the words of value and key, and the fact as it is now."""
 
     at: int
     words: frozenset[str]
     key: frozenset[str]
     terms: frozenset[str]
+    fact: Fact
 
 
 class Former(NamedTuple):
@@ -153,9 +183,16 @@ class FormerValues:
 
 def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Former:
     """Return the values of the history that were replaced, because the fact has another one now."""
-    now = {fact.key: _words(fact.value) for fact in facts}
+    current = {fact.key: fact for fact in facts}
+    now = {key: _words(fact.value) for key, fact in current.items()}
     former = [
-        Value(change.changed_at, words, _words(change.key), _terms(change.key) | _terms(change.value))
+        Value(
+            change.changed_at,
+            words,
+            _words(change.key),
+            _terms(change.key) | _terms(change.value),
+            current[change.key],
+        )
         for change in history
         if change.value is not None
         and change.key in now
@@ -169,6 +206,35 @@ def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Forme
 def without_former_values(results: Iterable[SearchResult], former: Former) -> list[SearchResult]:
     """Return the results without turns that only state a former value of a fact."""
     return [result for result in results if result.source != "turn" or not _is_former(result, former)]
+
+
+def outdated_by(result: SearchResult, former: Former) -> tuple[Fact, bool] | None:
+    """Return the fact that has replaced what a memory says, and whether the memory says anything else.
+
+    None if it states no former value, or names the present one too, or is newer than that.
+    """
+    text = f"{result.question} {result.answer}"
+    lowered = text.casefold()
+    said: frozenset[str] | None = None
+    for value in former.values:
+        # Decides for nearly all memories, without taking them to pieces.
+        if next(iter(value.words)) not in lowered or result.timestamp >= value.fact.updated_at:
+            continue
+        said = _words(lowered) if said is None else said
+        now = _words(value.fact.value)
+        if not _is_in(value.words, lowered, said) or _is_in(now, lowered, said):
+            continue
+        if not is_about(lowered, value.fact.key):
+            continue
+        return value.fact, _has_more(result, value)
+    return None
+
+
+def _has_more(result: SearchResult, value: Value) -> bool:
+    """Return whether a memory says anything besides a value; a turn always does, since it was said."""
+    if result.source == "turn" or _SENTENCE_END.search(result.question):
+        return True
+    return bool(_words(result.answer) - value.words - value.key - _SMALL)
 
 
 def _is_former(result: SearchResult, former: Former) -> bool:

@@ -1,8 +1,9 @@
 """Export and import as JSON lines: one object a line, each with where it came from.
 
     {"type": "shepherd-export", "version": 1, "user_id": …, "exported_at": …}
-    {"type": "fact", "key": …, "value": …, "created_at": …, "updated_at": …}
-    {"type": "fact-change", "key": …, "value": … or null, "source": …, "changed_at": …}
+    {"type": "fact", "key": …, "value": …, "created_at": …, "updated_at": …, "valid_from": …}
+    {"type": "fact-change", "key": …, "value": … or null, "source": …, "changed_at": …, "valid_from": …,
+     "statement": …, "session": …}
     {"type": "memory", "id": …, "question": …, "answer": …, "timestamp": …, "source": …, "session": …,
      "pinned": …, "content_hash": …}
 
@@ -21,6 +22,7 @@ from shepherd.memory.importers.shepherd import FORMAT, VERSION
 from shepherd.memory.memories import content_hash
 from shepherd.memory.records import FactChange, ImportCounts, NewMemory
 from shepherd.memory.store import SMALL_ROW_BYTES, UserRows
+from shepherd.secret_detection import holds_secret, is_secret
 from shepherd.types import Fact
 
 __all__ = ["export", "take_in"]
@@ -42,6 +44,7 @@ def export(rows: UserRows, user_id: str, now: int) -> Iterator[dict[str, Any]]:
             "value": fact.value,
             "created_at": fact.created_at,
             "updated_at": fact.updated_at,
+            "valid_from": fact.valid_from or fact.updated_at,
         }
     for change in rows.read(user_id, [], facts.history, None):
         yield {
@@ -50,6 +53,9 @@ def export(rows: UserRows, user_id: str, now: int) -> Iterator[dict[str, Any]]:
             "value": change.value,
             "source": change.source,
             "changed_at": change.changed_at,
+            "valid_from": change.valid_from or change.changed_at,
+            "statement": change.statement,
+            "session": change.session,
         }
     for memory_id, memory in rows.iterate_memories(user_id):
         yield {
@@ -96,9 +102,13 @@ class _Batch:
     n_facts: int = 0
     n_duplicates: int = 0
     n_skipped: int = 0
+    n_secrets: int = 0
     problems: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
+        if not self.rows.store.keeps_secrets and _is_secret(entry):
+            self.n_secrets += 1
+            return
         match entry:
             case NewMemory():
                 self.memories.append(entry)
@@ -129,5 +139,20 @@ class _Batch:
 
     def counts(self) -> ImportCounts:
         return ImportCounts(
-            self.n_memories, self.n_facts, self.n_duplicates, self.n_skipped, tuple(self.problems)
+            self.n_memories,
+            self.n_facts,
+            self.n_duplicates,
+            self.n_skipped,
+            self.n_secrets,
+            tuple(self.problems),
         )
+
+
+def _is_secret(entry: Entry) -> bool:
+    match entry:
+        case NewMemory():
+            return holds_secret(entry.question, entry.answer)
+        case Fact() | FactChange():
+            return is_secret(entry.key, entry.value or "")
+        case _:
+            return False
