@@ -1,33 +1,27 @@
-"""Everyday lines of many people, written one by one by somebody who had not seen the wordings.
+"""Everyday lines of many people, and what the judge makes of them, whatever a model claims.
 
+The wordings are tuned on corpus.jsonl; held_out.jsonl was written before they were, and is only counted.
 `none`: no fact may come of the line. `ended`: `never` (a value, or value@key) may not become a current fact.
 `want`: parts of keys and values that are to be learned. `secret`: text that may be stored nowhere.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 
 from shepherd.claims import assertions, judge, plain_facts
 from shepherd.secret_detection import find_secrets
+from tests.claims.lines import false_facts, is_learned, lines_of
 
-LINES = [
-    json.loads(line) for line in Path(__file__).with_name("corpus.jsonl").read_text("utf-8").splitlines()
-]
+FILES = ("corpus.jsonl", "held_out.jsonl")
 KEYS = [
     "name", "location", "allergy", "email", "age", "job", "employer", "birthday", "phone", "partner",
     "language", "hobby", "car", "pet", "company", "city", "favorite_color", "favorite_food", "diet",
     "likes", "uses", "sister_name", "dog_name", "origin", "plays", "study", "school", "condition",
 ]  # fmt: skip
 MOST_WORDS = 60
-
-
-def lines_of(*kinds: str) -> list[dict]:
-    return [line for line in LINES if line["kind"] in kinds]
 
 
 def worst_claims(text: str) -> set[tuple[str, str]]:
@@ -43,40 +37,32 @@ def worst_claims(text: str) -> set[tuple[str, str]]:
     return {(v.key, v.value) for span in spans for v in judge(dict.fromkeys(KEYS, span), [text])}
 
 
-def facts_of(text: str) -> set[tuple[str, str]]:
-    return {(verdict.key, verdict.value) for verdict in plain_facts(text)} | worst_claims(text)
+def plain_facts_of(text: str) -> set[tuple[str, str]]:
+    return {(verdict.key, verdict.value) for verdict in plain_facts(text)}
 
 
-@pytest.mark.parametrize("line", lines_of("none"), ids=lambda line: str(line["id"]))
-def test_nothing_is_learned_from_what_states_nothing(line):
-    assert facts_of(line["say"]) == set()
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_false_is_learned_even_from_the_worst_model(file):
+    lines = lines_of(file, "none", "ended")
+
+    found = {
+        line["say"]: wrong
+        for line in lines
+        if (wrong := false_facts(line, plain_facts_of(line["say"]) | worst_claims(line["say"])))
+    }
+
+    assert found == {}
 
 
-@pytest.mark.parametrize("line", lines_of("ended"), ids=lambda line: str(line["id"]))
-def test_what_has_ended_or_is_somebody_elses_is_no_fact(line):
-    value, _, key = line["never"].partition("@")
+@pytest.mark.parametrize(("file", "least"), [("corpus.jsonl", 0.9), ("held_out.jsonl", 0.8)])
+def test_most_of_what_people_tell_of_themselves_is_learned_without_a_model(file, least):
+    wanted = lines_of(file, "want")
 
-    assert not [
-        fact
-        for fact in facts_of(line["say"])
-        if value.casefold() in fact[1].casefold() and key in ("", fact[0])
-    ]
+    learned = [line for line in wanted if is_learned(line, plain_facts_of(line["say"]))]
+
+    assert len(learned) >= least * len(wanted)
 
 
-def test_most_of_what_people_tell_of_themselves_is_learned():
-    wanted = lines_of("want")
-    learned = [
-        line
-        for line in wanted
-        if all(
-            any(key in name and value.casefold() in said.casefold() for name, said in facts_of(line["say"]))
-            for key, value in line["want"]
-        )
-    ]
-
-    assert len(learned) >= 0.7 * len(wanted)
-
-
-@pytest.mark.parametrize("line", lines_of("secret"), ids=lambda line: str(line["id"]))
+@pytest.mark.parametrize("line", lines_of("corpus.jsonl", "secret"), ids=lambda line: str(line["id"]))
 def test_secrets_are_found(line):
     assert find_secrets(line["say"])

@@ -65,12 +65,31 @@ Mi hermano vive en Sevilla.
 Non abito a Roma.
 Ik woon niet in Gent.
 Não moro em Lisboa.
+hi, I'm looking for a new phone
+In this role play I am Elena, a smuggler.
+I work nights this week
+I drive him crazy
+I live in fear of spiders
+I work for a living
+I like the second one better
+I prefer plan B
+my name is missing
+my wife is Irish
+my suggestion is Rome
+learning Spanish is hard
+Born in Ulm, Einstein moved to Bern
+I have a meeting with someone called Bernd
+he introduced himself: hi, i'm Terrence, i sell boats
+I'm 34, am I?
+tengo 20 años de experiencia
+ich bin der Meinung dass das falsch ist
+no como carne hoy
 """
 FACTS = {
     "My name is Steve": {"name": "Steve"},
     "hi, i'm called jonas": {"name": "jonas"},
     "Please call me Jo.": {"name": "Jo"},
-    "I live in New York with my girlfriend Anna.": {"location": "New York"},
+    "I live in New York with my girlfriend Anna.": {"location": "New York", "girlfriend_name": "Anna"},
     "I recently moved from Berlin to Hamburg.": {"location": "Hamburg"},
     "I've been living in Oslo since 2019.": {"location": "Oslo"},
     "I'm 34 years old.": {"age": "34 years old"},
@@ -84,11 +103,22 @@ FACTS = {
     "I don't eat meat.": {"avoids": "meat"},
     "My favourite colour is green.": {"favorite_color": "green"},
     "I was born on 3 March 1985.": {"birthday": "3 March 1985"},
+    "im 19 yrs old btw": {"age": "19 yrs old"},
+    "grew up in Ulm and now i live in Bonn i work at Bosch": {
+        "origin": "Ulm",
+        "location": "Bonn",
+        "employer": "Bosch",
+    },
+    "can you suggest a gift for my brother Ignatius? he likes chess": {"brother_name": "Ignatius"},
+    "I am 34 years old, is it too late to learn to swim?": {"age": "34 years old"},
+    "hello, I'm Bao and I do karate, brown belt": {"name": "Bao", "hobby": "karate"},
+    "no, im not Dave, im Dan": {"name": "Dan"},
+    "my wife and I are vegetarians": {"diet": "vegetarians"},
     "I'm from Ireland originally.": {"origin": "Ireland"},
     "My bike is a Brompton.": {"bike": "Brompton"},
     "My dog Rex loves carrots.": {"dog_name": "Rex"},
     "I use Neovim.": {"uses": "Neovim"},
-    "Ich heiße Anna und wohne in Köln.": {"name": "Anna"},
+    "Ich heiße Anna und wohne in Köln.": {"name": "Anna", "location": "Köln"},
     "Je m'appelle Luc et j'habite à Lyon.": {"name": "Luc", "location": "Lyon"},
     "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},
     "Mi chiamo Luca e abito a Roma.": {"name": "Luca", "location": "Roma"},

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from shepherd._native.text import terms
 from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
+from shepherd.claims.wordings import rule
 from shepherd.claims.wordings import words as word_list
 
 __all__ = [
@@ -23,6 +24,11 @@ __all__ = [
 
 
 _TOKEN = re.compile(r"\+?[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
+# "My suggestion is Rome": what somebody does now, unlike "my location".
+_IS_DOING = re.compile(
+    r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$|(?<!instru)(?<!depart)ment$"
+)
+_MONTH_NAMES = {"april", "may", "june", "august"}
 _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
@@ -31,16 +37,26 @@ _SPELLINGS = {
 # Kinds that a free key may have, one that is not in the vocabulary.
 _FREE = {
     "likes", "dislikes", "prefers", "plays", "uses", "drives", "owns", "learns", "works_on", "language",
-    "avoids", "study", "school",
+    "avoids", "study", "school", "collects", "supports", "teaches", "runs", "wears", "writes",
 }  # fmt: skip
 # Kinds that need no model: the wording alone says the key and the value.
 _PLAIN = {
     "name", "last_name", "location", "origin", "birthplace", "employer", "job", "study", "age", "email",
     "phone", "birthday", "birth_year", "allergy", "diet", "avoids", "condition", "language", "favorite",
     "hobby", "married_to", "relative", "plays", "drives",
-    "learns", "prefers", "dislikes",
+    "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
+    "degree", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",
+    "marital_status",
+    "fears", "children", "siblings", "pets", "lives_with", "training_for", "pronouns", "writes", "project",
 }  # fmt: skip
 _MOST_WORDS = 8
+# Small words in names of models: "iPhone 13 mini".
+_MODELS = ("mini", "pro", "max", "plus", "air", "ultra", "iphone", "ipad")
+# Properties whose values are written in small letters as often as not.
+_FREELY_SPELLED = (
+    "pronouns", "sign", "username", "handle", "nickname", "nick", "website", "homepage", "blog", "domain",
+    "thesis", "dissertation", "major", "religion", "instrument", "profession", "occupation",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,11 @@ class Verdict:
 
 def judge(claims: Mapping[str, str], lines: Iterable[str]) -> list[Verdict]:
     """Return the claims that the lines bear out; of two statements about one key the later one counts."""
-    stated = [found for line in lines for found in assertions(line) if not found.ends]
+    return _borne_out(claims, [found for line in lines for found in assertions(line)])
+
+
+def _borne_out(claims: Mapping[str, str], said: Sequence[Assertion]) -> list[Verdict]:
+    stated = [assertion for assertion in said if not assertion.ends]
     verdicts = []
     for key, value in claims.items():
         known = canonical_key(key)
@@ -68,8 +88,12 @@ def judge(claims: Mapping[str, str], lines: Iterable[str]) -> list[Verdict]:
 
 def plain_facts(line: str) -> list[Verdict]:
     """Return what a line states so plainly that no model needs to claim it."""
+    return _plain(assertions(line))
+
+
+def _plain(said: Iterable[Assertion]) -> list[Verdict]:
     verdicts = []
-    for assertion in assertions(line):
+    for assertion in said:
         if assertion.ends or assertion.is_weak or not _is_plain(assertion):
             continue
         value = " ".join(_without_determiners(_TOKEN.findall(assertion.value)))
@@ -90,17 +114,26 @@ def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdi
     by_key: dict[str, Verdict] = {}
     ended: list[Assertion] = []
     for line in lines:
-        for end in ended_values(line):
+        said = assertions(line)
+        for end in said:
+            if not end.ends:
+                continue
             ended.append(end)
             over = [
                 key for key, verdict in by_key.items() if verdict.value.casefold() == end.value.casefold()
             ]
             for key in over:
                 del by_key[key]
-        plain = plain_facts(line)
-        quoted = {verdict.value.casefold() for verdict in plain}
+        plain = _plain(said)
+        quoted = [f" {verdict.value.casefold()} " for verdict in plain]
+        keys = {verdict.key for verdict in plain} - LISTS
         # A model's own key for what is known already ("job_location") adds nothing.
-        claimed = [v for v in judge(claims, [line]) if v.value.casefold() not in quoted]
+        claimed = [
+            verdict
+            for verdict in _borne_out(claims, said)
+            if verdict.key not in keys
+            and not any(f" {verdict.value.casefold()} " in value for value in quoted)
+        ]
         for verdict in (*plain, *claimed):
             earlier, value = by_key.pop(verdict.key, None), verdict.value
             if earlier is not None and verdict.key in LISTS:
@@ -133,9 +166,26 @@ def supported_value(assertion: Assertion, key: str, value: str) -> str:
 
 
 def _is_plain(assertion: Assertion) -> bool:
-    """Return whether the wording alone says key and value: "my bike is a Brompton", not "my bike is fast"."""
-    is_title = assertion.value[:1].isupper() or assertion.value[:1].isdigit()
-    return assertion.kind in _PLAIN or (assertion.kind in ("uses", "attribute") and is_title)
+    """Return whether the wording alone says key and value: "my bike is a Brompton", not "my plan is Rome"."""
+    value = assertion.value
+    match assertion.kind:
+        case "uses":
+            is_title = all(word[:1].isupper() or word[:1].isdigit() for word in value.split())
+            return is_title or rule("software").fullmatch(value.rstrip("0123456789. ")) is not None
+        case "owns":
+            return all(
+                word[:1].isupper() or word[:1].isdigit() or word.casefold() in _MODELS
+                for word in value.split()
+            )
+        case "attribute":
+            last = assertion.topic.split()[-1]
+            return bool({last, assertion.topic} & word_list("lasting")) and (
+                value[:1].isupper()
+                or any(map(str.isdigit, value))
+                or rule("software").fullmatch(value) is not None
+                or last in _FREELY_SPELLED
+            )
+    return assertion.kind in _PLAIN
 
 
 def _key_of(assertion: Assertion) -> str:
@@ -143,7 +193,7 @@ def _key_of(assertion: Assertion) -> str:
         return "_".join(_topic_words(assertion.topic)) + "_name"
     if assertion.kind == "favorite":
         return "_".join(_SPELLINGS.get(word, word) for word in assertion.topic.split())
-    if assertion.kind == "attribute":
+    if assertion.kind in ("attribute", "schedule"):
         words = _topic_words(assertion.topic)
         # A number has the key "phone".
         return "_".join([*words, "model"] if words[-1:] == ["phone"] else words)
@@ -166,8 +216,10 @@ def _fits_key(assertion: Assertion, key: str) -> bool:
         if assertion.kind in ("attribute", "relative"):
             return _names(key, assertion.topic) or known.name == "project"
         return True
-    if assertion.kind in ("attribute", "relative", "favorite"):
+    if assertion.kind in ("attribute", "relative", "favorite", "schedule"):
         return _names(key, assertion.topic)
+    if key == assertion.kind:
+        return True
     return assertion.kind in _FREE and _names(key, f"{assertion.sentence} {assertion.kind.replace('_', ' ')}")
 
 
@@ -218,17 +270,9 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
     words = folded.split()
     match assertion.kind:
         case "name" | "last_name":
-            if assertion.is_weak and (
-                words[0] in word_list("no names") or value != assertion.value or len(words) > 3
-            ):
-                return False
-            return (
-                not any(map(str.isdigit, value))
-                and words[0] not in word_list("pronouns") | word_list("determiners")
-                and len(words) < 6
-            )
+            return _is_name(assertion, value)
         case "age":
-            return re.fullmatch(r"\d{1,3}(?: years?(?: old)?)?", folded) is not None
+            return re.fullmatch(r"\d{1,3}(?:[ -]?(?:years?|yrs?|yo|y/o)(?:[ -]old)?)?", folded) is not None
         case "email":
             return re.fullmatch(r"\S+@\S+\.\S+", folded) is not None
         case "phone":
@@ -238,18 +282,94 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "job" if assertion.is_weak:
             return words[-1] not in word_list("momentary") and not value[0].isupper()
         case "attribute":
-            topic = assertion.topic.split()
-            return (
-                not word_list("passing") & set(re.findall(r"\w+", assertion.topic))
-                and not any(word.endswith("'s") for word in topic)
-                and not word_list("momentary") & {words[0], words[-1]}
-                and not folded.endswith("ing")
-                and (value[0].isupper() or any(map(str.isdigit, value)) or len(topic) > 1)
-            )
+            return _is_lasting(assertion.topic, value)
         case "relative":
-            return not any(map(str.isdigit, value)) and not word_list("passing") & set(
-                assertion.topic.split()
-            )
+            is_name = words[0] not in word_list("no names") - _MONTH_NAMES
+            is_person = not word_list("passing") & set(assertion.topic.split())
+            return is_name and is_person and not any(map(str.isdigit, value))
         case "location" | "origin" | "employer" | "birthplace":
-            return words[0] not in word_list("pronouns") and words[-1] not in word_list("buildings")
-    return len(words) <= _MOST_WORDS and words[0] not in word_list("pronouns")
+            return _is_place(assertion, value)
+    return len(words) <= _MOST_WORDS and words[0] not in word_list("pronouns") and _is_thing(assertion, value)
+
+
+def _is_name(assertion: Assertion, value: str) -> bool:
+    words = value.casefold().split()
+    if assertion.is_weak and (
+        words[0] in word_list("no names") or value != assertion.value or len(words) > 3
+    ):
+        return False
+    if words[0] in word_list("no names") - _MONTH_NAMES and not (
+        value[0].isupper() and words[0] in word_list("also names")
+    ):
+        return False
+    is_title = value[0].isupper()
+    return (
+        not any(map(str.isdigit, value))
+        and (is_title or assertion.value.split()[0].casefold() not in word_list("determiners"))
+        and (is_title or words[0] not in word_list("momentary"))
+        and words[0] not in word_list("pronouns") | word_list("determiners")
+        and len(words) < 6
+    )
+
+
+def _is_lasting(topic: str, value: str) -> bool:
+    """Return whether "my … is …" lasts: "my bike is a Brompton", not "my bike is stuck"."""
+    words = value.casefold().split()
+    nouns = topic.split()
+    return (
+        not word_list("passing") & set(re.findall(r"\w+", topic))
+        and not any(word.endswith("'s") for word in nouns)
+        and not word_list("momentary") & {words[0], words[-1]}
+        and not words[-1].endswith("ing")
+        and not _IS_DOING.search(nouns[-1])
+        and (
+            value[0].isupper()
+            or any(map(str.isdigit, value))
+            or len(nouns) > 1
+            or nouns[-1] in word_list("lasting")
+        )
+    )
+
+
+def _is_place(assertion: Assertion, value: str) -> bool:
+    """Return whether people live or work there; "a dream", with an article and no name, is no place."""
+    words = value.casefold().split()
+    if assertion.kind == "employer" and (
+        rule("software").fullmatch(value) or (len(words) == 1 and words[0].endswith("ing"))
+    ):
+        return False
+    has_article = assertion.value.split()[0].casefold() in word_list("determiners")
+    return (
+        words[0] not in word_list("no places") | word_list("pronouns")
+        and words[-1] not in word_list("buildings")
+        and not (has_article and value == value.casefold())
+    )
+
+
+def _is_thing(assertion: Assertion, value: str) -> bool:
+    """Return whether the words of a value are not those of a mood, a choice or a figure of speech."""
+    words = value.casefold().split()
+    said = assertion.value.split()
+    first = said[0].casefold()
+    match assertion.kind:
+        case "drives":
+            # "I drive a Fiat", and not "I drive him crazy".
+            return any(word[:1].isupper() for word in value.split()) or bool(rule("vehicles").search(value))
+        case "favorite":
+            # "My favorite answer is B" is about this talk.
+            return not word_list("options") & {*assertion.topic.split()[1:], words[0]}
+        case "plays" | "uses":
+            return words[0] not in word_list("no names") and not (
+                first == "the" and value == value.casefold()
+            )
+        case "avoids":
+            return words[0] not in word_list("no foods")
+        case "study" | "learns":
+            return first not in word_list("determiners") and not first.endswith("'s")
+        case "condition":
+            return words[-1] not in ("patients", "patient", "clients", "kids", "students", "people", "tests")
+        case "likes" | "dislikes" | "prefers" | "fears":
+            # What is liked in general has no article: "I love jazz", not "I love the second one".
+            is_title = first == "the" and said[-1][:1].isupper()
+            return is_title or not {first, *words} & word_list("options")
+    return True

@@ -60,14 +60,17 @@ KEYS = _table(
     likes | likes | loves enjoys interests interest passion love like fan_of
     dislikes | dislikes avoids | hates hate dislike
     prefers | prefers | preference preferences
-    hobby | hobby likes plays | hobbies pastime leisure
+    hobby | hobby likes plays collects | hobbies pastime leisure
     plays | plays | instrument sport sports musical_instrument game games
-    uses | uses prefers attribute | editor ide tool tools software browser os operating_system shell framework
-      + programming_language text_editor
+    uses | uses prefers attribute | tool tools software framework programming_language
+    editor | uses prefers attribute | text_editor ide code_editor
+    browser | uses prefers attribute | web_browser
+    shell | uses prefers attribute |
+    os | uses prefers attribute | operating_system distro linux_distro linux_distribution
     car | drives owns attribute | vehicle drives car_model car_brand
     spouse | married_to relative | married_to partner wife husband spouse_name partner_name
       + wife_name husband_name
-    project | works_on attribute | works_on working_on current_project side_project
+    project | works_on project attribute | works_on working_on current_project side_project
     """
 )
 
@@ -95,6 +98,7 @@ _SMALL = {
     "has",
     "name",
     "names",
+    "model",
     "named",
     "called",
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from shepherd.claims.material import GAP, own_words
-from shepherd.claims.wordings import Frame, alternatives, frames, rule
+from shepherd.claims.wordings import Frame, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
 
 __all__ = ["Assertion", "assertions", "stating_sentences"]
@@ -20,10 +20,57 @@ __all__ = ["Assertion", "assertions", "stating_sentences"]
 # Longer messages are pasted material; what somebody says of themselves is short.
 _LONGEST_MESSAGE = 4000
 _LONGEST_SENTENCE = 400
-# Words of a question that only asks for a yes: "isn't it?"
-_LONGEST_TAG = 3
+# A question that only asks for a yes takes back what it stands behind: "I'm 34, am I?"
+_TAG = re.compile(r"(?:\w+(?:n't)? (?:i|we|you|it|he|she|they|that|not)|right|correct)\W*$", re.IGNORECASE)
 _EDGE = " \t\r\n\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
-_FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're)\b", re.IGNORECASE)
+_FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
+_FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
+# Sentences in which somebody still introduces himself.
+_INTRODUCTION = 3
+_SPELLINGS = tuple(
+    (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
+    for pattern, spelling in (
+        (r"i ?m", "I'm"),
+        (r"ive", "I've"),
+        (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
+        (r"ill(?= (?:be|have|get|try|go|do|move|never|probably|start|take|buy)\b)", "I'll"),
+        (r"(do|does|did|is|are|was|were|wo|ca|have|has|had|would|should|could|ai)nt", r"\1n't"),
+        (r"(what|where|who|how|that|there)s", r"\1's"),
+        (r"(you|they|we)re(?= \w+(?:ing|ed|ly)\b)", r"\1're"),
+        (r"wanna", "want to"),
+        (r"gonna", "going to"),
+        (r"u", "you"),
+        # "my wife and I are"
+        (r"i are", "we are"),
+        # "a parrot, his name is Admiral"
+        (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
+        (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
+    )
+)
+# Rules for beginnings without a subject, and the subject that they lack.
+_DROPPED = (
+    ("dropped I was", "I was"),
+    ("dropped I'm", "I'm"),
+    ("dropped I", "I"),
+    ("dropped ich", "ich"),
+    ("dropped ik", "ik"),
+)
+_ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
+_LABEL = re.compile(r":(?:\s|$)")
+_CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
+_REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
+_PLACES = ("location", "origin", "birthplace")
+# Kinds of which there may be several.
+_MANY = (
+    "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learns", "likes", "plays", "prefers",
+    "relative", "uses", "pets", "collects", "any", "favorite", "study", "children", "wears", "diet",
+)  # fmt: skip
+_LONGEST_ITEM = 2
+# Kinds that hold tomorrow, whatever happens today.
+_EVEN_TODAY = (
+    "name", "last_name", "age", "allergy", "birthday", "birth_year", "relative", "condition", "email",
+    "phone",
+)  # fmt: skip
 # Kinds whose wording has a negation of its own: "I don't eat meat".
 _NEGATIVE = ("avoids", "dislikes")
 
@@ -50,8 +97,11 @@ def assertions(message: str) -> list[Assertion]:
     if len(message) > _LONGEST_MESSAGE:
         return []
     found: list[Assertion] = []
-    for sentence, asks in _sentences(own_words(message)):
-        found += _stated(sentence, asks)
+    text = own_words(message)
+    # Only whoever introduces himself says "I'm Steve" behind a greeting.
+    greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
+    for n, (sentence, asks) in enumerate(_sentences(text)):
+        found += _stated(sentence, asks, greets=greets and n < _INTRODUCTION)
     return found
 
 
@@ -77,11 +127,27 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
                 yield sentence, is_question(sentence)
 
 
-def _stated(sentence: str, asks: bool) -> list[Assertion]:
+def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
+    sentence = _spelled_out(typed)
+    stated = _in_clauses(sentence, typed, asks, greets=greets)
+    known = {assertion.value for assertion in stated}
+    return [*stated, *(one for one in _named_in_passing(sentence, typed) if one.value not in known)]
+
+
+def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
+    """Return who is named beside a relation, even in a question: "a gift for my brother Tom?"."""
+    pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
+    plain = rule("polite questions").sub("", sentence)
+    if not pairs or _is_unsure(plain) or rule("negations").search(sentence):
+        return []
+    return _asserted_by(pairs, sentence, typed, greets=False)
+
+
+def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     found: list[Assertion] = []
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
     inherits = has_begun = False
-    end = 0
+    end = begin = 0
     for match in _clauses().finditer(sentence):
         before, end = sentence[:end], match.end()
         text = match["clause"].strip(_EDGE)
@@ -89,18 +155,57 @@ def _stated(sentence: str, asks: bool) -> list[Assertion]:
         text = text[filler.end() if filler else 0 :].lstrip(_EDGE)
         if not text:
             continue
+        if not has_begun:
+            text = _with_subject(text, sentence[end:])
         if rule("questions", begins=True).match(text):
             # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
-            return found if len(text.split()) > _LONGEST_TAG else []
+            return [] if _TAG.match(text) else found
         # Behind a wish, a report or a colon stands what is not meant, or said by somebody else.
-        if _is_unsure(before) or (has_begun and before.rstrip().endswith(":")):
+        if _is_unsure(before) or (has_begun and _LABEL.search(before, begin)):
             break
-        has_begun = True
-        if inherits and rule("elliptic", begins=True).match(text):
-            text = f"I {text}"
+        if not has_begun:
+            has_begun, begin = True, match.start()
+        if inherits:
+            text = _inherited(text)
         inherits = _FIRST_PERSON.match(text) is not None
-        found += _of_clause(text, sentence)
+        found += _of_clause(text, typed, greets=greets)
+        if not found and match["mark"] is not None and not match["mark"].strip():
+            # "In my story I live in Oslo": no statement of its own without one before it.
+            break
     return [] if asks else found
+
+
+def _spelled_out(text: str) -> str:
+    """Return the text with apostrophes where people who type quickly leave them out: "im", "dont"."""
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return text
+
+
+def _with_subject(text: str, rest: str) -> str:
+    """Return the beginning of a sentence with the subject that everyday speech drops: "grew up in Ulm".
+
+    What follows must not name another subject: "Born in Ulm, Einstein …".
+    """
+    for name, subject in _DROPPED:
+        found = rule(name, begins=True).match(text)
+        if found and (not name.startswith("dropped I") or _goes_on_as_i(text[found.end() :], rest)):
+            return f"{subject} {text}"
+    return text
+
+
+def _goes_on_as_i(text: str, rest: str) -> bool:
+    """Return whether no other subject follows: neither "Learning Spanish is hard" nor "Born in Ulm, he …"."""
+    if rule("finite").search(text):
+        return False
+    return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
+
+
+def _inherited(text: str) -> str:
+    for name, subject in _ELLIPTIC:
+        if rule(name, begins=True).match(text):
+            return f"{subject} {text}"
+    return text
 
 
 def _is_unsure(text: str) -> bool:
@@ -116,42 +221,69 @@ def _fillers() -> re.Pattern[str]:
 def _clauses() -> re.Pattern[str]:
     """Return the pattern of a clause: up to a mark or a conjunction behind which a subject follows."""
     conjunction = alternatives("conjunctions")
+    adverb = r"(?:(?:now|tomorrow|tonight|then|currently|today|these days|actually|also|yes|oh|anyway)\s+)?"
     split = (
-        rf"(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)"
-        rf"(?={alternatives('subjects')}(?!\w))"
+        rf"(?:(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)"
+        rf"(?={adverb}{alternatives('subjects')}(?!\w))"
+        # People who type quickly leave out the mark between two statements.
+        rf"|(?<!\blike)\s+(?={alternatives('run-on')}(?!\w)))"
     )
-    return re.compile(rf"(?P<clause>(?:(?!{split}).)+)(?:{split})?", re.IGNORECASE | re.DOTALL)
+    return re.compile(rf"(?P<clause>(?:(?!{split}).)+)(?P<mark>{split})?", re.IGNORECASE | re.DOTALL)
 
 
-def _of_clause(text: str, sentence: str) -> Iterator[Assertion]:
-    matches = [(frame, match) for frame in frames() if (match := frame.pattern.match(text))]
+@cache
+def _frames_anywhere() -> tuple[Frame, ...]:
+    return tuple(frame for frame in frames() if frame.is_anywhere)
+
+
+def _of_clause(text: str, sentence: str, *, greets: bool) -> Iterator[Assertion]:
+    matches = [
+        (frame, match) for frame in frames() if not frame.is_anywhere and (match := frame.pattern.match(text))
+    ]
     ends = [pair for pair in matches if pair[0].ends]
     states = [pair for pair in matches if not pair[0].ends]
     # "I moved from Bonn to Ulm" is no mere end.
     if any(frame.changes for frame, _ in states):
         ends = []
-    found = _asserted_by(ends, text, sentence) or _asserted_by(states, text, sentence)
+    found = _asserted_by(ends, text, sentence, greets=greets) or _asserted_by(
+        states, text, sentence, greets=greets
+    )
     # "My age is 40" has a frame of its own, and is no attribute of any name.
     plain = [assertion for assertion in found if assertion.kind != "attribute"]
     first = {assertion.kind: assertion for assertion in reversed(plain or found)}
     yield from reversed(first.values())
 
 
-def _asserted_by(matches: Iterable[tuple[Frame, re.Match[str]]], text: str, sentence: str) -> list[Assertion]:
-    found = (_asserted(frame, match, text, sentence) for frame, match in matches)
+def _asserted_by(
+    matches: Iterable[tuple[Frame, re.Match[str]]], text: str, sentence: str, *, greets: bool
+) -> list[Assertion]:
+    found = (_asserted(frame, match, text, sentence, greets=greets) for frame, match in matches)
     return [assertion for assertion in found if assertion is not None]
 
 
-def _asserted(frame: Frame, match: re.Match[str], text: str, sentence: str) -> Assertion | None:
+def _asserted(
+    frame: Frame, match: re.Match[str], text: str, sentence: str, *, greets: bool
+) -> Assertion | None:
     """Return what the frame finds in the clause; None where the clause takes it back or does not mean it."""
     lead, rest = match[0], text[match.end() :]
     stop = frame.stops.search(rest)
-    value = (rest[: stop.start()] if stop else rest).strip(_EDGE)
-    if not value or _is_unsure(lead) or _is_unsure(value):
+    value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), frame.kind)
+    # "Claims Adjuster" reports nothing.
+    if (
+        not value
+        or _is_unsure(lead)
+        or _is_unsure(_CAPITALISED.sub("", value))
+        or rule("no values", begins=True).match(value)
+    ):
         return None
     after = rest[rest.find(value) + len(value) :]
     if rule("unreal", begins=True).match(after) or rule("denied", begins=True).match(after):
         return None
+    is_weak = frame.is_weak
+    if is_weak and frame.kind == "name":
+        if not _may_be_name(value):
+            return None
+        is_weak = not greets and not rule("introduction", begins=True).match(after)
     is_over = rule("over").search(text) is not None
     if frame.ends:
         # "I'm not a lawyer" ends nothing: nobody said that it was so.
@@ -160,6 +292,7 @@ def _asserted(frame: Frame, match: re.Match[str], text: str, sentence: str) -> A
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
+        or (rule("passing time").search(rest) and not frame.changes and frame.kind not in _EVEN_TODAY)
         or rule("past").search(rest)
         or rule("undone").search(value)
         or rule("negations").search(value)
@@ -167,6 +300,33 @@ def _asserted(frame: Frame, match: re.Match[str], text: str, sentence: str) -> A
         return None
     topic = (match.groupdict().get("topic") or "").casefold()
     changes = frame.changes or rule("changes").search(text) is not None
-    return (
-        Assertion(frame.kind, topic, value, sentence, changes, frame.ends, frame.is_weak) if value else None
+    return Assertion(frame.kind, topic, value, sentence, changes, frame.ends, is_weak) if value else None
+
+
+def _may_be_name(value: str) -> bool:
+    """Return whether "I'm …" may give a name: capitalised words, of which none is known as something else."""
+    spelled = value.split()
+    return value[:1].isupper() and not any(
+        word.casefold().strip(_EDGE) in words("no names") or (n and not word[:1].isupper())
+        for n, word in enumerate(spelled)
     )
+
+
+def _without_afterthought(value: str, kind: str) -> str:
+    """Return the value up to the comma behind which a remark begins; the items of a list belong to it."""
+    first, *others = _REMARK.split(value)
+    if not others:
+        return value
+    if kind in _PLACES or kind in ("birthday", "nationality"):
+        belongs = len(others[0].split()) <= 2 and (others[0][:1].isupper() or others[0][:1].isdigit())
+        return f"{first}, {others[0]}" if belongs and kind != "nationality" else first
+    items = [first]
+    for n, item in enumerate(others):
+        is_last = rule("joining").search(item) is not None
+        is_joined = is_last or any(rule("joining").search(other) for other in others[n:])
+        if len(item.split()) > _LONGEST_ITEM + is_last or not (is_joined or item[:1].isupper()):
+            break
+        items.append(item)
+        if is_last:
+            break
+    return ", ".join(items) if kind in _MANY else first

@@ -10,8 +10,8 @@ from pathlib import Path
 
 __all__ = ["Frame", "alternatives", "frames", "rule", "words"]
 
-_LINE = re.compile(r"(?P<mark>[!?-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
-_MARKS = {"!": "changes", "-": "ends", "?": "is_weak"}
+_LINE = re.compile(r"(?P<mark>[!?*-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
+_MARKS = {"!": "changes", "-": "ends", "?": "is_weak", "*": "is_anywhere"}
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _SEASONS = "spring|summer|autumn|fall|winter"
 
@@ -21,7 +21,7 @@ class Frame:
     """A wording that begins a clause, and the words that end the value behind it.
 
     `changes`: it says that something is new. `ends`: that it holds no longer.
-    `is_weak`: it may mean something else.
+    `is_weak`: it may mean something else. `is_anywhere`: it may stand within a clause, even in a question.
     """
 
     kind: str
@@ -30,11 +30,12 @@ class Frame:
     changes: bool = False
     ends: bool = False
     is_weak: bool = False
+    is_anywhere: bool = False
 
 
 @cache
 def frames() -> tuple[Frame, ...]:
-    """Return all frames. The first call compiles them, which takes a tenth of a second."""
+    """Return all frames. The first call compiles them, which takes a quarter of a second."""
     definitions: dict[str, str] = {}
     stops: dict[str, list[str]] = {}
     found = []
@@ -107,8 +108,8 @@ def _frame(line: str, definitions: dict[str, str], stops: dict[str, list[str]]) 
     return Frame(
         parts["kind"],
         # The value begins behind a blank or an apostrophe: "I live in" does not begin "I live inside".
-        re.compile(rf"(?:{wording})(?:(?<=[\s'])|(?=\s))", re.IGNORECASE),
-        re.compile(rf"\b(?:{'|'.join(words)})(?!\w)", re.IGNORECASE),
+        re.compile(rf"(?:{wording})(?:^|(?<=[\s'])|(?=\s))", re.IGNORECASE),
+        re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?!\w|-\w)", re.IGNORECASE),
         **({flag: True} if flag else {}),
     )
 

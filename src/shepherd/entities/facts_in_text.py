@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
+from shepherd.claims.wordings import rule
 from shepherd.entities.mentions import Spot
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
@@ -73,10 +74,6 @@ _BETWEEN = tuple(
 )
 _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
-_SUPPOSED = re.compile(
-    r"\b(?:if|unless|whether|wish(?:es|ed)?|would|might|could|maybe|perhaps|imagine|suppose|(?-i:may))\b",
-    re.IGNORECASE,
-)
 _LABELLED_VALUE = re.compile(
     r"(?:['\u2019]s|['\u2019])?\s+((?:work\s+|private\s+|new\s+)?e-?mail(?:\s+address)?|(?:phone|mobile)(?:\s+number)?|birthday"
     r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)\s+(?:is|:)\s+",
@@ -126,7 +123,7 @@ class _Sentences:
         spans = sentence_spans(text) or [(0, 0)]
         self._starts = [start for start, _ in spans]
         self._asks = [is_question(text[start:end]) for start, end in spans]
-        self._supposes = [_SUPPOSED.search(text, start, end) is not None for start, end in spans]
+        self._supposes = [rule("unreal").search(text, start, end) is not None for start, end in spans]
 
     def asks(self, start: int) -> bool:
         """Return whether the sentence at `start` is a question."""
