@@ -74,7 +74,7 @@ def _ours(model: str, n_tokens: int, greedy: bool) -> tuple[_Watch, list[int]]:
     settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
     sampling = Sampling(temperature=0.0) if greedy else Sampling(seed=1, **SAMPLING)
     with Engine(model, settings=settings) as engine:
-        watch = _Watch(engine.thread_id)
+        watch = _Watch(engine._thread.native_id or 0)
         for _ in range(ANSWERS):
             engine.decoder.forget()
             watch.start()

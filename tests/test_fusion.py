@@ -68,3 +68,8 @@ def test_ties_go_to_the_larger_id_and_the_limit_cuts() -> None:
     assert [found[0] for found in ranked(*rows)] == [3, 2, 1]
     assert [found[0] for found in ranked(*rows, limit=2)] == [3, 2]
     assert ranked() == []
+
+
+def test_cosines_at_a_mean_of_one_add_no_relevance() -> None:
+    assert ranked(row(1, 1.0, 1.0, relevance=0.25), mean=1.0) == [(1, 1.0, 0.25)]
+    assert ranked(row(1, 0.0, 1.0, has_words=False), mean=1.0) == []

@@ -43,8 +43,8 @@ def fuse(
         if cosine is not None:
             scaled = (cosine - least) / span if span > 0.0 else 1.0
             score = (1.0 - weight) * score + weight * scaled * recency
-            if cosine > mean and above > 0.0:
-                similarity = (cosine - mean) / above
+            if above > 0.0:
+                similarity = max(cosine - mean, 0.0) / above
         fused_relevance = min(max(relevance, similarity), 1.0)
         if fused_relevance >= min_relevance and (has_words or similarity > 0.0):
             fused.append((score, row_id, fused_relevance))

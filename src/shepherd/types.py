@@ -105,7 +105,8 @@ class SearchResult:
 class Injection:
     """Text and records appended to one message. `tail` is the exact text, "" for none.
 
-    `parts` are the ids of its entities, passages and focused nodes.
+    `parts` are the ids of its entities, passages and focused nodes. `fewer_facts` are shorter forms of the
+    line of facts, the longest first, each with the facts that it shows.
     """
 
     tail: str = ""
@@ -114,6 +115,7 @@ class Injection:
     keywords: tuple[str, ...] = ()
     recall_us: float = 0.0
     parts: tuple[str, ...] = ()
+    fewer_facts: tuple[tuple[str, tuple[Fact, ...]], ...] = field(default=(), repr=False, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.tail)

@@ -14,6 +14,7 @@ import pytest
 
 from shepherd.extraction.worker import LONGEST_PAUSE_S, is_gone, new_owner
 from shepherd.memory import Memory, Turn
+from shepherd.types import Message
 from tests.extraction.server import learned, running, said
 
 
@@ -57,6 +58,24 @@ def test_too_few_turns_wait(new_worker, server, tell):
     tell(worker, "three", session=session)
 
     until(lambda: worker.stats().done)
+
+
+def test_worker_of_all_users_releases_the_session_that_it_is_told_of(new_worker, memory, server):
+    worker = new_worker(user_id=None, min_turns=2, idle_timeout_s=0)
+    worker.start()
+    sessions = {}
+    for user in ("anna", "bob"):
+        sessions[user] = memory.start_session(user)
+        memory.append_message(
+            sessions[user], Message("user", f"{user} likes tea."), user_id=user, job=worker.open_job
+        )
+
+    worker.told(sessions["bob"], "bob")
+    worker.told(sessions["anna"], "anna")
+
+    until(lambda: memory.extraction.stats("anna").done == 1, seconds=30)
+    [request] = server.requests
+    assert "anna likes tea" in str(request)
 
 
 def test_a_pause_makes_them_due(new_worker, server, tell):

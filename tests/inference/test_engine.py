@@ -271,6 +271,19 @@ def test_answer_wakes_an_event_loop(scripted_model: Path) -> None:
         assert asyncio.run(listen(engine)) == ANSWER
 
 
+def test_closed_answer_gives_no_piece_that_nobody_had_read(endless_model: Path) -> None:
+    with open_engine(endless_model) as engine:
+        generation = engine.generate(HELLO, sampling=GREEDY, max_tokens=30)
+        first = next(iter(generation))
+
+        generation.close()
+
+        assert list(generation) == []
+        assert generation.poll() is None
+        assert generation.text.startswith(first)
+        assert generation.text != first or generation.stats.generated_tokens <= 1
+
+
 def test_second_answer_waits_for_the_first(endless_model: Path) -> None:
     with open_engine(endless_model) as engine:
         first = engine.generate(HELLO, sampling=GREEDY, max_tokens=300)

@@ -152,3 +152,17 @@ def test_a_long_text_is_no_bomb() -> None:
     text = ChatTemplate(source).render([{"role": "user", "content": content}], add_generation_prompt=True)
 
     assert text == "b" * (16 << 20)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{% set x = 'a' + 'b' + 'c' %}{{ x }}", "abc"),
+        ("{% set x = 1 + 2 %}{{ x }}", "3"),
+        ("{% set x = [1] + [2] %}{{ x[0] + x[1] }}", "3"),
+        ("{% set x = " + " + ".join("'ab'" for _ in range(300)) + " %}{{ x }}", "ab" * 300),
+        ("{{ " + " + ".join("'ab'" for _ in range(300)) + " }}", "ab" * 300),
+    ],
+)
+def test_sums_of_any_length_are_what_they_were(template: str, text: str) -> None:
+    assert ChatTemplate(template).render(MESSAGES, add_generation_prompt=True) == text

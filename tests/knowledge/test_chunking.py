@@ -50,6 +50,13 @@ def test_a_short_text_is_one_piece():
     assert spans(" \n\t ") == []
 
 
+def test_a_text_as_long_as_a_piece_is_one_piece():
+    text = "one sentence. " * 10
+
+    assert spans(text, len(text.rstrip())) == [(0, len(text.rstrip()))]
+    assert len(spans(text, len(text.rstrip()) - 1)) == 2
+
+
 def test_cuts_fall_at_paragraphs_then_lines_then_sentences_then_words():
     word = "word " * 30
     paragraphs = f"{word.strip()}.\n\n{word.strip()}.\n\n{word}"

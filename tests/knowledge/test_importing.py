@@ -146,6 +146,9 @@ def test_a_declared_encoding_is_believed():
     assert read(page, "x.html").text == "Привет"
     assert read("<p>Привет".encode("koi8-r"), "x.html", charset="koi8-r").text == "Привет"
     assert read(b"<meta charset=no-such><p>text", "x.html").text == "text"
+    # What a text says about pages, and a page beside what its server says, do not count.
+    assert "Привет" in read('<meta charset="koi8-r"> Привет'.encode(), "x.txt").text
+    assert read('<meta charset="koi8-r"><p>Привет'.encode(), "x.html", charset="utf-8").text == "Привет"
 
 
 @pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "unicode_escape", "a\0b", "rot13"])

@@ -87,3 +87,9 @@ def test_what_cannot_be_told_from_another_user_owns_no_key(memory, owner):
 def test_a_key_for_nothing_is_refused(memory):
     with pytest.raises(UsageError, match="of no use"):
         memory.keys.create("anna", [])
+
+
+@pytest.mark.parametrize("label", ["two\nlines", "x" * 10_000])
+def test_label_is_short_and_printable(memory, label):
+    with pytest.raises(UsageError, match="label"):
+        memory.keys.create("anna", ["chat"], label=label)

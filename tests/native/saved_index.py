@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Field", "SavedIndex", "boundary_values", "checksum"]
+__all__ = ["Chunk", "Field", "SavedIndex", "boundary_values", "checksum", "written"]
 
 _MASK = (1 << 64) - 1
 _HEADER = (
@@ -212,3 +212,89 @@ def boundary_values(saved: SavedIndex, field: Field) -> list[int]:
     powers = [(1 << bits) + step for bits in (7, 8, 15, 16, 31, 32, 63, 64) for step in (-2, -1, 0)]
     wanted = {value % (1 << field.n_bits) for value in (0, 1, 2, 3, 4, *near, *powers)}
     return sorted(wanted - {own % (1 << field.n_bits)})
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A word's list of memories: their numbers, how often each has the word, and how many words each has."""
+
+    place: int
+    documents: tuple[int, ...]
+    tfs: tuple[int, ...]
+    lengths: tuple[int, ...]
+    size_class: int = 1
+
+    def write(self, heap: bytearray) -> None:
+        """Write it where its place is."""
+        at = 8 * self.place
+        shown = [(min(tf, 255), min(length, 255)) for tf, length in zip(self.tfs, self.lengths, strict=True)]
+        least = [255, 255, 255, 255]
+        for tf, length in shown:
+            kind = min(tf, 4) - 1
+            least[kind] = min(least[kind], length)
+        heap[at : at + 5] = bytes([*least, max(tf for tf, _ in shown)])
+        documents = at + 8
+        struct.pack_into(f"<{len(shown)}I", heap, documents, *self.documents)
+        weights = documents + 4 * class_capacity(self.size_class)
+        heap[weights : weights + 2 * len(shown)] = bytes(number for pair in shown for number in pair)
+
+
+def written(
+    empty: bytes,
+    *,
+    documents: list[tuple[int, int]],
+    words: list[tuple[bytes, Chunk | None]] = [],  # noqa: B006
+    names: bytes = b"",
+    n_units: int = 1,
+    free: dict[int, list[int]] | None = None,
+    big_tfs: list[tuple[int, int, int]] = [],  # noqa: B006
+    newest: list[int] | None = None,
+) -> bytes:
+    """Return a saved index of these parts, which all agree, with the constants of an empty one.
+
+    `documents` are sequences and lengths; a word without a chunk is in memory 0 once. A word of four bytes
+    that begins with a zero is the place of a name. `free` are the places of free chunks by their class, and
+    `big_tfs` are memory, word and number.
+    """
+    header = dict(zip(_HEADER, struct.unpack_from(f"<{len(_HEADER)}Q", empty), strict=True))
+    heap = bytearray(8 * n_units)
+    for _, chunk in words:
+        if chunk is not None:
+            chunk.write(heap)
+    first = [0] * _N_CLASSES
+    for size_class, places in (free or {}).items():
+        for place, after in zip(places, [*places[1:], 0], strict=True):
+            struct.pack_into("<I", heap, 8 * place, after)
+        first[size_class] = places[0]
+    terms = bytearray()
+    for word, chunk in words:
+        is_name = word[:1] == b"\0"
+        n, place, kind = (len(chunk.documents), chunk.place, chunk.size_class) if chunk else (1, 0, 0)
+        own = (0, 0) if chunk else (1, documents[0][1])
+        terms += struct.pack("<IIBBBB", n, place, *own, kind, _LONG if is_name else len(word))
+        terms += (word[:0:-1] + b"\0" if is_name else word).ljust(12, b"\0")
+    n_blocks = -(-len(documents) // _BLOCK)
+    sections = (
+        b"".join(struct.pack("<Iii", sequence, length, 0) for sequence, length in documents),
+        struct.pack("<qiBBBB", 0, 0, 0, 0, 0, 0) * len(documents),
+        struct.pack(f"<{n_blocks}q", *(newest or [0] * n_blocks)),
+        names,
+        bytes(terms),
+        bytes(heap),
+        b"".join(struct.pack("<IIII", *big, 0) for big in big_tfs),
+    )
+    body = b"".join(part.ljust(len(part) + -len(part) % 8, b"\0") for part in sections)
+    header |= {
+        "n_documents": len(documents),
+        "n_names": len(names),
+        "n_terms": len(words),
+        "n_units": n_units,
+        "n_big_tfs": len(big_tfs),
+        "n_memories": sum(length >= 0 for _, length in documents),
+        "total_length": sum(max(length, 0) for _, length in documents),
+        "n_postings": sum(len(chunk.documents) if chunk else 1 for _, chunk in words),
+        "n_free_units": sum(class_units(kind) * len(places) for kind, places in (free or {}).items()),
+        "size": 8 * len(_HEADER) + 4 * _N_CLASSES + len(body),
+    }
+    saved = struct.pack(f"<{len(_HEADER)}Q{_N_CLASSES}I", *(header[name] for name in _HEADER), *first) + body
+    return saved + checksum(saved).to_bytes(8, "little")

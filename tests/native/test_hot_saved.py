@@ -16,7 +16,7 @@ from shepherd._native import text
 from shepherd._native.hot import HotIndex
 from tests.native import twin_rank
 from tests.native.recall_database import NOW, zipf_memories
-from tests.native.saved_index import SavedIndex, boundary_values, checksum
+from tests.native.saved_index import Chunk, SavedIndex, boundary_values, checksum, written
 from tests.native.test_hot import document, filled, numbered, publish, row
 
 # How many forgeries of several fields are tried, and of how many indexes each field is forged.
@@ -274,6 +274,81 @@ def test_a_forged_list_of_free_chunks_may_not_meet_what_is_used() -> None:
         changes = [(n_free, parsed.value(n_free) + n_own), (parsed.named("free_chunk")[size_class], place)]
         with pytest.raises(ValueError, match="no saved index"):
             HotIndex.load(parsed.forged(changes))
+
+
+TWO = [(1, 1), (2, 1)]
+PAIR = Chunk(1, (0, 1), (1, 1), (1, 1))
+NAME = b"kilokilokilok"  # one byte more than a term has room for
+
+
+def name_of(letters: bytes, length: int) -> dict[str, Any]:
+    """A word of thirteen letters or another number of them."""
+    return {"names": length.to_bytes(2, "little") + letters, "words": [(b"\0\0\0\0", None)]}
+
+
+def many(times: int, length: int, number: int | None = None) -> dict[str, Any]:
+    """A memory of `length` words that has one of them `times` times; `number` is what is stored of these."""
+    big = [(0, 0, times if number is None else number)]
+    words = [(b"aa", Chunk(1, (0,), (times,), (length,)))]
+    return {"documents": [(1, length)], "words": words, "n_units": 4, "big_tfs": big}
+
+
+# Parts that agree in everything, and the same with one of them one step beyond.
+STEPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "free space ends where the heap ends": (
+        {"n_units": 4, "free": {1: [1]}},
+        {"n_units": 3, "free": {1: [1]}},
+    ),
+    "free space follows a list": (
+        {"words": [(b"aa", PAIR)], "n_units": 7, "free": {1: [4]}},
+        {"words": [(b"aa", PAIR)], "n_units": 7, "free": {1: [3]}},
+    ),
+    "free space follows free space": (
+        {"n_units": 7, "free": {1: [1, 4]}},
+        {"n_units": 7, "free": {1: [1, 3]}},
+    ),
+    "a name ends where the names end": (name_of(NAME, 13), name_of(NAME, 14)),
+    "a short word is no name": (name_of(NAME, 13), name_of(NAME[:12], 12)),
+    "a large number has room for 254": (many(255, 300), many(255, 300, 254)),
+    "a word comes as often as there are words": (many(300, 300), many(300, 300, 301)),
+    "no large number is left": (
+        many(255, 300),
+        {**many(255, 300), "big_tfs": [(0, 0, 255), (0, 1, 255)]},
+    ),
+    "memories are in the order of their numbers": (
+        {"documents": [(1, 1), (2, 1)]},
+        {"documents": [(2, 1), (2, 1)]},
+    ),
+    "numbers of memories have 32 bits": ({"documents": [(0xFFFFFFFE, 1)]}, {"documents": [(0xFFFFFFFF, 1)]}),
+    "a length is -1 where a memory was deleted": ({"documents": [(1, -1)]}, {"documents": [(1, -2)]}),
+    "newest times do not fall": (
+        {"documents": [(n + 1, 1) for n in range(257)], "newest": [5, 5]},
+        {"documents": [(n + 1, 1) for n in range(257)], "newest": [6, 5]},
+    ),
+    "newest times are those of the block": (
+        {"newest": [0]},
+        {"newest": [-1]},
+    ),
+    "a list has each memory once": (
+        {"words": [(b"aa", PAIR)], "n_units": 4},
+        {"words": [(b"aa", Chunk(1, (1, 1), (1, 1), (1, 1)))], "n_units": 4},
+    ),
+    "a word comes no more often than there are words": (
+        {"documents": [(1, 2), (2, 1)], "words": [(b"aa", Chunk(1, (0, 1), (2, 1), (2, 1)))], "n_units": 4},
+        {"documents": [(1, 2), (2, 1)], "words": [(b"aa", Chunk(1, (0, 1), (3, 1), (2, 1)))], "n_units": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_one_step_beyond_what_agrees_is_refused(name: str) -> None:
+    saved = filled([]).save()
+    assert saved is not None
+    sound, forged = (written(saved, **{"documents": TWO, **parts}) for parts in STEPS[name])
+
+    assert HotIndex.load(sound).counts() is not None
+    with pytest.raises(ValueError, match="no saved index"):
+        HotIndex.load(forged)
 
 
 # ---- what a file holds

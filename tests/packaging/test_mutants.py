@@ -127,7 +127,7 @@ def tried(mutants: dict[str, Any], *texts: str) -> dict[tuple[int, str], str]:
     """Try all faults, or those with one of these texts; the result by line and text."""
     targets = mutants["chosen"]([Path("src/shepherd/demo.py")], 99, seed=1)
     targets = [target for target in targets if not texts or target.fault.text in texts]
-    results = mutants["try_faults"](targets, Path(sys.executable), jobs=2, limit_s=120.0)
+    results = mutants["try_faults"](targets, Path(sys.executable), jobs=2, limit_s=120.0, budget_s=30.0)
     return {(target.fault.line, target.fault.text): result for target, result in results.items()}
 
 
@@ -161,17 +161,35 @@ def test_test_that_fails_without_the_fault_finds_nothing(
 
 
 def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tmp_path: Path) -> None:
-    mutants["record"](["tests"], Path(sys.executable))
-    selection = mutants["Selection"]()
+    mutants["record"](["tests/test_demo.py"], Path(sys.executable), jobs=1)
+    demo.write_text(f"# Lines have moved since.\n{DEMO}")
+    selection = mutants["Selection"](30.0)
 
     targets = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
     [of_total, of_other] = [
-        {tuple(selection.tests_of(target)) for target in targets if target.fault.line == line}
-        for line in (4, 7)
+        {tuple(selection.tests_of(target)[0]) for target in targets if target.fault.line == line}
+        for line in (5, 8)
     ]
 
     assert of_total == {("tests/test_demo.py::test_total",)}
     assert of_other == {("tests/test_demo.py::test_other",)}
+
+
+def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    record = mutants["Record"]({"demo.py": {"total": ["a", "b", "c"]}}, {"a": 9.0, "b": 2.0, "c": 1.0})
+    record.write()
+    [target, *_] = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+
+    assert mutants["Selection"](3.0).tests_of(target) == (["c", "b"], 3.0)
+    assert mutants["Selection"](0.5).tests_of(target) == (["c"], 1.0)
+
+
+def test_fault_that_breaks_the_import_is_found(mutants: dict[str, Any], demo: Path) -> None:
+    demo.write_text(f"{DEMO}\nTHIRD = [1, 2, 3][2]\n")
+
+    assert tried(mutants, "3", "4") == {(9, "3"): "found", (9, "4"): "survived"}
 
 
 def test_tuned_constants_and_the_benches_that_guard_them_exist() -> None:

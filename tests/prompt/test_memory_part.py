@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.memory.injection_format import facts_block, render_tail
+from shepherd.memory.injection_format import facts_block, fewer_facts, render_tail
+from shepherd.prompt.allocation import Request, Sharing, make_plan
 from shepherd.prompt.gathering import memory_part, shown_injection
 from shepherd.types import Fact, Injection, SearchResult
 
@@ -39,3 +40,42 @@ def test_what_is_shown_of_an_injection_is_said():
     for n, text in enumerate(reversed(part.shorter)):
         shown = type(part)("memory", "memory", text)
         assert shown_injection(injection, shown).results == RESULTS[:n]
+
+
+def test_facts_line_beyond_its_fixed_share_shows_the_latest_changed_facts():
+    facts = tuple(Fact(f"key {n:02}", f"value, with a comma {n}", 0, (n * 7) % 40) for n in range(40))
+    block = facts_block(facts)
+    injection = Injection(f"\n\n{block}", facts, (), fewer_facts=fewer_facts(facts))
+    part = memory_part(injection)
+    request = Request(10_000, 0, [], [part], Sharing("fixed", {"memory": 5, "history": 95}))
+
+    plan = make_plan(request, len)
+
+    [shown] = plan.of("memory")
+    assert 350 < shown.tokens <= 500 < len(block)
+    assert not plan.left_out
+    kept = shown_injection(injection, shown)
+    assert shown.text == facts_block(kept.facts)
+    assert kept.results == ()
+    newest = sorted(facts, key=lambda fact: -fact.updated_at)[: len(kept.facts)]
+    assert set(kept.facts) == set(newest)
+    assert list(kept.facts) == [fact for fact in facts if fact in kept.facts]
+
+
+def test_single_fact_beyond_its_share_is_cut():
+    fact = Fact("address", "a long way from here, " * 15, 0, 0)
+    injection = Injection(f"\n\n{facts_block([fact])}", (fact,), RESULTS, fewer_facts=fewer_facts([fact]))
+
+    [shown] = make_plan(
+        Request(1000, 0, [], [memory_part(injection)], Sharing("fixed", {"memory": 10, "history": 90})), len
+    ).of("memory")
+
+    assert shown.text.startswith("[facts: address=a long way from here, a long")
+    assert shown.text.endswith("…]")
+    assert shown_injection(injection, shown).facts == (fact,)
+
+
+def test_short_facts_have_no_form_that_is_not_shorter():
+    assert fewer_facts(()) == ()
+    assert fewer_facts((Fact("name", "Ann", 0, 0),)) == ()
+    assert [text for text, _ in fewer_facts((Fact("a", "1", 0, 5), Fact("b", "2", 0, 9)))] == ["[facts: b=2]"]

@@ -310,3 +310,11 @@ def test_what_a_server_signs_a_call_with_comes_back_to_it_and_to_no_other(new_mo
     )
     assert sent["extra_content"] == SIGNED
     assert "extra_content" not in elsewhere
+
+
+@pytest.mark.parametrize("content", [["li"], {"text": "di"}, 7, True])
+def test_content_that_is_no_text_is_passed_over(new_model, content):
+    pieces, reply = answer(new_model("openai", says("Hel", {"content": content}, "lo")))
+
+    assert pieces == ["Hel", "lo"]
+    assert reply.text == "Hello"

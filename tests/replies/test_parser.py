@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.replies import ReplyEvent, ReplyParser, family_of
+from shepherd.replies.tool_calls import from_bracketed
 from shepherd.types import ToolCall
 from tests.examples import examples
 from tests.replies.told import TEMPLATES, TOOLS, events_of, told
@@ -476,3 +477,11 @@ def test_any_split_gives_the_same_events_and_loses_nothing(family, parts, cuts, 
         if isinstance(event.piece, ToolCall):
             assert tools
             assert isinstance(json.loads(event.piece.arguments), dict)
+
+
+def test_bracketed_name_needs_no_marker_before_its_arguments():
+    marked = from_bracketed('weather[ARGS]{"city": "Paris"}')
+
+    assert marked is not None
+    assert from_bracketed('weather{"city": "Paris"}') == marked
+    assert from_bracketed("weather") is None

@@ -173,7 +173,7 @@ def test_client_that_stops_waiting_ends_its_answer(patient):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_end_it_cuts_what_takes_too_long_and_cleans_up(serve, endless_model, number):
-    server = serve("-m", endless_model, "--ctx", "262144", SHEPHERD_SERVER_SHUTDOWN="1")
+    server = serve("-m", endless_model, "--ctx", "262144", SHEPHERD_SERVER_SHUTDOWN="4")
     body = {"model": "default", "messages": HELLO, "max_tokens": FOREVER, "stream": True, "user": "late"}
     with server.http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shepherd.config import Config
 from shepherd.errors import StoreLockedError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.tools import AssistantTool, Toolbox, knowledge_tools, memory_tools
+from shepherd.tools import AssistantTool, Toolbox, conversation_tools, knowledge_tools, memory_tools
 from shepherd.types import Tool, ToolCall
 from tests.examples import examples
 
@@ -185,3 +186,29 @@ def test_no_tool_raises_for_a_value_wherever_it_stands(whole_box, value):
 
             assert isinstance(json.loads(result.text), dict)
             assert result.error is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_room", "are_there"),
+    [
+        (True, False, True),
+        (True, True, True),
+        ("auto", True, True),
+        ("auto", False, False),
+        (False, True, False),
+    ],
+)
+def test_knowledge_tools_that_nobody_asked_for_need_room(tmp_path, wanted, is_room, are_there):
+    config = Config(knowledge_tools=wanted, auto_context_enabled=True, memory_tools=False)
+    asked = []
+
+    def fits(tools):
+        asked.append([tool.name for tool in tools])
+        return is_room
+
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        knowledge = Knowledge(memory.transactions, "steve")
+        opened = conversation_tools(config, memory, knowledge, "steve", refusal=str, writes=True, fits=fits)
+
+    assert (opened is not None) == are_there
+    assert bool(asked) == (wanted == "auto")

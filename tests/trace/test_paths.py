@@ -7,7 +7,14 @@ from hypothesis import given
 
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.trace.paths import checked_path, decode_segment, encode_segment, shown_path, turn_path
+from shepherd.trace.paths import (
+    checked_path,
+    decode_segment,
+    diff,
+    encode_segment,
+    shown_path,
+    turn_path,
+)
 from tests.trace.turns import names
 
 
@@ -86,3 +93,19 @@ def test_short_path_is_completed():
 def test_path_of_something_else_is_refused():
     with pytest.raises(UsageError, match="begins with /other"):
         shown_path("/other/s")
+
+
+def test_diff_names_each_path_that_came_went_or_changed_even_in_its_kind_alone():
+    before = [("/a/same", 1), ("/a/kind", 1), ("/a/gone", "x"), ("/a/number", 1.0), ("/a/changed", "x")]
+    after = [("/b/same", 1), ("/b/kind", True), ("/b/new", ""), ("/b/number", 1), ("/b/changed", "y")]
+
+    changes = diff(before, after, before_root="/a", after_root="/b")
+
+    assert [(change.path, change.before, change.after) for change in changes] == [
+        ("changed", "x", "y"),
+        ("gone", "x", None),
+        ("kind", 1, True),
+        ("new", None, ""),
+        ("number", 1.0, 1),
+    ]
+    assert type(changes[2].after) is bool

@@ -65,14 +65,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         if not arguments.http:
             anyio.run(serve_stdio, catalog)
             return 0
-        from shepherd.server.process import bound, run
+        from shepherd.server.process import Phases, bound, run
 
         with bound(_HOST, arguments.port) as listening:
             url = f"http://{_HOST}:{listening.getsockname()[1]}/mcp"
             run(
                 create_server(catalog).streamable_http_app(host=_HOST),
                 listening,
-                shutdown_s=_SHUTDOWN_S,
+                phases=Phases.of(_SHUTDOWN_S),
                 ready=lambda: screen.announce(url, f"MCP at {url} (Ctrl-C ends it)"),
             )
     return 0

@@ -73,7 +73,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
         from shepherd.server import monitoring  # noqa: F401
     config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
-    from shepherd.server.process import Watchdog, bound
+    from shepherd.server.process import Phases, Watchdog, bound
 
     options: dict[str, Any] = {
         "model": model,
@@ -82,7 +82,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "loading": screen.transient,
     }
     with (
-        Watchdog.of(config.server_shutdown) as watchdog,
+        Watchdog(Phases.of(config.server_shutdown)) as watchdog,
         bound(config.server_host, config.server_port) as listening,
     ):
         if arguments.session:
@@ -115,7 +115,7 @@ def _run(
 ) -> None:
     from shepherd.server import logs
     from shepherd.server.middleware import require_keys_for
-    from shepherd.server.process import run
+    from shepherd.server.process import Phases, run
 
     config = state.config
     state.needs_key = require_keys_for(config.server_host, state.keys)
@@ -136,7 +136,7 @@ def _run(
         app,
         listening,
         signalled=watchdog.start,
-        shutdown_s=config.server_shutdown,
+        phases=Phases.of(config.server_shutdown),
         ready=lambda: screen.announce(url, f"listening on {url} (Ctrl-C ends it)"),
         ending=ending,
         overdue=overdue,

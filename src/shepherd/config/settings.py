@@ -260,7 +260,12 @@ class Config:
         0, 0, 64, "windows shared by the conversations of these answers; 0: one each, if memory allows"
     )
     server_embeddings: str = _text("", "GGUF for /v1/embeddings; empty: the one of memory_vectors; off: none")
-    server_shutdown: float = _number(5, 0, 3600, "seconds that answers have to end when the server stops")
+    server_shutdown: float = _number(
+        5,
+        0,
+        3600,
+        "seconds from the signal to the end of the server, at least one; the last two are for closing",
+    )
 
     # Who can use a server, and how much.
     server_hosts: str = _text(

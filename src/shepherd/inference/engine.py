@@ -133,11 +133,6 @@ class Engine:
         return self.model.n_cells
 
     @property
-    def thread_id(self) -> int:
-        """Return the system's id of the thread that decodes, to watch it by."""
-        return self._thread.native_id or 0
-
-    @property
     def is_locked(self) -> bool:
         """True while an answer would wait for another thread, such as one that saves the cache."""
         return self._lock.locked()

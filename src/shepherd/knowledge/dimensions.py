@@ -39,10 +39,8 @@ def change(
     description: str | None = None,
     icon: str | None = None,
     is_priority: bool | None = None,
-) -> bool:
+) -> None:
     """Change the values that are not None; a dimension that gets the name of another is merged into it."""
-    if not connection.execute("SELECT 1 FROM dimensions WHERE user_id = ? AND name = ?", (user_id, name)):
-        return False
     values = {
         "description": description,
         "icon": icon,
@@ -55,7 +53,6 @@ def change(
             )
     if new_name is not None and new_name != name:
         _rename(connection, user_id, name, new_name)
-    return True
 
 
 def _rename(connection: Connection, user_id: str, name: str, new_name: str) -> None:

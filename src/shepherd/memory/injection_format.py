@@ -37,6 +37,7 @@ __all__ = [
     "FactsBlocks",
     "escape_excerpt",
     "facts_block",
+    "fewer_facts",
     "past_facts",
     "render_tail",
     "shown_facts",
@@ -50,6 +51,8 @@ MAX_VALUE = 400
 MAX_QUESTION = 400
 MAX_ANSWER = 1200
 MAX_FACTS = 4000
+# The same of a value where there is no room for even one whole fact.
+_CUT_VALUE = 40
 
 # Number of users whose blocks are cached.
 _MOST_USERS = 1024
@@ -65,12 +68,16 @@ _SHARES = 1 << 20
 
 
 class FactsBlock(NamedTuple):
-    """A user's facts as every message gets them; `shown` are those that fit."""
+    """A user's facts as every message gets them; `shown` are those that fit.
+
+    `fewer` are shorter forms of `text`, the longest first, each with the facts that it shows.
+    """
 
     facts: tuple[Fact, ...]
     shown: tuple[Fact, ...]
     text: str
     words: FactWords
+    fewer: tuple[tuple[str, tuple[Fact, ...]], ...] = ()
 
 
 _NO_FACTS = FactsBlock((), (), "", fact_words(()))
@@ -91,7 +98,7 @@ class FactsBlocks:
         if known is not None and known.facts is facts:
             return known
         shown = tuple(shown_facts(facts))
-        block = FactsBlock(facts, shown, facts_block(shown), fact_words(shown))
+        block = FactsBlock(facts, shown, facts_block(shown), fact_words(shown), fewer_facts(shown))
         self._blocks[user_id] = block
         return block
 
@@ -142,8 +149,25 @@ def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     return [fact for fact in facts if fact.key in kept]
 
 
-def _pair(fact: Fact) -> str:
-    return f"{escape_fact_key(fact.key, MAX_KEY)}={escape_fact_value(fact.value, MAX_VALUE)}"
+def fewer_facts(facts: Sequence[Fact]) -> tuple[tuple[str, tuple[Fact, ...]], ...]:
+    """Return shorter forms of the block of these facts: about eight with fewer of them, one with a cut value.
+
+    The latest changed ones stay. For windows and shares that the whole block exceeds.
+    """
+    newest = sorted(facts, key=lambda fact: -fact.updated_at)
+    forms = []
+    for n in sorted({len(newest) * eighths // 8 for eighths in range(1, 8)} | {1}, reverse=True):
+        if 0 < n < len(newest):
+            kept = {fact.key for fact in newest[:n]}
+            some = tuple(fact for fact in facts if fact.key in kept)
+            forms.append((facts_block(some), some))
+    if newest and len(cut := f"[facts: {_pair(newest[0], _CUT_VALUE)}]") < len(facts_block(newest[:1])):
+        forms.append((cut, tuple(newest[:1])))
+    return tuple(forms)
+
+
+def _pair(fact: Fact, most: int = MAX_VALUE) -> str:
+    return f"{escape_fact_key(fact.key, MAX_KEY)}={escape_fact_value(fact.value, most)}"
 
 
 # ---- facts of another time

@@ -215,6 +215,7 @@ class Memory:
             tuple(results),
             tuple(keywords),
             (time.perf_counter() - began) * 1e6,
+            fewer_facts=block.fewer,
         )
 
     def enrich(self, message: str, user_id: str | None = None) -> str:

@@ -191,7 +191,7 @@ def hubs_of(part: Part) -> tuple[Hub, ...]:
 
 
 def memory_part(injection: Injection) -> Part:
-    """Return the part of facts and memories; its shorter forms have fewer memories.
+    """Return the part of facts and memories; its shorter forms have fewer memories, then fewer facts.
 
     The shorter forms are cut out of the whole text: ` | ` separates results and occurs nowhere else.
     """
@@ -200,15 +200,18 @@ def memory_part(injection: Injection) -> Part:
     shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
     if injection.facts and injection.results:
         shorter.append(whole.partition("\n")[0])
+    shorter += [text for text, _ in injection.fewer_facts]
     return Part("memory", "memory", whole, shorter=tuple(shorter))
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:
-    """Return the injection as far as the part shows it: all of it, fewer memories, or nothing."""
+    """Return the injection as far as the part shows it: all of it, fewer memories or facts, or nothing."""
     if part is None:
         return replace(injection, tail="", facts=(), results=())
     if part.text == _lines_of(injection):
         return injection
+    if (facts := dict(injection.fewer_facts).get(part.text)) is not None:
+        return replace(injection, facts=facts, results=())
     whole = memory_part(injection)
     n = len(injection.results) - 1 - whole.shorter.index(part.text)
     return replace(injection, results=injection.results[:n])

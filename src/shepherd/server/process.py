@@ -1,4 +1,4 @@
-"""The server process: binds its socket, runs until a signal, and shuts down within seconds."""
+"""The server process: binds its socket, runs until a signal, and shuts down in the time of the setting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ from shepherd.server.connections import limited, most_connections
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["Watchdog", "WebServer", "bound", "run"]
+__all__ = ["Phases", "Watchdog", "WebServer", "bound", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,32 +33,46 @@ _BACKLOG = 2048
 # Longer than clients keep an idle connection (most in Python: five seconds): the side that sends the next
 # request must be the one that closes.
 _IDLE_S = 30
-# Seconds for cancelled answers to be stored and sent, and again for everything to be closed.
-_CUT_S = 5.0
-# Seconds for the store to be closed when the server is ended by force.
-_CLOSE_S = 2.0
+# The least time from the signal to the end, whatever the setting says: uvicorn alone waits twice 0.1 s.
+_LEAST_S = 1.0
+# Of that time, the part that answers cannot have, and the most seconds of it: they are cut, stored and sent,
+# and everything is closed. With half of it left their connections are cut, too; with a quarter, the process.
+_CLOSING_SHARE, _MOST_CLOSING_S = 0.4, 2.0
 # New objects before the garbage collector runs. 64 answers in progress have 20,000 objects without cycles: at
 # Python's 700 it ran with every second request, for up to seven milliseconds.
 _YOUNG = 30_000
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+@dataclass(frozen=True)
+class Phases:
+    """The seconds after the signal at which a shutdown goes a step further, if it still takes time."""
+
+    answers_s: float  # no answer goes on for longer
+    connections_s: float  # no connection stays open for longer
+    force_s: float  # the watchdog closes the store and ends the process
+    limit_s: float  # the process is gone, even if no Python code can run any more
+
+    @classmethod
+    def of(cls, shutdown_s: float) -> Phases:
+        """Divide the time that the setting `server_shutdown` gives."""
+        limit = max(shutdown_s, _LEAST_S)
+        closing = min(_CLOSING_SHARE * limit, _MOST_CLOSING_S)
+        answers = min(shutdown_s, limit - closing)
+        return cls(answers, limit - closing / 2, limit - closing / 4, limit)
+
+
 class Watchdog:
-    """Ends the process if shutting down takes longer than `timeout_s`, whatever still runs.
+    """Ends the process in the time that `phases` gives, whatever still runs.
 
     Within `with`, `start` it on a signal. `close` closes the store; what it holds is safe also without.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, phases: Phases) -> None:
         self.close: Callable[[], None] = lambda: None
-        self._timeout_s = timeout_s
+        self._phases = phases
         self._is_started = False
         self._started, self._is_over = threading.Event(), threading.Event()
-
-    @classmethod
-    def of(cls, shutdown_s: float) -> Watchdog:
-        """Return the watchdog of a server whose answers may go on for `shutdown_s` seconds."""
-        return cls(shutdown_s + 2 * _CUT_S)
 
     def __enter__(self) -> Watchdog:
         # Not in `start`: a handler of signals may interrupt the start of another thread, which holds a lock.
@@ -75,18 +91,19 @@ class Watchdog:
             self._started.set()
             # Ends the process even if a thread never releases the GIL.
             with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is no file
-                faulthandler.dump_traceback_later(self._timeout_s + 2 * _CLOSE_S, exit=True)
+                faulthandler.dump_traceback_later(self._phases.limit_s, exit=True)
 
     def _watch(self) -> None:
+        phases = self._phases
         self._started.wait()
-        if self._is_over.wait(self._timeout_s):
+        if self._is_over.wait(phases.force_s):
             return
         _log.error(
-            "shutting down took more than %g s: the process ends now; the memory is kept", self._timeout_s
+            "shutting down took more than %.3g s: the process ends now; the memory is kept", phases.force_s
         )
         closing = threading.Thread(target=self.close, daemon=True)
         closing.start()
-        closing.join(_CLOSE_S)
+        closing.join((phases.limit_s - phases.force_s) / 2)
         logging.shutdown()
         os._exit(1)
 
@@ -118,7 +135,7 @@ def run(
     app: ASGIApp,
     listening: socket.socket,
     *,
-    shutdown_s: float,
+    phases: Phases,
     ready: Callable[[], None],
     ending: Callable[[], None] = lambda: None,
     overdue: Callable[[], None] = lambda: None,
@@ -127,7 +144,7 @@ def run(
     """Serve until SIGINT or SIGTERM; a second signal ends the server without waiting for answers.
 
     Calls `ready` once it answers, `signalled` with the signal, and on the event loop `ending` when it stops
-    listening, and `overdue` if answers are still being made `shutdown_s` later.
+    listening, and `overdue` if answers are still being made after their time.
     """
     config = uvicorn.Config(
         app,
@@ -137,11 +154,10 @@ def run(
         date_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE_S,
-        timeout_graceful_shutdown=max(1, round(shutdown_s + _CUT_S)),
         http=limited(connections=most_connections()),
     )
     server = WebServer(
-        config, ready=ready, ending=ending, overdue=overdue, signalled=signalled, shutdown_s=shutdown_s
+        config, ready=ready, ending=ending, overdue=overdue, signalled=signalled, phases=phases
     )
     # The 100,000 objects that exist already stay: each collection of them would delay every answer by 40 ms.
     gc.collect()
@@ -158,7 +174,8 @@ def run(
 class WebServer(uvicorn.Server):
     """uvicorn's server with callbacks, whose caller can clean up after a signal.
 
-    `ending` must end streams without an end, which uvicorn would wait for until its timeout.
+    `ending` must end streams without an end, which uvicorn would wait for until its timeout. Without `phases`
+    the timeout of `config` counts, and `overdue` is not called.
     """
 
     def __init__(
@@ -169,11 +186,12 @@ class WebServer(uvicorn.Server):
         ending: Callable[[], None] = lambda: None,
         overdue: Callable[[], None] = lambda: None,
         signalled: Callable[[], None] = lambda: None,
-        shutdown_s: float = 0.0,
+        phases: Phases | None = None,
     ) -> None:
         super().__init__(config)
         self._ready, self._ending, self._overdue, self._signalled = ready, ending, overdue, signalled
-        self._shutdown_s = shutdown_s
+        self._phases = phases
+        self._signalled_at: float | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -189,6 +207,8 @@ class WebServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal; runs in the main thread, between two instructions."""
+        if self._signalled_at is None:
+            self._signalled_at = time.monotonic()
         self._signalled()
         super().handle_exit(sig, frame)
 
@@ -201,6 +221,12 @@ class WebServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Call `ending`, then close all connections."""
         self._ending()
-        timer = asyncio.get_running_loop().call_later(self._shutdown_s, self._overdue)
+        if self._phases is None:
+            await super().shutdown(sockets)
+            return
+        gone = 0.0 if self._signalled_at is None else time.monotonic() - self._signalled_at
+        timer = asyncio.get_running_loop().call_later(self._phases.answers_s - gone, self._overdue)
+        # asyncio takes fractions of a second, too.
+        self.config.timeout_graceful_shutdown = self._phases.connections_s - gone  # type: ignore[assignment]
         await super().shutdown(sockets)
         timer.cancel()
