@@ -639,3 +639,31 @@ def check_periods(memory: Memory, now: int) -> None:
                 held = change.value
         assert [fact.value for fact in memory.facts_at(moment)] == ([held] if held else [])
     assert [f.value for f in memory.facts_at(now)] == [f.value for f in memory.get_all_facts()]
+
+
+def test_the_check_finds_items_whose_memory_is_gone(teller: Teller) -> None:
+    memory = teller.memory
+    memory.store_memory("Which editor?", "Helix", source="tool")
+    memory.transactions.write(
+        "steve", lambda connection: connection.execute("UPDATE learned SET memory_id = 7") and None
+    )
+
+    assert memory.check().problems == ("1 learned items belong to no memory",)
+    assert memory.check(repair=True).ok
+    assert "Helix" not in str(memory.learned())
+    assert memory.check().problems == ()
+
+
+def test_an_audit_names_a_secret_in_a_sentence(teller: Teller) -> None:
+    teller.memory.import_memories(
+        [
+            {
+                "type": "fact-change",
+                "key": "location",
+                "value": "Oslo",
+                "statement": "I live in Oslo, my key is sk-ant-api03-" + "aB3dE6gH9" * 8,
+            }
+        ]
+    )
+
+    assert [finding.kind for finding in teller.memory.audit()] == ["secret"]
