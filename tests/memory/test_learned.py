@@ -654,16 +654,16 @@ def test_the_check_finds_items_whose_memory_is_gone(teller: Teller) -> None:
     assert memory.check().problems == ()
 
 
-def test_an_audit_names_a_secret_in_a_sentence(teller: Teller) -> None:
-    teller.memory.import_memories(
-        [
-            {
-                "type": "fact-change",
-                "key": "location",
-                "value": "Oslo",
-                "statement": "I live in Oslo, my key is sk-ant-api03-" + "aB3dE6gH9" * 8,
-            }
-        ]
-    )
+SECRET = "I live in Oslo, my key is sk-ant-api03-" + "aB3dE6gH9" * 8
 
-    assert [finding.kind for finding in teller.memory.audit()] == ["secret"]
+
+def test_a_secret_in_a_sentence_is_not_imported_and_is_named_by_the_audit(database: str) -> None:
+    line = {"type": "fact-change", "key": "location", "value": "Oslo", "statement": SECRET}
+
+    with Memory(database, user_id="steve") as memory:
+        memory.import_memories([line])
+        assert [(c.value, c.statement) for c in memory.fact_history()] == [("Oslo", "")]
+        assert memory.audit() == []
+    with Memory(database, user_id="anna", keeps_secrets=True) as memory:
+        memory.import_memories([line])
+        assert [finding.kind for finding in memory.audit()] == ["secret"]
