@@ -639,3 +639,31 @@ def check_periods(memory: Memory, now: int) -> None:
                 held = change.value
         assert [fact.value for fact in memory.facts_at(moment)] == ([held] if held else [])
     assert [f.value for f in memory.facts_at(now)] == [f.value for f in memory.get_all_facts()]
+
+
+def test_the_check_finds_items_whose_memory_is_gone(teller: Teller) -> None:
+    memory = teller.memory
+    memory.store_memory("Which editor?", "Helix", source="tool")
+    memory.transactions.write(
+        "steve", lambda connection: connection.execute("UPDATE learned SET memory_id = 7") and None
+    )
+
+    assert memory.check().problems == ("1 learned items belong to no memory",)
+    assert memory.check(repair=True).ok
+    assert "Helix" not in str(memory.learned())
+    assert memory.check().problems == ()
+
+
+SECRET = "I live in Oslo, my key is sk-ant-api03-" + "aB3dE6gH9" * 8
+
+
+def test_a_secret_in_a_sentence_is_not_imported_and_is_named_by_the_audit(database: str) -> None:
+    line = {"type": "fact-change", "key": "location", "value": "Oslo", "statement": SECRET}
+
+    with Memory(database, user_id="steve") as memory:
+        memory.import_memories([line])
+        assert [(c.value, c.statement) for c in memory.fact_history()] == [("Oslo", "")]
+        assert memory.audit() == []
+    with Memory(database, user_id="anna", keeps_secrets=True) as memory:
+        memory.import_memories([line])
+        assert [finding.kind for finding in memory.audit()] == ["secret"]

@@ -166,6 +166,8 @@ NOW = int(datetime(2026, 11, 25, 12).timestamp())
         ("I live in Paris this year.", "Paris", False, None),
         ("I live in Paris.", "Paris", False, None),
         ("I moved to Paris today.", "Paris", True, (2026, 11, 25)),
+        ("Ich wohne seit 2019 in Oslo.", "Oslo", False, (2019, 1, 1)),
+        ("J'habite à Oslo depuis 2019.", "Oslo", False, (2019, 1, 1)),
     ],
 )
 def test_the_beginning_of_a_value_is_what_the_sentence_says(

@@ -61,7 +61,8 @@ def audit(
     in_facts |= {
         change.key: f"{kinds} in the history of the fact {change.key!r}"
         for change in history
-        if change.key not in in_facts and (kinds := _secrets_of_fact(change.key, change.value or ""))
+        if change.key not in in_facts
+        and (kinds := _secrets_of_fact(change.key, change.value or "") or _secrets(change.statement))
     }
     secrets = [AuditFinding("secret", (), detail) for detail in in_facts.values()]
     unused = [AuditFinding("never-recalled", tuple(never_recalled))] if never_recalled else []

@@ -34,6 +34,8 @@ _STRANGERS = (
 )
 _ORPHANED_MESSAGES = "FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)"
 _ORPHANED_RECALLS = "FROM recalls WHERE id NOT IN (SELECT id FROM context)"
+# A text that is no memory any more must not stay in the list of what was learned.
+_ORPHANED_ITEMS = "FROM learned WHERE memory_id <> 0 AND memory_id NOT IN (SELECT id FROM context)"
 _USED_NUMBERS = (
     "FROM tenants t WHERE next_sequence <="
     f" (SELECT max(id) FROM context WHERE id >> {SEQUENCE_BITS} = t.number) - (t.number << {SEQUENCE_BITS})"
@@ -59,6 +61,7 @@ def problems(connection: Connection, other_hashes: int) -> tuple[str, ...]:
         (count(connection, _USED_NUMBERS), "{} users would be given a number for a memory that is in use"),
         (count(connection, _ORPHANED_MESSAGES), "{} messages belong to no session"),
         (count(connection, _ORPHANED_RECALLS), "{} counts of recalls belong to no memory"),
+        (count(connection, _ORPHANED_ITEMS), "{} learned items belong to no memory"),
     )
     return tuple(words.format(n) for n, words in counted if n)
 
@@ -94,6 +97,7 @@ def mend_rows(connection: Connection, terms: TermIndex) -> None:
         if not is_own_hash(question, answer, digest):
             _mend_hash(connection, memory_id, question, answer, terms)
     connection.execute(f"DELETE {_ORPHANED_RECALLS}")
+    connection.execute(f"DELETE {_ORPHANED_ITEMS}")
     mend_sums(connection)
 
 

@@ -58,6 +58,8 @@ _FOR = re.compile(
     r"(half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?<!\d[.,])\d{1,3})"
     r" (day|week|month|year)s?\b"
 )
+# The same in German, French, Spanish, Portuguese, Italian and Dutch.
+_SINCE_YEAR = re.compile(r"\b(?:seit|depuis|desde|dal|sinds) ((?:19|20)\d\d)\b")
 # Words of time at the end of a value: "Bosch yesterday".
 _LATE = re.compile(
     r"[\s,]+(?:(?:since|in|on|for|from|as of|about|around|over|only|just|back|late|early|mid) )*"
@@ -161,6 +163,9 @@ def _began(clause: str, said_at: int, is_change: bool, zone: tzinfo | None) -> i
     if lasted and not is_change:
         first, end = _of_ago(lasted[1], lasted[2], datetime.fromtimestamp(said_at, zone).replace(fold=0))
         return (first + end) // 2
+    year = _SINCE_YEAR.search(clause)
+    if year:
+        return int(datetime(int(year[1]), 1, 1, tzinfo=zone).timestamp())
     if not is_change and "since" not in clause:
         return 0
     periods = named_periods(clause, said_at, zone)

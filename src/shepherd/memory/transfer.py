@@ -13,7 +13,7 @@ An export that is imported and exported again is the same except for ids and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shepherd.memory import facts
@@ -115,7 +115,8 @@ class _Batch:
             case Fact():
                 self.facts.append(entry)
             case FactChange():
-                self.changes.append(entry)
+                tells = not self.rows.store.keeps_secrets and is_secret("", entry.statement)
+                self.changes.append(replace(entry, statement="") if tells else entry)
             case Bad():
                 self.n_skipped += 1
                 if len(self.problems) < _MOST_PROBLEMS:
