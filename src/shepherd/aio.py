@@ -44,6 +44,14 @@ class AsyncMemory:
         self.get_all_facts = _awaited(memory.get_all_facts)
         self.clear_fact = _awaited(memory.clear_fact)
         self.fact_history = _awaited(memory.fact_history)
+        self.facts_at = _awaited(memory.facts_at)
+        self.fact_periods = _awaited(memory.fact_periods)
+        self.learned = _awaited(memory.learned)
+        self.learned_since = _awaited(memory.learned_since)
+        self.keep = _awaited(memory.keep)
+        self.undo = _awaited(memory.undo)
+        self.accept = _awaited(memory.accept)
+        self.reject = _awaited(memory.reject)
         self.stats = _awaited(memory.stats)
 
 
