@@ -36,12 +36,16 @@ ANONYMOUS_USERS = frozenset({"", "unknown"})
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A durable key = value about a user. Times are in unix seconds."""
+    """A durable key = value about a user. Times are in unix seconds.
+
+    `updated_at` is when the value was recorded, `valid_from` the time from which it holds, 0 for the same.
+    """
 
     key: str
     value: str
     created_at: int
     updated_at: int
+    valid_from: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

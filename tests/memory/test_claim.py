@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.memory import Memory, OpenJob
+from shepherd.memory import Claim, Memory, OpenJob
 from shepherd.types import Message
 from tests.memory import originals
 
@@ -116,11 +116,11 @@ def test_what_was_not_extracted_yet_is_extracted_for_the_claimer(memory: Memory,
 
     assert memory.extraction.jobs("local") == []
     if running is not None:
-        assert memory.extraction.finish(running, {"name": "of local"}, []) is None
+        assert memory.extraction.finish(running, [Claim("name", "of local")], []) is None
     job = memory.extraction.claim("worker")
     assert job is not None
     assert job.lines == ("I am Steve",)
-    assert memory.extraction.finish(job, {"name": "Steve"}, []) == (1, 0)
+    assert memory.extraction.finish(job, [Claim("name", "Steve")], []) == (1, 0)
     assert (memory.get_fact("name"), memory.get_fact("name", "local")) == ("Steve", None)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Collection
 
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.memory import ExtractionStats, Memory, NewMemory, OpenJob
+from shepherd.memory import Claim, ExtractionStats, Memory, NewMemory, OpenJob
 from shepherd.memory.extraction_queue import LEASE_S
 from shepherd.types import Injection, Message
 
@@ -40,6 +41,11 @@ def due(memory: Memory, *texts: str):
     job = memory.extraction.claim("worker")
     assert job is not None
     return job
+
+
+def stated(facts: dict[str, str], changed: Collection[str] = ()) -> list[Claim]:
+    """The facts as a job's lines state them, without saying which line it was."""
+    return [Claim(key, value, changes=key in changed) for key, value in facts.items()]
 
 
 def test_lines_collect_in_one_job_until_it_is_released(memory):
@@ -107,7 +113,10 @@ def test_a_finished_job_has_stored_what_it_gave_and_keeps_no_text(memory):
     job = due(memory, "I am Steve and use Helix")
 
     stored = memory.extraction.finish(
-        job, {"name": "Steve"}, [NewMemory("Which editor?", "Helix", job.told_at, "extraction")], dropped=2
+        job,
+        stated({"name": "Steve"}),
+        [NewMemory("Which editor?", "Helix", job.told_at, "extraction")],
+        dropped=2,
     )
 
     assert stored == (1, 1)
@@ -120,10 +129,10 @@ def test_a_finished_job_has_stored_what_it_gave_and_keeps_no_text(memory):
 
 def test_a_job_is_finished_once(memory):
     job = due(memory, "I am Steve")
-    memory.extraction.finish(job, {"name": "Steve"}, [])
+    memory.extraction.finish(job, stated({"name": "Steve"}), [])
     memory.clear_fact("name")
 
-    assert memory.extraction.finish(job, {"name": "Steve"}, []) is None
+    assert memory.extraction.finish(job, stated({"name": "Steve"}), []) is None
     assert memory.get_fact("name") is None
 
 
@@ -133,8 +142,8 @@ def test_a_job_that_another_worker_took_over_is_not_finished_by_the_first(memory
     second = memory.extraction.claim("other")
 
     assert second.lines == job.lines
-    assert memory.extraction.finish(job, {"name": "First"}, []) is None
-    assert memory.extraction.finish(second, {"name": "Second"}, []) == (1, 0)
+    assert memory.extraction.finish(job, stated({"name": "First"}), []) is None
+    assert memory.extraction.finish(second, stated({"name": "Second"}), []) == (1, 0)
     assert memory.get_fact("name") == "Second"
 
 
@@ -144,14 +153,14 @@ def test_a_job_that_takes_long_has_more_time_with_each_attempt_and_ends_once(mem
     clock[0] += 301
     second = memory.extraction.claim("other")
     clock[0] += takes_s - 301
-    assert memory.extraction.finish(first, {"name": "First"}, []) is None
+    assert memory.extraction.finish(first, stated({"name": "First"}), []) is None
 
     third = memory.extraction.claim("worker")
     clock[0] += takes_s
 
     assert memory.extraction.claim("other") is None
-    assert memory.extraction.finish(second, {"name": "Second"}, []) is None
-    assert memory.extraction.finish(third, {"name": "Third"}, []) == (1, 0)
+    assert memory.extraction.finish(second, stated({"name": "Second"}), []) is None
+    assert memory.extraction.finish(third, stated({"name": "Third"}), []) == (1, 0)
 
 
 def test_the_lease_of_a_job_that_failed_often_still_ends(memory, clock):
@@ -188,9 +197,9 @@ def test_taking_a_message_back_leaves_the_open_job_to_its_owner(memory):
 
 
 def test_a_newer_value_wins_and_the_old_one_stays_in_the_history(memory, clock):
-    memory.extraction.finish(due(memory, "I live in Ohio"), {"location": "Ohio"}, [])
+    memory.extraction.finish(due(memory, "I live in Ohio"), stated({"location": "Ohio"}), [])
     clock[0] += 10
-    memory.extraction.finish(due(memory, "I moved to Texas"), {"Location": "Texas"}, [])
+    memory.extraction.finish(due(memory, "I moved to Texas"), stated({"Location": "Texas"}), [])
 
     assert memory.get_fact("location") == "Texas"
     assert [change.value for change in memory.fact_history("location")] == ["Ohio", "Texas"]
@@ -203,7 +212,7 @@ def test_what_was_said_before_a_change_does_not_undo_it(memory, clock):
     memory.set_fact("dog", "Rex")
     memory.clear_fact("dog")
 
-    stored = memory.extraction.finish(late, {"location": "Ohio", "dog": "Rex", "name": "Steve"}, [])
+    stored = memory.extraction.finish(late, stated({"location": "Ohio", "dog": "Rex", "name": "Steve"}), [])
 
     assert stored == (1, 0)
     assert memory.get_fact("location") == "Texas"
@@ -214,7 +223,7 @@ def test_a_known_value_and_an_identical_memory_are_not_stored_again(memory):
     for _ in range(2):
         job = due(memory, "I am Steve and use Helix")
         stored = memory.extraction.finish(
-            job, {"name": "Steve"}, [NewMemory("Which editor?", "Helix", job.told_at)]
+            job, stated({"name": "Steve"}), [NewMemory("Which editor?", "Helix", job.told_at)]
         )
 
     assert stored == (0, 0)
@@ -312,7 +321,7 @@ def test_a_message_that_is_taken_back_is_not_extracted(memory, state):
 
     assert [job.lines for job in memory.extraction.jobs()] == [("keep this",)]
     if state == "running":
-        assert memory.extraction.finish(job, {"wrong": "fact"}, []) is None
+        assert memory.extraction.finish(job, stated({"wrong": "fact"}), []) is None
         assert memory.get_all_facts() == []
         assert memory.extraction.claim("worker").lines == ("keep this",)
 
@@ -324,7 +333,7 @@ def test_what_was_learned_from_a_message_goes_with_it(memory, clock):
     memory.extraction.release(OWNER.owner)
     job = memory.extraction.claim("worker")
     helix = NewMemory("Which editor?", "Helix", job.told_at, "extraction")
-    memory.extraction.finish(job, {"location": "Texas", "editor": "Helix"}, [helix])
+    memory.extraction.finish(job, stated({"location": "Texas", "editor": "Helix"}), [helix])
 
     memory.delete_last_turn(session)
 
@@ -347,7 +356,7 @@ def test_what_the_user_changed_between_the_lines_of_a_job_stays(memory, clock, c
     say(memory, "What a day", session=session)
     memory.extraction.release(OWNER.owner)
 
-    stored = memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Austin"}, [])
+    stored = memory.extraction.finish(memory.extraction.claim("worker"), stated({"location": "Austin"}), [])
 
     assert stored == (0, 0)
     assert memory.get_fact("location") == ("Berlin" if changed == "set" else None)
@@ -362,7 +371,7 @@ def test_what_was_imported_without_history_between_the_lines_of_a_job_stays(memo
     say(memory, "and I like it", session=session)
     memory.extraction.release(OWNER.owner)
 
-    memory.extraction.finish(memory.extraction.claim("worker"), {"city": "Bern"}, [])
+    memory.extraction.finish(memory.extraction.claim("worker"), stated({"city": "Bern"}), [])
 
     assert memory.get_fact("city") == "Oslo"
 
@@ -377,7 +386,7 @@ def test_what_a_tool_of_the_model_set_between_the_lines_of_a_job_gives_way(memor
     memory.extraction.release(OWNER.owner)
 
     job = memory.extraction.claim("worker")
-    stored = memory.extraction.finish(job, {"location": "Berlin"}, [], changed={"location"})
+    stored = memory.extraction.finish(job, stated({"location": "Berlin"}, changed={"location"}), [])
 
     assert stored == (1, 0)
     assert memory.get_fact("location") == "Berlin"
@@ -388,13 +397,13 @@ def test_what_another_job_learned_between_the_lines_of_a_job_gives_way(memory, c
     clock[0] += 10
     say(memory, "I live in Austin", job=OpenJob("host/2/b", 3))
     memory.extraction.release("host/2/b")
-    memory.extraction.finish(memory.extraction.claim("worker"), {"location": "Austin"}, [])
+    memory.extraction.finish(memory.extraction.claim("worker"), stated({"location": "Austin"}), [])
     clock[0] += 10
     say(memory, "I moved to Texas", session=session)
     memory.extraction.release(OWNER.owner)
 
     job = memory.extraction.claim("worker")
-    memory.extraction.finish(job, {"location": "Texas"}, [])
+    memory.extraction.finish(job, stated({"location": "Texas"}), [])
 
     assert job.lines == ("Hello", "I moved to Texas")
     assert memory.get_fact("location") == "Texas"
@@ -404,7 +413,7 @@ def test_an_answer_with_half_a_character_is_stored(memory):
     half = "tea \ud83c"
     job = due(memory, "I like tea")
 
-    stored = memory.extraction.finish(job, {half: half}, [NewMemory(half, half, job.told_at)])
+    stored = memory.extraction.finish(job, stated({half: half}), [NewMemory(half, half, job.told_at)])
 
     assert stored == (1, 1)
     assert [fact.value for fact in memory.get_all_facts()] == ["tea \ufffd"]
@@ -425,7 +434,7 @@ def test_what_was_changed_since_it_was_learned_stays(memory, clock):
     memory.extraction.release(OWNER.owner)
     job = memory.extraction.claim("worker")
     new = [NewMemory(f"q{n}", "a", job.told_at, "extraction") for n in range(3)]
-    memory.extraction.finish(job, {"location": "Texas", "dog": "Rex"}, new)
+    memory.extraction.finish(job, stated({"location": "Texas", "dog": "Rex"}), new)
     clock[0] += 10
     memory.set_fact("location", "Maine")
     memory.clear_fact("dog")
@@ -442,14 +451,16 @@ def test_what_was_changed_since_it_was_learned_stays(memory, clock):
 def test_the_other_lines_of_a_job_that_is_taken_back_are_extracted_again(memory):
     session = say(memory, "I am Steve", "I use Helix")
     memory.extraction.release(OWNER.owner)
-    memory.extraction.finish(memory.extraction.claim("worker"), {"name": "Steve", "editor": "Helix"}, [])
+    memory.extraction.finish(
+        memory.extraction.claim("worker"), stated({"name": "Steve", "editor": "Helix"}), []
+    )
 
     memory.delete_last_turn(session)
 
     assert memory.get_all_facts() == []
     again = memory.extraction.claim("worker")
     assert again.lines == ("I am Steve",)
-    assert memory.extraction.finish(again, {"name": "Steve"}, []) == (1, 0)
+    assert memory.extraction.finish(again, stated({"name": "Steve"}), []) == (1, 0)
     assert memory.extraction.stats() == ExtractionStats(done=1, facts=1)
 
 
@@ -458,7 +469,7 @@ def test_an_imported_fact_has_its_value_of_before_again(memory, clock):
     session = say(memory, "I moved to Texas")
     memory.extraction.release(OWNER.owner)
     job = memory.extraction.claim("worker")
-    memory.extraction.finish(job, {"location": "Texas"}, [], changed={"location"})
+    memory.extraction.finish(job, stated({"location": "Texas"}, changed={"location"}), [])
     assert memory.get_fact("location") == "Texas"
 
     memory.delete_last_turn(session)
@@ -507,11 +518,11 @@ def test_jobs_survive_their_process(database):
 
 WORKER = """
 import sys
-from shepherd.memory import Memory, NewMemory
+from shepherd.memory import Claim, Memory, NewMemory
 with Memory(sys.argv[1], user_id="steve", busy_timeout_s=60) as memory:
     while job := memory.extraction.claim(sys.argv[2]):
         new = [NewMemory(job.lines[0], "answer", 1)]
-        assert memory.extraction.finish(job, {f"fact {job.id}": sys.argv[2]}, new)
+        assert memory.extraction.finish(job, [Claim(f"fact {job.id}", sys.argv[2])], new)
 """
 
 
@@ -540,6 +551,6 @@ def test_only_the_newest_ended_jobs_are_kept(memory):
     session = memory.start_session()
     for n in range(510):
         memory.append_message(session, Message("user", str(n)), job=OpenJob("o", 1))
-        memory.extraction.finish(memory.extraction.claim("worker"), {}, [])
+        memory.extraction.finish(memory.extraction.claim("worker"), [], [])
 
     assert memory.extraction.stats().done == 500

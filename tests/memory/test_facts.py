@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
-from shepherd.memory import FactChange, Memory, OpenJob
+from shepherd.memory import Claim, FactChange, Memory, OpenJob
 from shepherd.types import Fact, Message
 from tests.examples import examples
 
@@ -155,7 +155,7 @@ def test_what_was_said_before_does_not_bring_back_a_fact_whose_values_are_gone(d
 
         job = memory.extraction.claim("me")
         assert job is not None
-        assert memory.extraction.finish(job, {"pin": "1234"}, []) == (0, 0)
+        assert memory.extraction.finish(job, [Claim("pin", "1234")], []) == (0, 0)
         assert memory.get_fact("pin") is None
 
 

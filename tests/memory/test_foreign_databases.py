@@ -13,6 +13,7 @@ import pytest
 from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreError, UsageError
 from shepherd.memory import Memory
+from shepherd.memory.schema import USER_VERSION
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -59,7 +60,7 @@ def test_database_of_another_program_is_refused(path: Path, script: str, read_on
     assert "another program" in str(error)
 
 
-@pytest.mark.parametrize("version", [2, 1000, 2**31 - 1])
+@pytest.mark.parametrize("version", [USER_VERSION + 1, 1000, 2**31 - 1])
 def test_newer_shepherd_database_is_refused(path: Path, version: int) -> None:
     Memory(path).close()
     make(path, f"PRAGMA user_version = {version}")

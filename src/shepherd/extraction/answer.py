@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from shepherd._native.text import STOP_WORDS, terms
-from shepherd.claims import is_borne_out, learned, stating_sentences
+from shepherd.claims import Assertion, is_borne_out, learned, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
-from shepherd.memory import EndedValue, Memory
+from shepherd.memory import Claim, EndedValue, Memory
 
 __all__ = [
     "ANSWER_SCHEMA",
@@ -231,14 +231,19 @@ _NAMES = re.compile(
 class Selected:
     """The part of an answer that may be stored, and what the lines themselves state.
 
-    `changed` has the keys of facts that were stated as changes. `dropped` counts claims not accepted.
+    `claims` are in the order in which they were stated. `sources` has the sentence and the line of each
+    memory of `context`, "" and -1 where it is not known. `dropped` counts claims not accepted.
     """
 
-    facts: dict[str, str] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
-    ended: list[EndedValue] = field(default_factory=list)
+    claims: list[Claim | EndedValue] = field(default_factory=list)
     context: list[tuple[str, str]] = field(default_factory=list)
+    sources: list[tuple[str, int]] = field(default_factory=list)
     dropped: int = 0
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The facts that were stated last, by key."""
+        return {claim.key: claim.value for claim in self.claims if isinstance(claim, Claim)}
 
 
 def select(
@@ -256,14 +261,18 @@ def select(
     something. `secrets` lets keys, passwords and the like through.
     """
     lines = list(lines)
-    verdicts, ended = learned(extracted.facts, lines)
-    kept = Selected(ended=[EndedValue(end.value, end.kind) for end in ended])
-    for verdict in verdicts:
-        if secrets or not is_secret(verdict.key, verdict.value):
-            kept.facts[verdict.key] = verdict.value
-            if verdict.assertion.changes:
-                kept.changed.add(verdict.key)
-    values = {_folded(value) for value in kept.facts.values()}
+    kept = Selected()
+    for number, line in enumerate(lines):
+        verdicts, ended = learned(extracted.facts, [line])
+        kept.claims += [
+            EndedValue(end.value, end.kind, _evidence(end, line, secrets), number) for end in ended
+        ]
+        for verdict in verdicts:
+            if secrets or not is_secret(verdict.key, verdict.value):
+                evidence = _evidence(verdict.assertion, line, secrets)
+                changes = verdict.assertion.changes
+                kept.claims.append(Claim(verdict.key, verdict.value, evidence, number, changes))
+    values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
     kept.dropped = extracted.dropped + unused
     says_something = any(map(stating_sentences, lines))
@@ -272,9 +281,26 @@ def select(
         is_safe = secrets or not is_secret(question, answer)
         if is_meant and is_safe and not _is_known(memory, user_id, question, answer, kept.context):
             kept.context.append((question, answer))
+            kept.sources.append(_source(answer, lines, secrets))
         else:
             kept.dropped += 1
     return kept
+
+
+def _evidence(assertion: Assertion, line: str, secrets: bool) -> str:
+    """Return the sentence of an assertion as the line has it; "" if another part of it is a secret."""
+    sentence = assertion.sentence if assertion.sentence in line else assertion.sentence.replace("'", "\u2019")
+    sentence = sentence if sentence in line else assertion.sentence
+    return sentence if secrets or not is_secret("", sentence) else ""
+
+
+def _source(answer: str, lines: Sequence[str], secrets: bool) -> tuple[str, int]:
+    """Return the sentence and the line that a memory came from; "" and -1 where several may be meant."""
+    for number, line in reversed(list(enumerate(lines))):
+        for sentence in stating_sentences(line):
+            if is_borne_out(answer, [sentence]):
+                return ("" if not secrets and is_secret("", sentence) else sentence), number
+    return "", 0 if len(lines) == 1 else -1
 
 
 def is_secret(name: str, value: str) -> bool:

@@ -257,9 +257,7 @@ class ExtractionWorker:
             NewMemory(question, answer, job.told_at, "extraction", job.session_id)
             for question, answer in kept.context
         ]
-        stored = self._queue.finish(
-            job, kept.facts, memories, changed=kept.changed, ended=kept.ended, dropped=kept.dropped
-        )
+        stored = self._queue.finish(job, kept.claims, memories, statements=kept.sources, dropped=kept.dropped)
         if stored is None:
             _log.info("extraction job %d was taken back", job.id)
         else:

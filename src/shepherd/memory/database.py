@@ -20,7 +20,7 @@ from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageE
 from shepherd.memory import failures
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.migration import is_original, migrate
-from shepherd.memory.schema import APPLICATION_ID, create_schema
+from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = ["PAGE_COUNTS", "Database", "is_open", "pages_in_use"]
 
@@ -189,7 +189,10 @@ class Database:
                 undo.pop_all()
             if done:
                 _log.warning("%s", done)
-        refuse_version(self.path, writer.execute("PRAGMA user_version")[0][0])
+        version = writer.execute("PRAGMA user_version")[0][0]
+        refuse_version(self.path, version)
+        if version < USER_VERSION:
+            self._upgrade()
         if not self.read_only:
             self._use_log()
             # Reading opens the log: a connection that never used it leaves the log behind at the end.
@@ -197,6 +200,24 @@ class Database:
             writer.execute("PRAGMA synchronous = NORMAL")
             writer.execute("PRAGMA foreign_keys = ON")
             writer.execute("PRAGMA journal_size_limit = 67108864")
+
+    def _upgrade(self) -> None:
+        """Bring the tables of an older version to this one; after a failure they are as before."""
+        if self.read_only:
+            raise StoreError(
+                f"{self.path}: an older Shepherd's database, to be upgraded first",
+                hint="open it once for writing",
+            )
+        writer = self._writer
+        writer.execute("BEGIN IMMEDIATE")
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.roll_back)
+            version = writer.execute("PRAGMA user_version")[0][0]
+            # Another process may have been first.
+            if version < USER_VERSION:
+                upgrade(writer, version)
+            writer.execute("COMMIT")
+            undo.pop_all()
 
     def _make_ours(self, undo: contextlib.ExitStack) -> str:
         """Inside the transaction, create the tables or migrate the original's; return a message, if any."""

@@ -8,13 +8,20 @@ transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from shepherd.memory import facts, memories
+from shepherd.memory import learned
 from shepherd.memory.memories import TermIndex
-from shepherd.memory.records import EndedValue, ExtractionJob, ExtractionStats, NewMemory, OpenJob
-from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.memory.records import (
+    Claim,
+    EndedValue,
+    Evidence,
+    ExtractionJob,
+    ExtractionStats,
+    NewMemory,
+    OpenJob,
+)
 from shepherd.transactions import Connection
 
 __all__ = [
@@ -204,56 +211,92 @@ def next_try(connection: Connection, user_id: str | None = None) -> float | None
     return None if rows[0][0] is None else float(rows[0][0])
 
 
-def _first_told(connection: Connection, job: ExtractionJob) -> int:
-    """Return when the first of a job's lines was typed; told_at is when the last one was."""
-    rows = connection.execute(
-        "SELECT created_at FROM messages WHERE session_id = ? AND id = ?",
-        (job.session_id, min(job.message_ids, default=0)),
-    )
-    return min(job.told_at, rows[0][0]) if rows else job.told_at
-
-
 def finish(
     connection: Connection,
     job: ExtractionJob,
-    new_facts: Mapping[str, str],
+    claims: Sequence[Claim | EndedValue],
     new: Sequence[NewMemory],
     *,
-    changed: Collection[str],
-    ended: Sequence[EndedValue],
+    statements: Sequence[tuple[str, int]],
     dropped: int,
     terms: TermIndex,
 ) -> tuple[int, int] | None:
     """Store the results of a job and end it; return how many facts and memories were new.
 
-    None if the job is not its owner's any more: then nothing is stored.
+    `claims` are in the order in which they were stated; `statements` has the sentence and the line of each
+    memory. None if the job is not its owner's any more: then nothing is stored.
     """
     if not _end(connection, job):
         return None
-    since = _first_told(connection, job)
-    user, told_at = job.user_id, job.told_at
-    changes = [
-        change
-        for value in ended
-        for change in facts.end(connection, user, value, source="extraction", told_at=told_at)
+    lines = _Lines(connection, job)
+    items: list[int] = []
+    for claim in claims:
+        since, told_at = lines.times(claim.line)
+        evidence = lines.evidence(claim.statement, claim.line)
+        if isinstance(claim, EndedValue):
+            items += learned.end_facts(connection, job.user_id, claim, told_at=told_at, evidence=evidence)
+        else:
+            items += learned.learn_fact(
+                connection, job.user_id, claim, since=since, told_at=told_at, evidence=evidence
+            )
+    n_facts, _ = learned.counts(connection, items)
+    sources = [*statements, *[("", -1)] * (len(new) - len(statements))]
+    wanted = [
+        (memory, source)
+        for memory, source in zip(new, sources, strict=True)
+        if not learned.was_undone(connection, job.user_id, job.session_id, memory.question, memory.answer)
     ]
-    for key, value in new_facts.items():
-        change = facts.learn(
-            connection,
-            user,
-            key,
-            value,
-            source="extraction",
-            since=since,
-            told_at=told_at,
-            is_change=key in changed,
-        )
-        if change is not None:
-            changes.append(change)
-    stored = terms.add(connection, job.user_id, new) if new else []
-    added = [memory_id for memory_id, is_new in stored if is_new]
-    _count(connection, job, changes=changes, memory_ids=added, dropped=dropped)
-    return len(changes), len(added)
+    stored = terms.add(connection, job.user_id, [memory for memory, _ in wanted]) if wanted else []
+    n_memories = 0
+    for (memory, source), (memory_id, is_new) in zip(wanted, stored, strict=True):
+        if is_new:
+            n_memories += 1
+            items.append(
+                learned.note_memory(
+                    connection,
+                    job.user_id,
+                    memory_id,
+                    memory.question,
+                    memory.answer,
+                    evidence=lines.evidence(*source),
+                    at=lines.times(source[1])[1],
+                )
+            )
+    if items:
+        learned.trim(connection, job.user_id)
+    connection.execute(
+        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ? WHERE id = ?",
+        (n_facts, n_memories, dropped, json.dumps(items) if items else "", job.id),
+    )
+    return n_facts, n_memories
+
+
+class _Lines:
+    """Times and messages of a job's lines."""
+
+    def __init__(self, connection: Connection, job: ExtractionJob) -> None:
+        self._job = job
+        self._times: dict[int, int] = {}
+        for message_id in job.message_ids:
+            for (told_at,) in connection.execute(
+                "SELECT created_at FROM messages WHERE session_id = ? AND id = ?",
+                (job.session_id, message_id),
+            ):
+                self._times[message_id] = told_at
+
+    def times(self, line: int) -> tuple[int, int]:
+        """Return the times between which a line was typed: the same, unless it may be any line."""
+        told_at = self._job.told_at
+        if not 0 <= line < len(self._job.message_ids):
+            first = self._times.get(min(self._job.message_ids, default=0), told_at)
+            return min(told_at, first), told_at
+        at = min(told_at, self._times.get(self._job.message_ids[line], told_at))
+        return at, at
+
+    def evidence(self, statement: str, line: int) -> Evidence:
+        """Return the evidence of what a line says."""
+        is_known = 0 <= line < len(self._job.message_ids)
+        return Evidence(statement, self._job.session_id, self._job.message_ids[line] if is_known else 0)
 
 
 def _end(connection: Connection, job: ExtractionJob) -> bool:
@@ -266,25 +309,6 @@ def _end(connection: Connection, job: ExtractionJob) -> bool:
     if ended:
         _keep_newest(connection, job.user_id, "done", _KEPT_DONE)
     return bool(ended)
-
-
-def _count(
-    connection: Connection,
-    job: ExtractionJob,
-    *,
-    changes: Sequence[int],
-    memory_ids: Sequence[int],
-    dropped: int,
-) -> None:
-    """Record the changes of facts and the new memories of a job, so that they can be taken back."""
-    digests = [
-        connection.execute("SELECT content_hash FROM context WHERE id = ?", (memory_id,))[0][0]
-        for memory_id in memory_ids
-    ]
-    connection.execute(
-        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ? WHERE id = ?",
-        (len(changes), len(digests), dropped, json.dumps([list(changes), digests]), job.id),
-    )
 
 
 def fail(
@@ -372,7 +396,7 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
 def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], terms: TermIndex) -> None:
     """Undo the results of done jobs with one of these messages; results that were changed since stay.
 
-    The line from which a fact came is not known, so the other lines of the job are extracted once more.
+    Where the line that something came from is not known, the other lines are extracted once more.
     """
     rows = connection.execute(
         "SELECT id, session_id, message_ids, given FROM extraction_jobs"
@@ -383,21 +407,16 @@ def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], 
         kept = [message_id for message_id in json.loads(ids) if message_id not in message_ids]
         if len(kept) == len(json.loads(ids)):
             continue
-        changes, digests = json.loads(given) if given else ((), ())
-        facts.take_back(connection, user_id, changes)
-        _delete_unchanged(connection, user_id, digests, terms)
-        _extract_again(connection, job_id, session_id, kept)
-
-
-def _delete_unchanged(connection: Connection, user_id: str, digests: Sequence[str], terms: TermIndex) -> None:
-    for digest in digests:
-        rows = connection.execute(
-            "SELECT id FROM context WHERE user_id = ? AND content_hash = ? AND source = 'extraction'"
-            " AND pinned = 0",
-            (user_id, digest),
-        )
-        for (memory_id,) in rows:
-            memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
+        items = json.loads(given) if given else []
+        left, is_unsure = learned.take_back(connection, user_id, items, message_ids, terms)
+        if kept and given and not is_unsure:
+            connection.execute(
+                "UPDATE extraction_jobs SET message_ids = ?, facts = ?, memories = ?, given = ? WHERE id = ?",
+                (json.dumps(kept), *learned.counts(connection, left), json.dumps(left), job_id),
+            )
+        else:
+            _extract_again(connection, job_id, session_id, kept)
+    learned.forget_messages(connection, user_id, message_ids)
 
 
 def _extract_again(connection: Connection, job_id: int, session_id: str, message_ids: Sequence[int]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shepherd.escaping import storable
 from shepherd.memory import extraction_jobs as jobs
-from shepherd.memory.records import EndedValue, ExtractionJob, ExtractionStats, NewMemory
+from shepherd.memory.records import Claim, EndedValue, ExtractionJob, ExtractionStats, NewMemory
 from shepherd.memory.store import SMALL_ROW_BYTES, UserRows, size_of
 
 __all__ = ["LEASE_S", "ExtractionQueue"]
@@ -96,32 +96,37 @@ class ExtractionQueue:
     def finish(
         self,
         job: ExtractionJob,
-        facts: Mapping[str, str],
+        claims: Sequence[Claim | EndedValue],
         memories: Sequence[NewMemory],
         *,
-        changed: Collection[str] = (),
-        ended: Sequence[EndedValue] = (),
+        statements: Sequence[tuple[str, int]] = (),
         dropped: int = 0,
     ) -> tuple[int, int] | None:
         """Store the results of a job and end it, in one transaction; return how many were new of each.
 
-        The keys of `changed` were stated as changes: those facts replace what the user set. `ended` values
-        hold no longer.
+        `claims` are in the order in which they were stated. One that contradicts what the user set, and does
+        not say that it is new, becomes a proposal. `statements` has the sentence and the line of each memory.
 
         None when the job was withdrawn meanwhile: nothing is stored then. A fact that was changed or cleared
         after the job's lines were typed stays as it is; after the first of them, unless another job did that.
         """
-        new_facts = {storable(key): storable(value) for key, value in facts.items()}
+        stated = [_storable(claim) for claim in claims]
         new = [
             replace(memory, question=storable(memory.question), answer=storable(memory.answer))
             for memory in memories
         ]
-        size = size_of(new) + len(new_facts) * SMALL_ROW_BYTES
+        size = size_of(new) + (len(stated) + len(new)) * SMALL_ROW_BYTES
         terms = self._rows.store.terms
         stored = self._rows.store.write(
             job.user_id,
             lambda connection: jobs.finish(
-                connection, job, new_facts, new, changed=changed, ended=ended, dropped=dropped, terms=terms
+                connection,
+                job,
+                stated,
+                new,
+                statements=[(storable(sentence), line) for sentence, line in statements],
+                dropped=dropped,
+                terms=terms,
             ),
             size=size,
         )
@@ -168,6 +173,11 @@ class ExtractionQueue:
         if user_id is not None or not self._serves_everyone:
             return [user_id]
         return [user for user, other in self._rows.store.read(jobs.holders) if other == owner]
+
+
+def _storable(claim: Claim | EndedValue) -> Claim | EndedValue:
+    claim = replace(claim, value=storable(claim.value), statement=storable(claim.statement))
+    return claim if isinstance(claim, EndedValue) else replace(claim, key=storable(claim.key))
 
 
 def _may_exist(job_id: int | None) -> bool:

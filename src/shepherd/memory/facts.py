@@ -1,42 +1,80 @@
-"""Facts: keys and values of a user, with a history of changes. Inside the caller's transaction."""
+"""Facts: keys and values of a user, with a history of changes. Inside the caller's transaction.
+
+A change has two times: when it was recorded, and from when on its value holds. What is known of a fact's past
+follows from its changes in the order in which they were recorded: each says what holds from its beginning on,
+whatever was recorded of that time before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from shepherd.claims.keys import LISTS, canonical_key, joined_values
 from shepherd.lru_cache import FIFODict
-from shepherd.memory.records import EndedValue, FactChange
+from shepherd.memory.records import Claim, EndedValue, Evidence, FactChange, FactPeriod
 from shepherd.transactions import Connection
 from shepherd.types import Fact
 
 __all__ = [
+    "NO_EVIDENCE",
     "ROWS_OF_USER",
+    "Change",
+    "Contradiction",
     "FactCache",
+    "at",
     "clear",
     "end",
     "find",
     "fold_key",
+    "forget_statements",
+    "forget_values",
     "history",
+    "is_alike",
     "learn",
     "merge",
+    "move",
     "of_user",
+    "periods",
+    "restore",
     "rows_of_user",
     "set_value",
-    "take_back",
 ]
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
-_COLUMNS = "key, value, created_at, updated_at"
+_COLUMNS = "key, value, created_at, updated_at, valid_from"
+_HISTORY = "key, value, source, changed_at, valid_from, statement, session_id"
 # The order of the primary key, which needs no sort.
 ROWS_OF_USER = f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY key"
 # Changes of one key, the last first.
 _CHANGES = "FROM fact_history WHERE user_id = ? AND key = ? ORDER BY changed_at DESC, id DESC"
 
-FactRow = tuple[str, str, int, int]
+FactRow = tuple[str, str, int, int, int]
+NO_EVIDENCE = Evidence()
 
 # Number of users whose facts are cached as records.
 _MOST_CACHED_USERS = 1024
+
+
+class Change(NamedTuple):
+    """A change that was recorded under a number.
+
+    `imported`: the number under which the value before was recorded with it, 0 if that was recorded already.
+    """
+
+    number: int
+    key: str
+    before: Fact | None
+    after: Fact | None
+    imported: int = 0
+
+
+class Contradiction(NamedTuple):
+    """A fact that the user set, and the value that was said to hold instead ("": it holds no longer)."""
+
+    fact: Fact
+    value: str
 
 
 class FactCache:
@@ -84,69 +122,142 @@ def find(connection: Connection, user_id: str, key: str) -> Fact | None:
 
 
 def set_value(
-    connection: Connection, user_id: str, key: str, value: str, *, source: str, now: int
-) -> int | None:
-    """Set a fact and return the number of the change; None if it has that value already.
-
-    A fact whose key folds to the same is replaced and keeps its spelling: nobody has two colours.
-    """
-    known = find(connection, user_id, key)
-    if known is not None and known.value == value:
-        return None
-    if known is not None and _last_change(connection, user_id, known.key) is None:
-        # It was imported without its history.
-        _remember(connection, user_id, FactChange(known.key, known.value, "import", known.updated_at))
-    key = known.key if known else key
-    _write(connection, user_id, Fact(key, value, now, now))
-    return _remember(connection, user_id, FactChange(key, value, source, now))
-
-
-def learn(
     connection: Connection,
     user_id: str,
     key: str,
     value: str,
     *,
     source: str,
+    now: int,
+    since: int = 0,
+    evidence: Evidence = NO_EVIDENCE,
+) -> Change | None:
+    """Set a fact that holds from `since` on (0: now); return the change, None if it has that value already.
+
+    A fact whose key folds to the same is replaced and keeps its spelling: nobody has two colours.
+    """
+    known = find(connection, user_id, key)
+    if known is not None and known.value == value:
+        return None
+    return _change(connection, user_id, known, key, value, source, now, since, evidence)
+
+
+def _change(
+    connection: Connection,
+    user_id: str,
+    known: Fact | None,
+    key: str,
+    value: str | None,
+    source: str,
+    now: int,
+    since: int,
+    evidence: Evidence,
+) -> Change:
+    """Give the fact another value or None, and record that."""
+    imported = 0
+    if known is not None:
+        key = known.key
+        if value is not None and _last_change(connection, user_id, key) is None:
+            # It was imported without its history.
+            before = FactChange(key, known.value, "import", known.updated_at, known.valid_from)
+            imported = _remember(connection, user_id, before)
+    since = since or now
+    if value is None:
+        after = None
+        _delete(connection, user_id, key)
+    else:
+        after = Fact(key, value, known.created_at if known else now, now, since)
+        _write(connection, user_id, after)
+    change = FactChange(key, value, source, now, since, evidence.statement, evidence.session)
+    number = _remember(connection, user_id, change, evidence.message_id)
+    return Change(number, key, known, after, imported)
+
+
+def learn(
+    connection: Connection,
+    user_id: str,
+    claim: Claim,
+    *,
+    source: str,
     since: int,
     told_at: int,
-    is_change: bool = False,
-) -> int | None:
-    """Learn a fact that was stated between `since` and `told_at`; return the number of the change.
+    starts: int = 0,
+    evidence: Evidence = NO_EVIDENCE,
+) -> Change | Contradiction | None:
+    """Learn a fact that was stated between `since` and `told_at`, and holds from `starts` on (0: not said).
 
     None if nothing changes: it has that value, or was set or cleared after `told_at`; what users set or
     cleared themselves stays from `since` on, since it may have corrected what is learned. A fact that was not
-    learned is only replaced if the statement says that it changed. An item of a list, such as an allergy,
-    joins the others.
+    learned is only replaced if the statement says that it changed; else the two contradict each other. An
+    item of a list, such as an allergy, joins the others. Of a value that is known already, an earlier
+    beginning is learned.
     """
+    key, value = claim.key, claim.value
     known = find(connection, user_id, key) or _find_spelling(connection, user_id, key)
     common = canonical_key(key)
+    last: FactChange | None = None
     if known is not None:
         key = known.key
         if common is not None and common.name in LISTS:
             value = joined_values(known.value, value)
-        if known.value == value or not (is_change or _is_learned(connection, user_id, key, source)):
-            return None
+        last = next(reversed(_changes_of(connection, user_id, key)), None)
+        if _folded(known.value) == _folded(value):
+            value = known.value
+            if not starts or starts >= (known.valid_from or known.updated_at):
+                return None
+            source = last.source if last is not None else "import"
     changes = history(connection, user_id, key)
     if known is not None and known.updated_at > (told_at if changes else since):
         return None
-    by_models = (source, "tool")
+    by_models = ("extraction", "tool")
     if any(change.changed_at > (told_at if change.source in by_models else since) for change in changes):
         return None
-    return set_value(connection, user_id, key, value, source=source, now=told_at)
+    if known is not None and known.value != value and not claim.changes:
+        is_set = last is None or last.source != source
+        if is_set and not (common is not None and common.name in LISTS):
+            # "I'm Steve" says nothing against Steve Miller.
+            is_part = set(_folded(value).split()) <= set(_folded(known.value).replace(",", " ").split())
+            return None if is_part else Contradiction(known, value)
+    return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
 
 
-def end(connection: Connection, user_id: str, ended: EndedValue, *, source: str, told_at: int) -> list[int]:
-    """Clear the facts whose value holds no longer; return the numbers of the changes."""
-    wanted = ended.value.casefold()
-    changes = []
+def end(
+    connection: Connection,
+    user_id: str,
+    ended: EndedValue,
+    *,
+    source: str,
+    told_at: int,
+    starts: int = 0,
+    evidence: Evidence = NO_EVIDENCE,
+) -> list[Change | Contradiction]:
+    """Clear the facts whose value holds no longer, or take it out of a list; return the changes.
+
+    A fact that the user set is only contradicted where the statement does not say which relation has ended.
+    """
+    wanted = _folded(ended.value)
+    changes: list[Change | Contradiction] = []
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
         is_meant = ended.kind == "any" or (common is not None and ended.kind in common.kinds)
-        if fact.value.casefold() != wanted or not is_meant or fact.updated_at > told_at:
+        if not is_meant or fact.updated_at > told_at:
             continue
-        connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, fact.key))
-        changes.append(_remember(connection, user_id, FactChange(fact.key, None, source, told_at)))
+        left = ""
+        if _folded(fact.value) != wanted:
+            items = [item.strip() for item in fact.value.split(",")]
+            others = [item for item in items if _folded(item) != wanted]
+            if common is None or common.name not in LISTS or len(others) == len(items):
+                continue
+            left = ", ".join(others)
+        if ended.kind == "any" and not left:
+            last = next(reversed(_changes_of(connection, user_id, fact.key)), None)
+            if last is None or last.source != source:
+                changes.append(Contradiction(fact, ""))
+                continue
+        begins = max(starts or told_at, fact.valid_from or fact.updated_at)
+        changes.append(
+            _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
+        )
     return changes
 
 
@@ -159,26 +270,29 @@ def _find_spelling(connection: Connection, user_id: str, key: str) -> Fact | Non
     return max(alike, key=lambda fact: fact.updated_at, default=None)
 
 
-def _is_learned(connection: Connection, user_id: str, key: str, source: str) -> bool:
-    rows = connection.execute(f"SELECT source {_CHANGES} LIMIT 1", (user_id, key))
-    return bool(rows) and rows[0][0] == source
+def _folded(value: str) -> str:
+    return " ".join(value.casefold().split())
 
 
-def take_back(connection: Connection, user_id: str, changes: Sequence[int]) -> None:
-    """Undo changes, except those after which the fact was changed again."""
-    for change in reversed(changes):
-        rows = connection.execute(
-            "SELECT key FROM fact_history WHERE id = ? AND user_id = ?", (change, user_id)
-        )
-        if not rows or _last_change(connection, user_id, key := rows[0][0]) != change:
-            continue
-        connection.execute("DELETE FROM fact_history WHERE id = ?", (change,))
-        before = connection.execute(f"SELECT value, changed_at {_CHANGES} LIMIT 1", (user_id, key))
-        if before and before[0][0] is not None:
-            value, changed_at = before[0]
-            _write(connection, user_id, Fact(key, value, changed_at, changed_at))
-        else:
-            connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
+def restore(
+    connection: Connection, user_id: str, number: int, key: str, before: Fact | None, imported: int
+) -> bool:
+    """Undo a change: the fact and its history are as before. Return False if the fact was changed again."""
+    if _last_change(connection, user_id, key) != number:
+        return False
+    [change] = connection.execute("SELECT value, changed_at FROM fact_history WHERE id = ?", (number,))
+    now = connection.execute(
+        "SELECT value, updated_at FROM facts WHERE user_id = ? AND key = ?", (user_id, key)
+    )
+    # An import can change a fact without its history.
+    if now != ([] if change[0] is None else [change]):
+        return False
+    for one in (number, imported):
+        connection.execute("DELETE FROM fact_history WHERE id = ? AND user_id = ?", (one, user_id))
+    _delete(connection, user_id, key)
+    if before is not None:
+        _write(connection, user_id, before)
+    return True
 
 
 def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
@@ -187,29 +301,59 @@ def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
 
 
 def clear(
-    connection: Connection, user_id: str, key: str, *, source: str, now: int, with_history: bool = False
-) -> bool:
-    """Remove a fact, found as `find` finds it, and with `with_history` its former values too.
+    connection: Connection,
+    user_id: str,
+    key: str,
+    *,
+    source: str,
+    now: int,
+    since: int = 0,
+    evidence: Evidence = NO_EVIDENCE,
+) -> Change | None:
+    """Remove a fact, found as `find` finds it; return the change, None if there is no such fact.
 
-    Return whether there was anything to remove. The history records in any case that it was cleared, and
-    when, so that an earlier message does not bring it back.
+    The history records that it was cleared, and when, so that an earlier message does not bring it back.
     """
     known = find(connection, user_id, key)
-    if known is not None:
-        connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, known.key))
-        _remember(connection, user_id, FactChange(known.key, None, source, now))
-    return (with_history and _forget_values(connection, user_id, key)) or known is not None
+    if known is None:
+        return None
+    return _change(connection, user_id, known, known.key, None, source, now, since, evidence)
 
 
-def _forget_values(connection: Connection, user_id: str, key: str) -> bool:
-    rows = connection.execute(
-        "SELECT id, key FROM fact_history WHERE user_id = ? AND value IS NOT NULL", (user_id,)
-    )
+def forget_values(connection: Connection, user_id: str, key: str) -> tuple[list[str], list[str]]:
+    """Remove the former values of a fact, and the sentences about it; return its spellings and the values."""
+    rows = connection.execute("SELECT id, key, value FROM fact_history WHERE user_id = ?", (user_id,))
     is_alike = _like(key)
-    had = [number for number, other in rows if is_alike(other)]
-    for number in had:
-        connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
-    return bool(had)
+    had = [row for row in rows if is_alike(row[1])]
+    for number, _, value in had:
+        if value is not None:
+            connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
+        else:
+            _forget_evidence(connection, number)
+    return sorted({row[1] for row in had}), sorted({row[2] for row in had if row[2] is not None})
+
+
+def forget_statements(
+    connection: Connection, user_id: str, is_meant: Callable[[str, str, int], bool]
+) -> None:
+    """Remove the evidence of changes for which `is_meant` (statement, session, message id) returns True."""
+    rows = connection.execute(
+        "SELECT id, statement, session_id, message_id FROM fact_history"
+        " WHERE user_id = ? AND statement <> ''",
+        (user_id,),
+    )
+    for number, *evidence in rows:
+        if is_meant(*evidence):
+            _forget_evidence(connection, number)
+
+
+def _forget_evidence(connection: Connection, number: int) -> None:
+    connection.execute("UPDATE fact_history SET statement = '' WHERE id = ?", (number,))
+
+
+def is_alike(key: str, other: str) -> bool:
+    """Return whether two keys are one, however they are spelled."""
+    return _like(key)(other)
 
 
 def _like(key: str) -> Callable[[str], bool]:
@@ -222,7 +366,7 @@ def _like(key: str) -> Callable[[str], bool]:
 def history(connection: Connection, user_id: str, key: str | None) -> list[FactChange]:
     """Return every change of the facts whose key folds to that of `key`, or of all, oldest first."""
     rows = connection.execute(
-        "SELECT key, value, source, changed_at FROM fact_history WHERE user_id = ? ORDER BY changed_at, id",
+        f"SELECT {_HISTORY} FROM fact_history WHERE user_id = ? ORDER BY changed_at, id",
         (user_id,),
     )
     changes = (FactChange(*row) for row in rows)
@@ -230,6 +374,69 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
         return list(changes)
     is_alike = _like(key)
     return [change for change in changes if is_alike(change.key)]
+
+
+def _changes_of(connection: Connection, user_id: str, key: str) -> list[FactChange]:
+    """Return the changes of exactly this key, oldest first."""
+    rows = connection.execute(f"SELECT {_HISTORY} {_CHANGES}", (user_id, key))
+    return [FactChange(*row) for row in reversed(rows)]
+
+
+def periods(connection: Connection, user_id: str, key: str | None) -> list[FactPeriod]:
+    """Return the values of a fact, or of all, with the times in which they held, oldest first."""
+    by_key: dict[str, list[FactChange]] = {}
+    for change in history(connection, user_id, key):
+        by_key.setdefault(fold_key(change.key) or change.key, []).append(change)
+    is_meant = _like(key) if key is not None else lambda other: True
+    now = {fold_key(f.key) or f.key: f for f in of_user(connection, user_id) if is_meant(f.key)}
+    found = [
+        period
+        for folded in {**by_key, **now}
+        for period in _timeline(by_key.get(folded, ()), now.get(folded))
+    ]
+    return sorted(found, key=lambda period: (period.since, period.recorded_at, period.key))
+
+
+def _timeline(changes: Iterable[FactChange], fact: Fact | None) -> list[FactPeriod]:
+    """Return the periods of one fact from its changes in the order of recording, and from what it is now."""
+    found: list[FactPeriod] = []
+    for change in changes:
+        begins = change.valid_from or change.changed_at
+        found = _until(found, begins)
+        if change.value is not None:
+            found.append(
+                FactPeriod(
+                    change.key, change.value, begins, None, change.source, change.statement, change.changed_at
+                )
+            )
+    is_open = bool(found) and found[-1].until is None
+    if fact is None and is_open:
+        # A merge clears a fact without a change of its own.
+        found[-1] = replace(found[-1], until=found[-1].recorded_at)
+    elif fact is not None and not (is_open and found[-1].value == fact.value):
+        begins = fact.valid_from or fact.updated_at
+        found = _until(found, begins)
+        found.append(FactPeriod(fact.key, fact.value, begins, None, "import", "", fact.updated_at))
+    return found
+
+
+def _until(periods: Iterable[FactPeriod], end: int) -> list[FactPeriod]:
+    """Return the periods up to a moment."""
+    return [
+        period if period.until is not None and period.until <= end else replace(period, until=end)
+        for period in periods
+        if period.since < end
+    ]
+
+
+def at(connection: Connection, user_id: str, when: float) -> tuple[Fact, ...]:
+    """Return the facts that held at a moment, as known now, in key order."""
+    held = [
+        Fact(period.key, period.value, period.recorded_at, period.recorded_at, period.since)
+        for period in periods(connection, user_id, None)
+        if period.since <= when and (period.until is None or when < period.until)
+    ]
+    return tuple(sorted(held, key=lambda fact: fact.key))
 
 
 def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]) -> int:
@@ -248,31 +455,71 @@ def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: 
         if here is None and last is not None and last.value is None and last.changed_at >= fact.updated_at:
             continue
         key = here.key if here else fact.key
-        _write(connection, user_id, Fact(key, fact.value, fact.created_at, fact.updated_at))
+        since = fact.valid_from or fact.updated_at
+        _write(connection, user_id, Fact(key, fact.value, fact.created_at, fact.updated_at, since))
         n_taken += 1
     known = set(recorded)
     for change in changes:
         if change in known:
             continue
         _remember(connection, user_id, change)
-        here = find(connection, user_id, change.key) if change.value is None else None
-        if here is not None and here.updated_at < change.changed_at:
-            connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, here.key))
+        _clear_if_older(connection, user_id, change)
     return n_taken
+
+
+def move(connection: Connection, from_user: str, user_id: str) -> int:
+    """Give a user's facts and changes to another, as `merge` does; changes keep their numbers."""
+    changes = history(connection, from_user, None)
+    known = set(history(connection, user_id, None))
+    n_taken = merge(connection, user_id, of_user(connection, from_user), ())
+    rows = connection.execute(
+        "SELECT id, key, value, source, changed_at FROM fact_history WHERE user_id = ?", (from_user,)
+    )
+    for number, *columns in rows:
+        if FactChange(*columns) in known:
+            connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
+        else:
+            connection.execute("UPDATE fact_history SET user_id = ? WHERE id = ?", (user_id, number))
+    for change in changes:
+        _clear_if_older(connection, user_id, change)
+    connection.execute("DELETE FROM facts WHERE user_id = ?", (from_user,))
+    return n_taken
+
+
+def _clear_if_older(connection: Connection, user_id: str, change: FactChange) -> None:
+    """Remove the fact that a change has cleared, unless it is newer."""
+    here = find(connection, user_id, change.key) if change.value is None else None
+    if here is not None and here.updated_at < change.changed_at:
+        _delete(connection, user_id, here.key)
 
 
 def _write(connection: Connection, user_id: str, fact: Fact) -> None:
     connection.execute(
-        "INSERT INTO facts(user_id, key, value, created_at, updated_at) VALUES(?, ?, ?, ?, ?)"
-        " ON CONFLICT(user_id, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-        (user_id, fact.key, fact.value, fact.created_at, fact.updated_at),
+        "INSERT INTO facts(user_id, key, value, created_at, updated_at, valid_from) VALUES(?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT(user_id, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at,"
+        " valid_from = excluded.valid_from",
+        (user_id, fact.key, fact.value, fact.created_at, fact.updated_at, fact.valid_from),
     )
 
 
-def _remember(connection: Connection, user_id: str, change: FactChange) -> int:
+def _delete(connection: Connection, user_id: str, key: str) -> None:
+    connection.execute("DELETE FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
+
+
+def _remember(connection: Connection, user_id: str, change: FactChange, message_id: int = 0) -> int:
     rows = connection.execute(
-        "INSERT INTO fact_history(user_id, key, value, source, changed_at) VALUES(?, ?, ?, ?, ?)"
-        " RETURNING id",
-        (user_id, change.key, change.value, change.source, change.changed_at),
+        "INSERT INTO fact_history(user_id, key, value, source, changed_at, valid_from, statement, session_id,"
+        " message_id) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        (
+            user_id,
+            change.key,
+            change.value,
+            change.source,
+            change.changed_at,
+            change.valid_from or change.changed_at,
+            change.statement,
+            change.session,
+            message_id,
+        ),
     )
     return int(rows[0][0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shepherd.errors import UsageError
 from shepherd.memory import discourse, tenants
@@ -20,11 +20,13 @@ from shepherd.types import MemoryRecord
 __all__ = [
     "INSERT_MEMORY",
     "USER",
+    "Deleted",
     "NewRows",
     "TermIndex",
     "content_hash",
     "count",
     "delete",
+    "delete_and_keep",
     "delete_question",
     "describe",
     "edit",
@@ -34,6 +36,7 @@ __all__ = [
     "page",
     "pin",
     "reindex",
+    "restore",
     "unambiguous_hash",
 ]
 
@@ -43,12 +46,27 @@ USER = (
     f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
     " WHERE t.user_id = ?"
 )
-INSERT_MEMORY = (
-    "INSERT INTO context(id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len,"
-    " pinned, source, session, thread, label, asks) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = (
+    "id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len, pinned, source,"
+    " session, thread, label, asks"
 )
+INSERT_MEMORY = f"INSERT INTO context({_ROW}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# The list of what was learned must not keep a text that its memory has not.
+_FORGET_ITEM = "DELETE FROM learned WHERE memory_id = ?"
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
 _PAGE = 500
+
+
+class Deleted(NamedTuple):
+    """A deleted memory: its row, and the number and the time of its recalls."""
+
+    row: tuple[Any, ...]
+    recalls: tuple[int, int] | None
+
+    @property
+    def id(self) -> int:
+        """Id of the memory."""
+        return int(self.row[0])
 
 
 class TermIndex(Protocol):
@@ -173,6 +191,7 @@ def edit(
         raise UsageError(
             f"memory {memory_id}: memory {other[0]} already says exactly this", hint="delete one of the two"
         )
+    connection.execute(_FORGET_ITEM, (memory_id,))
     [(old_length, old_size)] = connection.execute(
         f"SELECT doc_len, {tenants.MEMORY_BYTES_SQL} FROM context WHERE id = ?", (memory_id,)
     )
@@ -245,6 +264,7 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int], terms
             removed_length += rows[0][0]
             removed_bytes += rows[0][1]
     if removed:
+        connection.execute_many(_FORGET_ITEM, [(memory_id,) for memory_id in removed])
         [(version,)] = connection.execute(
             "UPDATE tenants SET n = n - ?, total_length = total_length - ?, bytes = bytes - ?,"
             " version = version + 1 WHERE number = ? RETURNING version",
@@ -254,8 +274,50 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int], terms
     return len(removed)
 
 
-def delete_question(connection: Connection, tenant: int, question: str, terms: TermIndex) -> int:
-    """Delete the memories with this question, compared as `fold_question` returns it; return how many."""
+def delete_and_keep(
+    connection: Connection, tenant: int, memory_ids: Iterable[int], terms: TermIndex
+) -> list[Deleted]:
+    """Do as `delete`; return all that `restore` needs of the deleted memories."""
+    kept = []
+    for memory_id in memory_ids:
+        if not _belongs(tenant, memory_id):
+            continue
+        for row in connection.execute(f"SELECT {_ROW} FROM context WHERE id = ?", (memory_id,)):
+            recalls = connection.execute("SELECT n, last FROM recalls WHERE id = ?", (memory_id,))
+            kept.append(Deleted(row, recalls[0] if recalls else None))
+    delete(connection, tenant, [one.id for one in kept], terms)
+    return kept
+
+
+def restore(connection: Connection, tenant: int, deleted: Deleted, terms: TermIndex) -> bool:
+    """Store a deleted memory again as it was, with its id; return False if it is there already.
+
+    Raises UsageError if another memory has the same texts now.
+    """
+    row = deleted.row
+    if not _belongs(tenant, deleted.id) or get(connection, tenant, deleted.id) is not None:
+        return False
+    other = _same_hash(connection, tenant, row[4])
+    if other is not None:
+        raise UsageError(f"memory {other[0]} already says exactly this", hint="delete it first")
+    connection.execute(INSERT_MEMORY, row)
+    length = terms.replace(connection, tenant, deleted.id, row[1], row[2])
+    if deleted.recalls is not None:
+        connection.execute("INSERT INTO recalls(id, n, last) VALUES(?, ?, ?)", (deleted.id, *deleted.recalls))
+    [(size,)] = connection.execute(
+        f"SELECT {tenants.MEMORY_BYTES_SQL} FROM context WHERE id = ?", (deleted.id,)
+    )
+    [(version,)] = connection.execute(
+        "UPDATE tenants SET n = n + 1, total_length = total_length + ?, bytes = bytes + ?,"
+        " version = version + 1, edits = edits + 1 WHERE number = ? RETURNING version",
+        (length, size, tenant),
+    )
+    terms.note_changes(connection, tenant, version, [deleted.id])
+    return True
+
+
+def delete_question(connection: Connection, tenant: int, question: str, terms: TermIndex) -> list[Deleted]:
+    """Delete the memories with this question, compared as `fold_question` returns it; see delete_and_keep."""
     # A scan: the question is in no index, and nobody clears memories in a loop.
     wanted = fold_question(question)
     found: list[int] = []
@@ -263,7 +325,7 @@ def delete_question(connection: Connection, tenant: int, question: str, terms: T
     while memories := page(connection, tenant, after):
         found += [memory_id for memory_id, memory in memories if fold_question(memory.question) == wanted]
         after = memories[-1][0]
-    return delete(connection, tenant, found, terms)
+    return delete_and_keep(connection, tenant, found, terms)
 
 
 # ---- reading

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.memory import facts, injection_format, memories, recall_counts, sessions, tenants
+from shepherd.lru_cache import FIFODict
+from shepherd.memory import facts, injection_format, learned, memories, recall_counts, sessions, tenants
 from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.engines import open_store
 from shepherd.memory.extraction_queue import ExtractionQueue
@@ -23,7 +26,9 @@ from shepherd.memory.records import (
     CheckReport,
     ClaimCounts,
     FactChange,
+    FactPeriod,
     ImportCounts,
+    LearnedItem,
     MemoryStats,
     NewMemory,
     OpenJob,
@@ -32,8 +37,8 @@ from shepherd.memory.records import (
 )
 from shepherd.memory.redundant_turns import FormerValues, without_former_values, without_repetitions
 from shepherd.memory.stop_words import is_filler
-from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows
-from shepherd.transactions import Reranker, Transactions
+from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, size_of
+from shepherd.transactions import Connection, Reranker, Transactions
 from shepherd.types import Fact, Injection, MemoryRecord, Message, SearchResult
 
 if TYPE_CHECKING:
@@ -44,6 +49,12 @@ __all__ = ["Memory"]
 _NOTHING = Injection()
 # The largest whole number of either database; nobody has more rows.
 _LARGEST = (1 << 63) - 1
+# Source of what a tool call of a model stores.
+_TOOL = "tool"
+# Memories of a user that can be restored after they were forgotten, and the number of users with such.
+_MOST_FORGOTTEN = 50
+_MOST_FORGETTERS = 256
+_MOST_ITEMS = 1000
 
 
 class Memory:
@@ -84,6 +95,9 @@ class Memory:
         self._clock = clock
         self._facts_blocks = FactsBlocks()
         self._former = FormerValues()
+        # In this process alone: what is forgotten must not stay on disk.
+        self._forgotten: FIFODict[str, deque[memories.Deleted]] = FIFODict(_MOST_FORGETTERS)
+        self._forgotten_lock = threading.Lock()
         self._store: MemoryStore = open_store(
             os.fspath(database),
             read_only=read_only,
@@ -232,7 +246,13 @@ class Memory:
             raise UsageError("a memory needs a question or an answer")
         seconds = self._rows.seconds(timestamp)
         new = NewMemory(storable(question), storable(answer), seconds, storable(source), storable(session))
-        memory_id = self._store.add_memories(user, [new])[0][0]
+        if source == _TOOL:
+            memory_id = self._rows.grow(
+                user, size_of([new]) + SMALL_ROW_BYTES, 0, _store_and_list, new, self._store.terms
+            )
+            self._rows.follow(user)
+        else:
+            memory_id = self._store.add_memories(user, [new])[0][0]
         self.wake_vectors()
         return memory_id
 
@@ -254,9 +274,11 @@ class Memory:
 
     def clear_memory(self, question: str, user_id: str | None = None) -> int:
         """Delete the memories with exactly this question, except for case and whitespace; return how many."""
-        return self._rows.change_memories(
-            user_id, 0, memories.delete_question, storable(question), self._store.terms
+        deleted = self._rows.change_memories(
+            user_id, [], memories.delete_question, storable(question), self._store.terms
         )
+        self._keep_forgotten(user_id, deleted)
+        return len(deleted)
 
     def get_memory(self, memory_id: int, user_id: str | None = None) -> MemoryRecord | None:
         """Return the memory of that id, if it is this user's."""
@@ -285,8 +307,43 @@ class Memory:
 
     def delete_memory(self, memory_id: int, user_id: str | None = None) -> bool:
         """Delete a memory; return whether there was one."""
-        terms = self._store.terms
-        return self._rows.change_memories(user_id, 0, memories.delete, [memory_id], terms) > 0
+        deleted = self._rows.change_memories(
+            user_id, [], memories.delete_and_keep, [memory_id], self._store.terms
+        )
+        self._keep_forgotten(user_id, deleted)
+        return bool(deleted)
+
+    def restore_forgotten(
+        self, memory_id: int | None = None, user_id: str | None = None
+    ) -> MemoryRecord | None:
+        """Restore a memory that this process has deleted, by default the last one, exactly as it was.
+
+        None if there is no such memory: the last 50 of each user can be restored, while the process runs.
+        Raises UsageError if another memory says the same now.
+        """
+        user = self._rows.user(user_id)
+        with self._forgotten_lock:
+            forgotten = self._forgotten.get(user) if user is not None else None
+            wanted = [one for one in forgotten or () if memory_id in (None, one.id)]
+        if not wanted or forgotten is None:
+            return None
+        deleted = wanted[-1]
+        self._rows.change_memories(user_id, False, memories.restore, deleted, self._store.terms)
+        with self._forgotten_lock:
+            if deleted in forgotten:
+                forgotten.remove(deleted)
+        self.wake_vectors()
+        return self.get_memory(deleted.id, user_id)
+
+    def _keep_forgotten(self, user_id: str | None, deleted: Sequence[memories.Deleted]) -> None:
+        user = self._rows.user(user_id)
+        if user is None or not deleted:
+            return
+        with self._forgotten_lock:
+            forgotten = self._forgotten.get(user)
+            if forgotten is None:
+                forgotten = self._forgotten[user] = deque(maxlen=_MOST_FORGOTTEN)
+            forgotten.extend(deleted)
 
     def list_memories(
         self, user_id: str | None = None, *, limit: int = 50, offset: int = 0
@@ -302,10 +359,19 @@ class Memory:
 
     # ---- facts
 
-    def set_fact(self, key: str, value: str, user_id: str | None = None, *, source: str = "user") -> None:
+    def set_fact(
+        self,
+        key: str,
+        value: str,
+        user_id: str | None = None,
+        *,
+        source: str = "user",
+        since: float | None = None,
+    ) -> None:
         """Set a fact. A newer value replaces the older one, which stays in the history.
 
-        A key that differs from a known one only in case and separators is the known one.
+        A key that differs from a known one only in case and separators is the known one. `since` is when the
+        value began to hold, by default now.
         """
         if self._rows.user(user_id) is None:
             return
@@ -314,7 +380,11 @@ class Memory:
         key, value = storable(key.strip()), storable(value)
         size = len(key) + len(value) + SMALL_ROW_BYTES
         now = self._rows.seconds()
-        self._rows.grow(user_id, size, None, facts.set_value, key, value, source=storable(source), now=now)
+        begins = 0 if since is None else self._rows.seconds(since)
+        write = _set_and_list if source == _TOOL else facts.set_value
+        self._rows.grow(
+            user_id, size, None, write, key, value, source=storable(source), now=now, since=begins
+        )
 
     def get_fact(self, key: str, user_id: str | None = None) -> str | None:
         """Return the value; `favoriteColor` finds `favorite_color` as well."""
@@ -330,12 +400,13 @@ class Memory:
     ) -> bool:
         """Remove a fact, found as get_fact finds it; return whether there was anything to remove.
 
-        Its values stay in the history, unless `with_history`: then only the fact that it was cleared does.
+        Its values stay in the history, unless `with_history`: then only the fact that it was cleared does,
+        and the sentences with one of these values are removed everywhere.
         """
         return self._rows.write(
             user_id,
             False,
-            facts.clear,
+            learned.clear_fact,
             storable(key.strip()),
             source=storable(source),
             now=self._rows.seconds(),
@@ -345,6 +416,84 @@ class Memory:
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
         """Return every change of a fact, or of all facts, oldest first."""
         return self._rows.read(user_id, [], facts.history, None if key is None else storable(key.strip()))
+
+    def facts_at(self, when: float, user_id: str | None = None) -> tuple[Fact, ...]:
+        """Return the facts that held at a time, as far as is known now, in key order.
+
+        >>> with Memory("memory.db", user_id="steve") as memory:
+        ...     memory.set_fact("location", "Texas", since=1_700_000_000)
+        ...     [fact.value for fact in memory.facts_at(1_700_000_001)]
+        ['Texas']
+        """
+        return self._rows.read(user_id, (), facts.at, when)
+
+    def fact_periods(self, key: str | None = None, user_id: str | None = None) -> list[FactPeriod]:
+        """Return the values of a fact, or of all, and from when until when each held, oldest first."""
+        return self._rows.read(user_id, [], facts.periods, None if key is None else storable(key.strip()))
+
+    # ---- what was learned
+
+    def learned(
+        self,
+        limit: int = 50,
+        before_id: int | None = None,
+        waiting_only: bool = False,
+        user_id: str | None = None,
+    ) -> list[LearnedItem]:
+        """Return what was learned from the user's words, newest first.
+
+        `waiting_only`: only the proposals that wait to be accepted or rejected.
+        `before_id`: only items with a smaller id, for the next page.
+        """
+        if before_id is not None and not _may_exist(before_id):
+            return []
+        return self._rows.read(
+            user_id, [], learned.items, _whole(limit), before_id, waiting_only=waiting_only
+        )
+
+    def learned_since(self, item_id: int, user_id: str | None = None) -> list[LearnedItem]:
+        """Return the items with a larger id, oldest first, at most 1,000: those not shown yet."""
+        return self._rows.read(user_id, [], learned.items_since, _whole(item_id), _MOST_ITEMS)
+
+    def take_news(self, user_id: str | None = None) -> list[LearnedItem]:
+        """Return what this user was not shown yet, oldest first, at most 1,000, and mark it as shown.
+
+        Each item is returned once, whatever process asks.
+        """
+        if not self._rows.read(user_id, [], learned.news, 1):
+            return []
+        return self._rows.write(user_id, [], learned.mark_shown, _MOST_ITEMS)
+
+    def keep(self, item_id: int, user_id: str | None = None) -> LearnedItem | None:
+        """Mark an item as looked at and right; return it, None if there is no such new item."""
+        return self._rows.write(user_id, None, learned.keep, item_id) if _may_exist(item_id) else None
+
+    def undo(self, item_id: int | None = None, user_id: str | None = None) -> LearnedItem | None:
+        """Undo an item, None the newest that can be undone: all is exactly as before; return it.
+
+        None if there is no such item, or if it was undone or never took effect. If the fact or the memory was
+        changed again since, nothing is undone, and the item's state is not "undone".
+        """
+        if item_id is not None and not _may_exist(item_id):
+            return None
+        item = self._rows.write(user_id, None, learned.undo, item_id, self._store.terms)
+        self._rows.follow(user_id)
+        return item
+
+    def accept(self, item_id: int | None = None, user_id: str | None = None) -> LearnedItem | None:
+        """Accept a proposal, None the newest that waits; return it, None if there is none.
+
+        The fact then counts as set by the user, and `undo` takes it back.
+        """
+        if item_id is not None and not _may_exist(item_id):
+            return None
+        return self._rows.write(user_id, None, learned.accept, item_id, self._rows.seconds())
+
+    def reject(self, item_id: int | None = None, user_id: str | None = None) -> LearnedItem | None:
+        """Reject a proposal, None the newest that waits; return it, None if there is none."""
+        if item_id is not None and not _may_exist(item_id):
+            return None
+        return self._rows.write(user_id, None, learned.reject, item_id)
 
     # ---- conversations
 
@@ -542,6 +691,28 @@ def _open_vectors(
     from shepherd.memory.vectors import VectorRecall
 
     return VectorRecall(store, settings, read_only=read_only)
+
+
+def _set_and_list(
+    connection: Connection, user_id: str, key: str, value: str, *, source: str, now: int, since: int
+) -> None:
+    """Set a fact by a tool call of a model, and list it as learned."""
+    change = facts.set_value(connection, user_id, key, value, source=source, now=now, since=since)
+    if change is not None:
+        learned.note_change(connection, user_id, change, at=now)
+
+
+def _store_and_list(connection: Connection, user_id: str, new: NewMemory, terms: memories.TermIndex) -> int:
+    """Store a memory by a tool call of a model, and list it as learned if it is new."""
+    [(memory_id, is_new)] = terms.add(connection, user_id, [new])
+    if is_new:
+        learned.note_memory(connection, user_id, memory_id, new.question, new.answer, at=new.timestamp)
+    return memory_id
+
+
+def _may_exist(item_id: int) -> bool:
+    """Return False for a number that no database can hold."""
+    return 0 < item_id <= _LARGEST
 
 
 def _whole(n: int) -> int:

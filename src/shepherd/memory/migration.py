@@ -46,7 +46,7 @@ OLD_COLUMNS = frozenset({"id", "user_message", "assistant_response", "timestamp"
 OLD_FACTS = {"user_id", "key", "value", "created_at", "updated_at"}
 _OURS = (
     "meta", "tenants", "sessions", "messages", "fact_history", "recalls", "context_changes",
-    "extraction_jobs", "ledger", "api_keys", "session_entities", "session_summaries"
+    "extraction_jobs", "ledger", "api_keys", "session_entities", "session_summaries", "learned"
 )  # fmt: skip
 _PREFIX = "migrating_"
 _PAGE = 500

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from shepherd.memory import extraction_jobs, facts, ledger, memories, sessions, tenants
+from shepherd.memory import extraction_jobs, facts, learned, ledger, memories, sessions, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import ClaimCounts, NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
@@ -42,7 +42,8 @@ def claim(engine: Engine, from_user: str, user_id: str) -> ClaimCounts:
         extraction_jobs.move(connection, from_user, user_id)
         ledger.clear(connection, from_user)  # the notes are only a cache
         sessions.move_traces(connection, from_user, user_id)
-        n_facts = _move_facts(connection, from_user, user_id)
+        n_facts = facts.move(connection, from_user, user_id)
+        learned.move(connection, from_user, user_id)
         n_sessions = _move_sessions(connection, from_user, user_id)
         return n_facts, n_sessions, _last_id(connection, from_user)
 
@@ -61,19 +62,6 @@ def users_with_memories(connection: Connection) -> dict[str, int]:
     """Return the number of memories by user, most first."""
     rows = connection.execute("SELECT user_id, n FROM tenants WHERE n > 0 ORDER BY n DESC, user_id")
     return dict(rows)
-
-
-def _move_facts(connection: Connection, from_user: str, user_id: str) -> int:
-    """Move the facts; return how many were new or newer than the other user's."""
-    n_taken = facts.merge(
-        connection,
-        user_id,
-        facts.of_user(connection, from_user),
-        facts.history(connection, from_user, None),
-    )
-    for table in ("facts", "fact_history"):
-        connection.execute(f"DELETE FROM {table} WHERE user_id = ?", (from_user,))
-    return n_taken
 
 
 def _move_sessions(connection: Connection, from_user: str, user_id: str) -> int:
@@ -109,7 +97,8 @@ def _move_page(
         return []
     target = tenants.ensure(connection, user_id)
     moved = engine.add(connection, user_id, [memory for _, memory in page])
-    for (_, memory), (memory_id, is_new) in zip(page, moved, strict=True):
+    for (old_id, memory), (memory_id, is_new) in zip(page, moved, strict=True):
+        learned.move_memory(connection, old_id, memory_id if is_new else 0)
         if memory.pinned and not is_new:
             memories.pin(connection, target, memory_id, True)
     memories.delete(connection, source, [memory_id for memory_id, _ in page], engine.terms)

@@ -15,7 +15,7 @@ from shepherd._native.text import keywords
 from shepherd.errors import UsageError
 from shepherd.memory.records import Periods
 
-__all__ = ["NamedTimes", "mentions_time", "moment_of", "named_periods", "named_times"]
+__all__ = ["NamedTimes", "beginning", "mentions_time", "moment_of", "named_periods", "named_times"]
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -52,6 +52,19 @@ _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine"
 _NUMBERS = {word: number for number, word in enumerate(_WORDS, 1)}
 _NUMBERS |= {"a": 1, "an": 1}
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+# "I've lived in Oslo for five years": a state that lasts until now.
+_FOR = re.compile(
+    r"\b(?:for|these|the (?:last|past))"
+    r" (?:(?:about|over|almost|nearly|around|more than|roughly|the (?:last|past)) )*"
+    r"(half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?<!\d[.,])\d{1,3})"
+    r" (day|week|month|year)s?\b"
+)
+# Where a clause begins whose time is another one: "I moved to Paris, and last month I was in Rome".
+_CLAUSE = re.compile(
+    r"[;:\u2013\u2014]|,? (?:and|but|so|because|while|although)"
+    r" (?=(?:\w+ ){0,2}?(?:i|we|my|our|he|she|they|it)\b)",
+    re.IGNORECASE,
+)
 _YEARS_BACK = 5
 _MOST = 16
 _MOST_CHARACTERS = 2000
@@ -108,6 +121,34 @@ def named_times(text: str, now: float, zone: tzinfo | None = None) -> NamedTimes
             found |= _since(match, _of_date(match.groupdict(), today), today)
         lowered = pattern.sub(" ", lowered)
     return NamedTimes(list(found)[:_MOST], kept + rest, dated + rest, lowered + rest)
+
+
+def beginning(sentence: str, value: str, said_at: int, *, is_change: bool, zone: tzinfo | None = None) -> int:
+    """Return from when on a value holds, as the sentence that states it says; 0 if it does not say.
+
+    "Since March" is its beginning, and so is "last month" where the sentence says that something changed.
+
+    >>> from datetime import timezone
+    >>> beginning("I've lived in Oslo since 2019", "Oslo", 1_700_000_000, is_change=False, zone=timezone.utc)
+    1546300800
+    """
+    clause = next((part for part in _CLAUSE.split(sentence) if value in part), sentence).lower()
+    began = _began(clause, said_at, is_change, zone)
+    return began if 0 < began < said_at else 0
+
+
+def _began(clause: str, said_at: int, is_change: bool, zone: tzinfo | None) -> int:
+    lasted = _FOR.search(clause)
+    if lasted and not is_change:
+        first, end = _of_ago(lasted[1], lasted[2], datetime.fromtimestamp(said_at, zone).replace(fold=0))
+        return (first + end) // 2
+    if not is_change and "since" not in clause:
+        return 0
+    periods = named_periods(clause, said_at, zone)
+    if not periods:
+        return 0
+    first, end = periods[0]
+    return (first + end) // 2 if _AGO.search(clause) else first
 
 
 def _long_ago(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 __all__ = [
@@ -11,12 +11,16 @@ __all__ = [
     "ApiKey",
     "AuditFinding",
     "CheckReport",
+    "Claim",
     "ClaimCounts",
     "EndedValue",
+    "Evidence",
     "ExtractionJob",
     "ExtractionStats",
     "FactChange",
+    "FactPeriod",
     "ImportCounts",
+    "LearnedItem",
     "MemoryStats",
     "NewMemory",
     "OpenJob",
@@ -24,6 +28,8 @@ __all__ = [
     "Turn",
 ]
 
+ItemKind = Literal["learned", "changed", "ended", "proposed", "remembered"]
+ItemState = Literal["new", "kept", "undone", "accepted", "rejected", "expired"]
 JobState = Literal["open", "waiting", "running", "dead", "done"]
 
 
@@ -54,21 +60,88 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A fact that a line of an extraction job states, with the sentence that states it.
+
+    `line`: index of the line, -1 for any. `changes`: the sentence says that it is new.
+    """
+
+    key: str
+    value: str
+    statement: str = ""
+    line: int = -1
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EndedValue:
     """The value of something that holds no longer. `kind`: that of an assertion, or "any"."""
 
     value: str
     kind: str
+    statement: str = ""
+    line: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The sentence that something was learned from, its conversation and the id of its message."""
+
+    statement: str = ""
+    session: str = ""
+    message_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """One change of a fact; `value` None means that it was cleared."""
+    """One change of a fact; `value` None means that it was cleared.
+
+    `valid_from`: from when on it holds, 0 for `changed_at`. `statement` is the sentence that it came from.
+    """
 
     key: str
     value: str | None
     source: str
     changed_at: int
+    valid_from: int = field(default=0, compare=False)
+    statement: str = field(default="", compare=False)
+    session: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FactPeriod:
+    """A value of a fact and the time in which it held, in unix seconds; `until` None: it still does.
+
+    `recorded_at` is when the value was stored, and `statement` the sentence that it came from.
+    """
+
+    key: str
+    value: str
+    since: int
+    until: int | None
+    source: str
+    statement: str
+    recorded_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedItem:
+    """One fact or memory that was learned from the user's words, or that a tool call of a model stored.
+
+    `kind` "remembered" is a memory; `key` is its question, `value` its answer. "proposed" in state "new" is a
+    value that contradicts a fact that the user set, and waits to be accepted or rejected; "" proposes that
+    the fact ends. `before` is the value until then, None if there was none.
+    """
+
+    id: int
+    kind: ItemKind
+    key: str
+    value: str
+    before: str | None
+    statement: str
+    session: str
+    at: int
+    state: ItemState
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,49 @@ from __future__ import annotations
 from shepherd._native.store import Connection
 from shepherd._native.text import TOKENIZER_VERSION
 
-__all__ = ["APPLICATION_ID", "SEQUENCE_BITS", "SHARED", "USER_VERSION", "create_schema", "memory_range"]
+__all__ = [
+    "APPLICATION_ID",
+    "SEQUENCE_BITS",
+    "SHARED",
+    "UPGRADES",
+    "USER_VERSION",
+    "create_schema",
+    "memory_range",
+    "upgrade",
+]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
-USER_VERSION = 1
+USER_VERSION = 2
 
 # A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
 # and 2^23 users may have 2^40 memories each.
 SEQUENCE_BITS = 40
+
+# What was learned from the user's words; see learned.py. former: the value before; undo: JSON of the fact
+# before, with its times; change_id: number in fact_history of the change that was made, memory_id: the memory
+# that was stored, each 0 for none; valid_from: when a proposed value begins to hold; base: updated_at of the
+# fact that a proposal contradicts.
+_LEARNED = (
+    """CREATE TABLE learned(
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        user_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        former TEXT,
+        statement TEXT NOT NULL DEFAULT '',
+        session_id TEXT NOT NULL DEFAULT '',
+        message_id INTEGER NOT NULL DEFAULT 0,
+        told_at INTEGER NOT NULL,
+        state TEXT NOT NULL DEFAULT 'new',
+        change_id INTEGER NOT NULL DEFAULT 0,
+        memory_id INTEGER NOT NULL DEFAULT 0,
+        valid_from INTEGER NOT NULL DEFAULT 0,
+        base INTEGER NOT NULL DEFAULT 0,
+        undo TEXT NOT NULL DEFAULT '')""",
+    "CREATE INDEX learned_user ON learned(user_id, id)",
+    "CREATE INDEX learned_memory ON learned(memory_id) WHERE memory_id <> 0",
+)
 
 # Tables and indexes of both engines, in SQLite's dialect; postgres/schema.py translates them. INT and
 # SMALLINT are sizes of PostgreSQL, SQLite has one integer. /* serial */: SQLite numbers such a key by itself.
@@ -56,14 +91,22 @@ SHARED = (
         value TEXT NOT NULL,
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL,
+        valid_from INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY(user_id, key)) WITHOUT ROWID""",
+    # changed_at: when it was recorded; valid_from: from when the value holds (0: the same). statement is the
+    # sentence that it came from, of that message.
     """CREATE TABLE fact_history(
         id INTEGER PRIMARY KEY /* serial */,
         user_id TEXT NOT NULL,
         key TEXT NOT NULL,
         value TEXT,
         source TEXT NOT NULL DEFAULT '',
-        changed_at INTEGER NOT NULL)""",
+        changed_at INTEGER NOT NULL,
+        valid_from INTEGER NOT NULL DEFAULT 0,
+        statement TEXT NOT NULL DEFAULT '',
+        session_id TEXT NOT NULL DEFAULT '',
+        message_id INTEGER NOT NULL DEFAULT 0)""",
+    *_LEARNED,
     """CREATE TABLE sessions(
         id TEXT PRIMARY KEY,
         user_id TEXT NOT NULL,
@@ -112,8 +155,8 @@ SHARED = (
     "CREATE INDEX ledger_used ON ledger(user_id, used_at)",
     # Messages to extract from: message_ids and lines are JSON, lines are '[]' when done. owner: the worker
     # that adds to an open job or runs it; next_try: when a waiting job is due, or another one counts as
-    # abandoned. given: the results of a done job, as numbers in fact_history and content hashes of memories
-    # (JSON). A unique index keeps a message from being extracted twice.
+    # abandoned. given: the results of a done job, as ids in `learned` (JSON). A unique index keeps a message
+    # from being extracted twice.
     """CREATE TABLE extraction_jobs(
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         user_id TEXT NOT NULL,
@@ -242,6 +285,21 @@ SHARED = (
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id))""",
     "CREATE UNIQUE INDEX chunks_node ON chunks(user_id, node_id, part, idx)",
 )
+# Statements that bring an older database to each version, of both engines.
+UPGRADES = {
+    2: (
+        "ALTER TABLE facts ADD COLUMN valid_from INTEGER NOT NULL DEFAULT 0",
+        "UPDATE facts SET valid_from = updated_at",
+        "ALTER TABLE fact_history ADD COLUMN valid_from INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE fact_history ADD COLUMN statement TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE fact_history ADD COLUMN session_id TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE fact_history ADD COLUMN message_id INTEGER NOT NULL DEFAULT 0",
+        "UPDATE fact_history SET valid_from = changed_at",
+        *_LEARNED,
+        # Results of version 1 have no ids in `learned`.
+        "UPDATE extraction_jobs SET given = ''",
+    ),
+}
 # Tables and indexes of SQLite alone.
 _OWN = (
     # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
@@ -285,6 +343,14 @@ def create_schema(connection: Connection) -> None:
     connection.execute("INSERT INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
     connection.execute("INSERT INTO meta VALUES('recalls_counted_since', unixepoch())")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {USER_VERSION}")
+
+
+def upgrade(connection: Connection, version: int) -> None:
+    """Bring the tables from an older version to this one, inside the caller's transaction."""
+    for newer in range(version + 1, USER_VERSION + 1):
+        for statement in UPGRADES[newer]:
+            connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {USER_VERSION}")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.memory import extraction_jobs, tenants
+from shepherd.memory import extraction_jobs, learned, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import OpenJob, SessionSummary
 from shepherd.transactions import Connection
@@ -179,6 +179,7 @@ def clear(connection: Connection, user_id: str, session_id: str) -> int:
     for table in ("session_entities", "session_summaries"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     _delete_traces(connection, user_id, session_id)
+    learned.forget_session(connection, user_id, session_id)
     return len(_delete(connection, user_id, "session_id = ?1", session_id))
 
 

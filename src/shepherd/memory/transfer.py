@@ -1,8 +1,9 @@
 """Export and import as JSON lines: one object a line, each with where it came from.
 
     {"type": "shepherd-export", "version": 1, "user_id": …, "exported_at": …}
-    {"type": "fact", "key": …, "value": …, "created_at": …, "updated_at": …}
-    {"type": "fact-change", "key": …, "value": … or null, "source": …, "changed_at": …}
+    {"type": "fact", "key": …, "value": …, "created_at": …, "updated_at": …, "valid_from": …}
+    {"type": "fact-change", "key": …, "value": … or null, "source": …, "changed_at": …, "valid_from": …,
+     "statement": …, "session": …}
     {"type": "memory", "id": …, "question": …, "answer": …, "timestamp": …, "source": …, "session": …,
      "pinned": …, "content_hash": …}
 
@@ -42,6 +43,7 @@ def export(rows: UserRows, user_id: str, now: int) -> Iterator[dict[str, Any]]:
             "value": fact.value,
             "created_at": fact.created_at,
             "updated_at": fact.updated_at,
+            "valid_from": fact.valid_from or fact.updated_at,
         }
     for change in rows.read(user_id, [], facts.history, None):
         yield {
@@ -50,6 +52,9 @@ def export(rows: UserRows, user_id: str, now: int) -> Iterator[dict[str, Any]]:
             "value": change.value,
             "source": change.source,
             "changed_at": change.changed_at,
+            "valid_from": change.valid_from or change.changed_at,
+            "statement": change.statement,
+            "session": change.session,
         }
     for memory_id, memory in rows.iterate_memories(user_id):
         yield {

@@ -63,13 +63,21 @@ def _fact(entry: Mapping[str, Any], now: int) -> Fact:
     if not key.strip() or not value.strip():
         raise ValueError("a fact without key or value")
     created_at = _time(entry, "created_at", now)
-    return Fact(key, value, created_at, _time(entry, "updated_at", created_at))
+    updated_at = _time(entry, "updated_at", created_at)
+    return Fact(key, value, created_at, updated_at, _time(entry, "valid_from", updated_at))
 
 
 def _change(entry: Mapping[str, Any], now: int) -> FactChange:
     value = None if entry.get("value", "") is None else _text(entry, "value")
+    changed_at = _time(entry, "changed_at", now)
     return FactChange(
-        _text(entry, "key"), value, _text(entry, "source", "import"), _time(entry, "changed_at", now)
+        _text(entry, "key"),
+        value,
+        _text(entry, "source", "import"),
+        changed_at,
+        _time(entry, "valid_from", changed_at),
+        _text(entry, "statement", ""),
+        _text(entry, "session", ""),
     )
 
 

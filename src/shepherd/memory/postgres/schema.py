@@ -14,7 +14,7 @@ from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import ForeignDatabaseError, StoreError, StoreMissingError, StoreReadOnlyError
 from shepherd.memory.postgres import failures, migration
 from shepherd.memory.postgres.database import Connection, Database
-from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, USER_VERSION
+from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
 __all__ = ["TABLES", "prepare"]
 
@@ -80,6 +80,13 @@ def prepare(database: Database) -> None:
     """Find our tables in the schema or create them; tables of another program are left untouched."""
     database.read(lambda connection: _name_schema(database, connection))
     if database.read(lambda connection: _are_there(database, connection)):
+        if database.read(_version) < USER_VERSION:
+            if database.read_only:
+                raise StoreError(
+                    f"{database.shown}: an older Shepherd's database, to be upgraded first",
+                    hint="open it once for writing",
+                )
+            database.write_locked("schema", lambda connection: _upgrade(database, connection))
         if not database.read_only:
             database.read(lambda connection: _refuse_without_rights(database, connection))
     elif database.read_only:
@@ -136,7 +143,7 @@ def _are_there(database: Database, connection: Connection) -> bool:
             f" ({', '.join(sorted(found))}) of another program; they were left untouched",
             hint="name a schema of its own in the address: schema=shepherd",
         )
-    [(version,)] = connection.execute("SELECT value FROM meta WHERE key = 'user_version'")
+    version = _version(connection)
     if version > USER_VERSION:
         raise ForeignDatabaseError(
             f"{database.shown}: made by a newer Shepherd (format {version}, this one knows {USER_VERSION});"
@@ -144,6 +151,34 @@ def _are_there(database: Database, connection: Connection) -> bool:
             hint="update Shepherd, or name another schema in the address",
         )
     return True
+
+
+def _version(connection: Connection) -> int:
+    [(version,)] = connection.execute("SELECT value FROM meta WHERE key = 'user_version'")
+    return int(version)
+
+
+def _upgrade(database: Database, connection: Connection) -> None:
+    """Bring the tables of an older version to this one; another process may have been first."""
+    version = _version(connection)
+    if version >= USER_VERSION:
+        return
+    not_owned = connection.execute(
+        "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = ? AND c.relname = ANY(?) AND c.relkind = 'r'"
+        " AND NOT pg_has_role(c.relowner, 'USAGE') ORDER BY 1",
+        (database.schema, list(TABLES)),
+    )
+    if not_owned:
+        raise StoreError(
+            f"{database.shown}: made by an older Shepherd, and its tables are another role's,"
+            " which has to upgrade them",
+            hint="open it once with the role that owns them",
+        )
+    for newer in range(version + 1, USER_VERSION + 1):
+        for statement in UPGRADES[newer]:
+            connection.run(_translated(statement))
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'user_version'", (USER_VERSION,))
 
 
 def _is_ours(connection: Connection) -> bool:
