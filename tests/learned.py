@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import time
+
 from shepherd.memory import Claim, EndedValue, LearnedItem, Memory, NewMemory, OpenJob
 from shepherd.types import Message
 
-__all__ = ["learn", "propose", "remember"]
+__all__ = ["LIVED", "MOVED", "learn", "propose", "remember"]
+
+# With their times: what is replaced within a second held at no time.
+LIVED, MOVED = "I've lived in Köln since 2019.", "I moved to Paris in March 2022."
 
 
 def learn(
-    memory: Memory, user: str, sentence: str, *claims: Claim | EndedValue, memories: tuple[str, ...] = ()
+    memory: Memory,
+    user: str,
+    sentence: str,
+    *claims: Claim | EndedValue,
+    memories: tuple[str, ...] = (),
 ) -> list[LearnedItem]:
     """Tell a sentence, and finish its job with these claims, as a worker does; return what is new."""
     last = memory.learned(1, user_id=user)
@@ -24,7 +33,7 @@ def learn(
 
 def propose(memory: Memory, user: str) -> LearnedItem:
     """Contradict a location that the user has set; return the proposal."""
-    memory.set_fact("location", "Texas", user)
+    memory.set_fact("location", "Texas", user, since=time.time() - 100)
     sentence = "I live in Berlin."
     [item] = learn(memory, user, sentence, Claim("location", "Berlin", sentence, 0))
     assert (item.kind, item.state) == ("proposed", "new")
@@ -33,7 +42,6 @@ def propose(memory: Memory, user: str) -> LearnedItem:
 
 def remember(memory: Memory, user: str) -> tuple[LearnedItem, LearnedItem]:
     """Learn a location, and change it; return both items."""
-    [first] = learn(memory, user, "I live in Köln.", Claim("location", "Köln", "I live in Köln.", 0))
-    moved = "I moved to Paris."
-    [second] = learn(memory, user, moved, Claim("location", "Paris", moved, 0, changes=True))
+    [first] = learn(memory, user, LIVED, Claim("location", "Köln", LIVED, 0))
+    [second] = learn(memory, user, MOVED, Claim("location", "Paris", MOVED, 0, changes=True))
     return first, second

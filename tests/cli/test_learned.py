@@ -11,7 +11,7 @@ import pytest
 from shepherd.commands.explain import decided_in_words, item_in_words, news_in_words
 from shepherd.memory import LearnedItem, Memory
 from tests.cli.test_terminal import CTRL_D, Terminal, start
-from tests.learned import learn, propose, remember
+from tests.learned import LIVED, MOVED, learn, propose, remember
 
 
 @pytest.fixture(autouse=True)
@@ -124,8 +124,8 @@ def test_what_was_learned_is_listed_with_its_sentence(shepherd, memory):
     listed = json.loads(shepherd("memory", "learned", "--json").stdout)
 
     assert [row[2:4] for row in rows] == [
-        ["I moved to Paris.", "location = Paris (was Köln)"],
-        ["I live in Köln.", "location = Köln"],
+        [MOVED, "location = Paris (was Köln)"],
+        [LIVED, "location = Köln"],
     ]
     assert [(entry["kind"], entry["value"], entry["before"], entry["state"]) for entry in listed] == [
         ("changed", "Paris", "Köln", "new"),
@@ -207,12 +207,12 @@ def test_the_history_says_when_each_value_held_and_which_sentence_said_so(shephe
     rows = [line.split("\t") for line in shepherd("facts", "history", "location").stdout.splitlines()]
 
     assert [(p["value"], p["statement"]) for p in periods] == [
-        ("Köln", "I live in Köln."),
-        ("Paris", "I moved to Paris."),
+        ("Köln", LIVED),
+        ("Paris", MOVED),
     ]
     assert periods[0]["until"] == periods[1]["since"]
     assert periods[1]["until"] is None
-    assert [row[1:] for row in rows][1] == ["Paris", "now", "extraction", "I moved to Paris."]
+    assert [row[1:] for row in rows][1] == ["Paris", "now", "extraction", MOVED]
 
 
 def test_facts_at_a_date_are_those_of_then(shepherd, home):

@@ -19,7 +19,7 @@ from mcp.client.stdio import stdio_client
 from shepherd.knowledge import Knowledge
 from shepherd.mcp import Catalog, create_server, hints_of
 from shepherd.memory import Memory
-from tests.learned import propose, remember
+from tests.learned import LIVED, MOVED, propose, remember
 
 _MEMORY_TOOLS = {
     *("search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "fact_history", "clear_fact"),
@@ -168,8 +168,8 @@ def test_client_lists_what_was_learned_and_decides_when_the_user_has(database, c
         items = told(await client.call_tool("list_learned", {}))["learned"]
         assert [(item["kind"], item["value"], item["said"]) for item in items] == [
             ("proposed", "Berlin", "I live in Berlin."),
-            ("changed", "Paris", "I moved to Paris."),
-            ("learned", "Köln", "I live in Köln."),
+            ("changed", "Paris", MOVED),
+            ("learned", "Köln", LIVED),
         ]
         waiting = told(await client.call_tool("list_learned", {"waiting": True, "limit": 5}))["learned"]
         assert waiting == items[:1]

@@ -16,7 +16,7 @@ from shepherd.config import Config
 from shepherd.memory import Claim, Memory
 from shepherd.server.app import create_app
 from shepherd.server.state import AppState
-from tests.learned import learn, propose, remember
+from tests.learned import LIVED, MOVED, learn, propose, remember
 from tests.server.running import Running
 
 # Enough answers for what a worker on a busy machine learns late.
@@ -52,8 +52,8 @@ def test_what_was_learned_is_listed_newest_first_with_its_sentence(client, memor
     items = listed(client)
 
     assert [(i["kind"], i["key"], i["value"], i["before"], i["statement"]) for i in items] == [
-        ("changed", "location", "Paris", "Köln", "I moved to Paris."),
-        ("learned", "location", "Köln", None, "I live in Köln."),
+        ("changed", "location", "Paris", "Köln", MOVED),
+        ("learned", "location", "Köln", None, LIVED),
     ]
     assert [i["session"] for i in items] == [second.session, first.session]
     assert listed(client, before=items[0]["id"]) == [items[1]]
@@ -228,12 +228,13 @@ def test_published_clients_read_such_a_stream(mini):
             **said("hello"), user="reader", stream=True, extra_body={"learned": True}
         )
         chunks = list(stream)
-    with anthropic.Anthropic(base_url=mini.url, api_key="none", max_retries=0) as client:
-        with client.messages.stream(
-            **said("hello"), extra_body={"user": "reader", "learned": True}
-        ) as stream:
-            text = "".join(stream.text_stream)
-            final = stream.get_final_message()
+    fields = {"user": "reader", "learned": True}
+    with (
+        anthropic.Anthropic(base_url=mini.url, api_key="none", max_retries=0) as client,
+        client.messages.stream(**said("hello"), extra_body=fields) as stream,
+    ):
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
 
     assert chunks[-1].model_extra == {"learned": []}
     assert any(chunk.choices and chunk.choices[0].finish_reason for chunk in chunks)

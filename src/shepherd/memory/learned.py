@@ -558,6 +558,7 @@ def take_back(
 def move(connection: Connection, from_user: str, user_id: str) -> None:
     """Give all items of a user to another."""
     connection.execute("UPDATE learned SET user_id = ? WHERE user_id = ?", (user_id, from_user))
+    connection.execute("DELETE FROM meta WHERE key = ?", (_SHOWN + from_user,))
 
 
 def move_memory(connection: Connection, memory_id: int, new_id: int) -> None:

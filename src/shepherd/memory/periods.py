@@ -259,5 +259,5 @@ def moment_of(text: str, now: float, zone: tzinfo | None = None) -> float:
             end = datetime.fromtimestamp(max(one[1] for one in periods), timezone.utc)
         return min(end.timestamp() - 1, now)
     except (ValueError, OverflowError, OSError):
-        hint = "2026-03-01, 2026-03, 1 March 2026, or with a time, 2026-03-01 14:30"
-        raise UsageError("that is no date", hint=hint) from None
+        hint = "a month (2026-03), a year or a moment (2026-03-01 14:30) is possible, too"
+        raise UsageError("expected a date such as 2026-03-01", hint=hint) from None

@@ -147,7 +147,9 @@ def learned_tools(memory: Memory, user_id: str, *, writes: bool) -> list[Assista
 _DECIDED = {"keep": "kept", "undo": "undone", "accept": "accepted", "reject": "rejected"}
 
 
-def decide(memory: Memory, decision: str, item_id: int | None, user_id: str | None) -> LearnedItem | None:
+def decide(
+    memory: Memory, decision: str, item_id: int | None, user_id: str | None = None
+) -> LearnedItem | None:
     """Keep, undo, accept or reject what was learned, and return it; None if that cannot be done.
 
     Without an id it is the newest for which it can be done; only `keep` needs one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from shepherd.memory import Claim
-from tests.learned import learn, propose, remember
+from tests.learned import LIVED, MOVED, learn, propose, remember
 
 
 def card(steve, text: str):
@@ -16,7 +16,7 @@ def test_each_sentence_stands_beside_what_was_learned_and_is_undone(steve, memor
     remember(memory, steve.user)
     steve.open("learning")
 
-    moved = card(steve, "I moved to Paris.")
+    moved = card(steve, MOVED)
     expect(moved.locator(".result")).to_have_text("location = Paris (was Köln)")
     moved.get_by_role("button", name="Undo").press("Enter")
 
@@ -29,7 +29,7 @@ def test_each_sentence_stands_beside_what_was_learned_and_is_undone(steve, memor
 def test_keep_and_change_by_the_keyboard(steve, memory):
     remember(memory, steve.user)
     steve.open("learning")
-    moved = card(steve, "I moved to Paris.")
+    moved = card(steve, MOVED)
 
     moved.get_by_role("button", name="Keep").press("Enter")
     expect(moved.locator(".mark")).to_have_text("kept")
@@ -78,8 +78,8 @@ def test_a_fact_has_a_time_line_with_the_sentences(steve, memory):
     entries = location.locator(".timeline > li")
     expect(entries).to_have_count(2)
     expect(entries.nth(0)).to_contain_text("since")
-    expect(entries.nth(0)).to_contain_text("“I moved to Paris.”")
-    expect(entries.nth(1)).to_contain_text("“I live in Köln.”")
+    expect(entries.nth(0)).to_contain_text(f"“{MOVED}”")
+    expect(entries.nth(1)).to_contain_text(f"“{LIVED}”")
 
 
 def test_an_undone_forgetting_restores_the_memory_exactly(steve, memory):
