@@ -161,16 +161,25 @@ class History(RuleBasedStateMachine):
             assert delete(self.writer(elsewhere), user, memory_id)
             del self.rows[user][memory_id]
 
-    @rule(user=st.sampled_from(USERS), choice=st.randoms(use_true_random=False), elsewhere=st.booleans())
-    def clear(self, user: str, choice: random.Random, elsewhere: bool) -> None:
+    @rule(
+        user=st.sampled_from(USERS),
+        choice=st.randoms(use_true_random=False),
+        elsewhere=st.booleans(),
+        restores=st.booleans(),
+    )
+    def clear(self, user: str, choice: random.Random, elsewhere: bool, restores: bool) -> None:
         if self.rows[user]:
             question = choice.choice(sorted(self.rows[user].items()))[1].question
             same = {i for i, row in self.rows[user].items() if row.question == question}
             store = self.writer(elsewhere)
             rows = rows_of(store, user)
-            assert rows.change_memories(None, 0, memories.delete_question, question, store.terms) == len(same)
-            for memory_id in same:
-                del self.rows[user][memory_id]
+            deleted = rows.change_memories(None, [], memories.delete_question, question, store.terms)
+            assert {one.id for one in deleted} == same
+            for one in deleted:
+                if restores:
+                    assert rows.change_memories(None, False, memories.restore, one, store.terms)
+                else:
+                    del self.rows[user][one.id]
 
     @rule(
         user=st.sampled_from(USERS),

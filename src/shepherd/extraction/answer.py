@@ -15,6 +15,7 @@ from shepherd.claims import Assertion, is_borne_out, learned, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 from shepherd.memory import Claim, EndedValue, Memory
+from shepherd.memory.periods import without_time
 
 __all__ = [
     "ANSWER_SCHEMA",
@@ -265,13 +266,15 @@ def select(
     for number, line in enumerate(lines):
         verdicts, ended = learned(extracted.facts, [line])
         kept.claims += [
-            EndedValue(end.value, end.kind, _evidence(end, line, secrets), number) for end in ended
+            EndedValue(without_time(end.value), end.kind, _evidence(end, line, secrets), number)
+            for end in ended
         ]
         for verdict in verdicts:
             if secrets or not is_secret(verdict.key, verdict.value):
                 evidence = _evidence(verdict.assertion, line, secrets)
                 changes = verdict.assertion.changes
-                kept.claims.append(Claim(verdict.key, verdict.value, evidence, number, changes))
+                value = without_time(verdict.value)
+                kept.claims.append(Claim(verdict.key, value, evidence, number, changes))
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
     kept.dropped = extracted.dropped + unused

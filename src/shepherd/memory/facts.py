@@ -7,11 +7,12 @@ whatever was recorded of that time before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shepherd.claims.keys import LISTS, canonical_key, joined_values
+from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import Claim, EndedValue, Evidence, FactChange, FactPeriod
 from shepherd.transactions import Connection
@@ -52,6 +53,11 @@ _CHANGES = "FROM fact_history WHERE user_id = ? AND key = ? ORDER BY changed_at 
 
 FactRow = tuple[str, str, int, int, int]
 NO_EVIDENCE = Evidence()
+
+# Endings of something that one has, not of a visit or of a moment: "I left Berlin" may mean either.
+_GIVEN_UP = re.compile(
+    r"\b(?:quit|resigned|sold|gave up|given up|no longer|any ?more|divorced|broke up|got rid)\b"
+)
 
 # Number of users whose facts are cached as records.
 _MOST_CACHED_USERS = 1024
@@ -236,6 +242,7 @@ def end(
     A fact that the user set is only contradicted where the statement does not say which relation has ended.
     """
     wanted = _folded(ended.value)
+    statement = ended.statement.casefold()
     changes: list[Change | Contradiction] = []
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
@@ -249,7 +256,7 @@ def end(
             if common is None or common.name not in LISTS or len(others) == len(items):
                 continue
             left = ", ".join(others)
-        if ended.kind == "any" and not left:
+        if ended.kind == "any" and not left and not _names_relation(fact.key, statement):
             last = next(reversed(_changes_of(connection, user_id, fact.key)), None)
             if last is None or last.source != source:
                 changes.append(Contradiction(fact, ""))
@@ -259,6 +266,14 @@ def end(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
         )
     return changes
+
+
+def _names_relation(key: str, statement: str) -> bool:
+    """Return whether a sentence about an end says which fact it is about: "I quit my job", "my dog died"."""
+    if _GIVEN_UP.search(statement):
+        return True
+    words = words_of(key)
+    return bool(words) and all(re.search(rf"\b{re.escape(word)}s?\b", statement) for word in words)
 
 
 def _find_spelling(connection: Connection, user_id: str, key: str) -> Fact | None:

@@ -15,7 +15,15 @@ from shepherd._native.text import keywords
 from shepherd.errors import UsageError
 from shepherd.memory.records import Periods
 
-__all__ = ["NamedTimes", "beginning", "mentions_time", "moment_of", "named_periods", "named_times"]
+__all__ = [
+    "NamedTimes",
+    "beginning",
+    "mentions_time",
+    "moment_of",
+    "named_periods",
+    "named_times",
+    "without_time",
+]
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -58,6 +66,16 @@ _FOR = re.compile(
     r" (?:(?:about|over|almost|nearly|around|more than|roughly|the (?:last|past)) )*"
     r"(half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?<!\d[.,])\d{1,3})"
     r" (day|week|month|year)s?\b"
+)
+# Words of time at the end of a value: "Bosch yesterday".
+_LATE = re.compile(
+    r"[\s,]+(?:(?:since|in|on|for|from|as of|about|around|over|only|just|back|late|early|mid) )*"
+    r"(?:today|yesterday|tonight"
+    r"|(?:the )?(?:last|this|past) (?:week|month|year|spring|summer|autumn|fall|winter)"
+    r"|(?:half an?|an?|a few|some|several|two|three|four|five|six|seven|eight|nine|ten|\d{1,3})"
+    r" (?:day|week|month|year)s?(?: ago)?"
+    rf"|(?:last|this) (?:{'|'.join(_MONTHS)})|(?<=in )(?:{'|'.join(_MONTHS)})|(?<=in )(?:19|20)\d\d)$",
+    re.IGNORECASE,
 )
 # Where a clause begins whose time is another one: "I moved to Paris, and last month I was in Rome".
 _CLAUSE = re.compile(
@@ -135,6 +153,16 @@ def beginning(sentence: str, value: str, said_at: int, *, is_change: bool, zone:
     clause = next((part for part in _CLAUSE.split(sentence) if value in part), sentence).lower()
     began = _began(clause, said_at, is_change, zone)
     return began if 0 < began < said_at else 0
+
+
+def without_time(value: str) -> str:
+    """Return a value without the words at its end that say when it began.
+
+    >>> without_time("Bosch last month")
+    'Bosch'
+    """
+    left = _LATE.sub("", value)
+    return left if left.strip() else value
 
 
 def _began(clause: str, said_at: int, is_change: bool, zone: tzinfo | None) -> int:

@@ -1,0 +1,519 @@
+"""What was learned from the user's words: with its sentence, and undone, accepted or rejected by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shepherd.extraction.answer import Extracted, select
+from shepherd.memory import LearnedItem, Memory, NewMemory, OpenJob
+from shepherd.types import Message
+
+START = 1_750_000_000
+DAY = 86_400
+
+
+class Teller:
+    """Tells a memory what the user says, by the way that a turn and the worker take."""
+
+    def __init__(self, database: str) -> None:
+        self.now = float(START)
+        self.memory = Memory(database, user_id="steve", clock=lambda: self.now)
+        self.session = self.memory.start_session()
+
+    def tell(
+        self, *lines: str, facts: dict[str, str] | None = None, context: tuple[tuple[str, str], ...] = ()
+    ):
+        job = OpenJob("test/1/a", len(lines))
+        for line in lines:
+            self.memory.append_message(self.session, Message("user", line), job=job)
+        return self.work(facts, context)
+
+    def work(self, facts: dict[str, str] | None = None, context: tuple[tuple[str, str], ...] = ()):
+        claimed = self.memory.extraction.claim("worker")
+        assert claimed is not None
+        found = Extracted(dict(facts or {}), list(context))
+        kept = select(found, claimed.lines, self.memory, "steve", copies=True, secrets=False)
+        new = [NewMemory(q, a, claimed.told_at, "extraction", claimed.session_id) for q, a in kept.context]
+        return self.memory.extraction.finish(
+            claimed, kept.claims, new, statements=kept.sources, dropped=kept.dropped
+        )
+
+    def facts(self) -> dict[str, str]:
+        return {fact.key: fact.value for fact in self.memory.get_all_facts()}
+
+    def last(self) -> LearnedItem:
+        return self.memory.learned(1)[0]
+
+    def state(self) -> object:
+        """All that undo has to restore."""
+        memory = self.memory
+        facts = [(f.key, f.value, f.created_at, f.updated_at, f.valid_from) for f in memory.get_all_facts()]
+        changes = [
+            (c.key, c.value, c.source, c.changed_at, c.valid_from, c.statement, c.session)
+            for c in memory.fact_history()
+        ]
+        return facts, changes, memory.fact_periods(), memory.list_memories()
+
+
+@pytest.fixture
+def teller(database: str) -> Iterator[Teller]:
+    teller = Teller(database)
+    with teller.memory:
+        yield teller
+
+
+def test_a_fact_has_its_sentence_its_conversation_and_its_time(teller: Teller) -> None:
+    teller.now += 5
+    teller.tell("Hello. I live in Lisbon, and the sun is out.")
+
+    item = teller.last()
+    assert item == LearnedItem(
+        item.id,
+        "learned",
+        "location",
+        "Lisbon",
+        None,
+        "I live in Lisbon, and the sun is out.",
+        teller.session,
+        START + 5,
+        "new",
+    )
+    [change] = teller.memory.fact_history()
+    assert (change.statement, change.session, change.source) == (item.statement, teller.session, "extraction")
+
+
+def test_each_line_of_a_job_has_its_own_time_and_order(teller: Teller) -> None:
+    job = OpenJob("test/1/a", 2)
+    teller.memory.append_message(teller.session, Message("user", "I live in Oslo."), job=job)
+    teller.now += 100
+    teller.memory.append_message(teller.session, Message("user", "I moved to Rome."), job=job)
+    teller.work()
+
+    assert [(item.kind, item.value, item.before) for item in teller.memory.learned()] == [
+        ("changed", "Rome", "Oslo"),
+        ("learned", "Oslo", None),
+    ]
+    assert [(p.value, p.since, p.until) for p in teller.memory.fact_periods("location")] == [
+        ("Oslo", START, START + 100),
+        ("Rome", START + 100, None),
+    ]
+
+
+@pytest.mark.parametrize("line", ["I live in Berlin.", "I'm based in Berlin."])
+def test_what_the_user_set_is_contradicted_by_a_proposal(teller: Teller, line: str) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.now += 60
+
+    assert teller.tell(line) == (0, 0)
+
+    assert teller.facts() == {"location": "Texas"}
+    [item] = teller.memory.learned(waiting_only=True)
+    assert (item.kind, item.key, item.value, item.before, item.statement) == (
+        "proposed",
+        "location",
+        "Berlin",
+        "Texas",
+        line,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line", "now"),
+    [
+        ("location", "Texas", "I moved to Berlin.", {"location": "Berlin"}),
+        ("name", "Steve", "Call me Stefan.", {"name": "Stefan"}),
+        ("location", "Kyiv", "I no longer live in Kyiv.", {}),
+        ("employer", "Amazon", "I quit my job at Amazon.", {}),
+    ],
+)
+def test_what_says_that_something_changed_is_done_at_once(
+    teller: Teller, key: str, value: str, line: str, now: dict[str, str]
+) -> None:
+    teller.memory.set_fact(key, value)
+    before = teller.state()
+    teller.now += 60
+
+    assert teller.tell(line) == (1, 0)
+
+    assert teller.facts() == now
+    item = teller.last()
+    assert (item.before, item.value, item.statement) == (value, now.get(key, ""), line)
+    assert item.kind == ("changed" if now else "ended")
+    assert teller.memory.undo(item.id).state == "undone"
+    assert teller.state() == before
+
+
+def test_an_end_that_does_not_name_its_relation_is_proposed_for_what_the_user_set(teller: Teller) -> None:
+    teller.memory.set_fact("cat_name", "Rex")
+    teller.now += 60
+
+    teller.tell("My dog Rex died.")
+
+    assert teller.facts() == {"cat_name": "Rex"}
+    assert (teller.last().kind, teller.last().value) == ("proposed", "")
+    teller.memory.accept()
+    assert teller.facts() == {}
+    teller.memory.undo()
+    assert teller.facts() == {"cat_name": "Rex"}
+
+
+def test_a_proposal_is_made_once_and_again_when_it_is_stated_again(teller: Teller) -> None:
+    memory = teller.memory
+    memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+    teller.tell("I live in Berlin.", "Yes, I live in Berlin!")
+    assert len(memory.learned()) == 1
+
+    assert memory.reject().state == "rejected"
+    assert memory.accept() is None
+    assert memory.learned(waiting_only=True) == []
+    teller.tell("I live in Berlin.")
+    assert [item.value for item in memory.learned(waiting_only=True)] == ["Berlin"]
+
+    teller.tell("I live in Rome.")
+    assert [item.state for item in memory.learned()] == ["new", "expired", "rejected"]
+    assert [item.value for item in memory.learned(waiting_only=True)] == ["Rome"]
+
+
+@pytest.mark.parametrize("change", ["set", "cleared", "learned", "tool"])
+def test_a_proposal_expires_when_the_fact_changes_otherwise(teller: Teller, change: str) -> None:
+    memory = teller.memory
+    memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+    proposal = teller.last()
+    teller.now += 60
+    if change == "set":
+        memory.set_fact("location", "Ohio")
+    elif change == "cleared":
+        memory.clear_fact("location")
+    elif change == "tool":
+        memory.set_fact("location", "Ohio", source="tool")
+    else:
+        teller.tell("I moved to Ohio.")
+
+    assert memory.learned(waiting_only=True) == []
+    assert next(item.state for item in memory.learned() if item.id == proposal.id) == "expired"
+    assert memory.accept(proposal.id) is None
+    assert memory.reject(proposal.id) is None
+    assert teller.facts().get("location") != "Berlin"
+
+
+def test_an_accepted_proposal_counts_as_set_and_can_be_undone(teller: Teller) -> None:
+    memory = teller.memory
+    memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+    before = teller.state()
+    teller.now += 60
+
+    accepted = memory.accept()
+    assert (accepted.state, memory.get_fact("location")) == ("accepted", "Berlin")
+    assert memory.fact_history("location")[-1].statement == "I live in Berlin."
+    assert memory.fact_periods("location")[-1].since == START + 60
+    teller.now += 60
+    teller.tell("I live in Rome.")
+    assert [item.value for item in memory.learned(waiting_only=True)] == ["Rome"]
+
+    memory.reject()
+    assert memory.undo(accepted.id).state == "undone"
+    assert teller.state() == before
+    assert memory.undo(accepted.id) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "line"),
+    [
+        ({"location": "Texas"}, "I live in texas."),
+        ({"location": "Austin, Texas"}, "I live in Texas."),
+        ({"name": "Steve Miller"}, "I'm Steve."),
+    ],
+)
+def test_what_says_nothing_new_proposes_nothing(teller: Teller, known: dict[str, str], line: str) -> None:
+    for key, value in known.items():
+        teller.memory.set_fact(key, value)
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == known
+    assert teller.memory.learned() == []
+
+
+def test_an_imported_fact_is_contradicted_and_restored_without_a_history(teller: Teller) -> None:
+    teller.memory.import_memories([{"type": "fact", "key": "location", "value": "Ohio", "updated_at": 5}])
+    before = teller.state()
+    teller.now += 60
+    teller.tell("I moved to Texas.")
+    assert len(teller.memory.fact_history()) == 2
+
+    teller.memory.undo()
+
+    assert teller.state() == before
+
+
+def test_undo_of_what_changed_again_does_nothing_and_says_so(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    first = teller.last()
+    teller.now += 60
+    teller.tell("I moved to Rome.")
+    second = teller.last()
+
+    assert teller.memory.undo(first.id).state == "new"
+    assert teller.facts() == {"location": "Rome"}
+    assert teller.memory.undo(second.id).state == "undone"
+    assert teller.memory.undo(first.id).state == "undone"
+    assert teller.facts() == {}
+    assert teller.memory.fact_history() == []
+
+
+def test_undo_without_a_number_undoes_the_newest_that_can_be(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    teller.now += 60
+    teller.tell("My dog is called Rex.")
+    teller.memory.set_fact("dog_name", "Max")
+
+    assert teller.memory.undo().value == "Oslo"
+    assert teller.memory.undo() is None
+    assert teller.facts() == {"dog_name": "Max"}
+
+
+def test_what_was_kept_is_only_undone_by_its_number(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    item = teller.last()
+
+    assert teller.memory.keep(item.id).state == "kept"
+    assert teller.memory.keep(item.id) is None
+    assert teller.memory.undo() is None
+    assert teller.memory.undo(item.id).state == "undone"
+
+
+def test_what_was_undone_is_not_learned_from_the_same_message_again(teller: Teller) -> None:
+    teller.tell("I live in Oslo.", "I like it here.")
+    teller.memory.undo(next(item.id for item in teller.memory.learned() if item.key == "location"))
+
+    teller.memory.delete_last_turn(teller.session)
+    while teller.memory.extraction.due_in() is not None:
+        teller.work()
+    assert "location" not in teller.facts()
+
+    teller.tell("I live in Oslo.")
+    assert teller.facts()["location"] == "Oslo"
+
+
+def test_undo_of_a_memory_removes_it_unless_it_was_edited_or_pinned(teller: Teller) -> None:
+    memory = teller.memory
+    line = "My bread needs three days to rise."
+    for change in ("none", "edited", "pinned"):
+        teller.tell(line, context=((f"How long does the bread need? {change}", "three days"),))
+        item = teller.last()
+        assert (item.kind, item.value, item.statement) == ("remembered", "three days", line)
+        [record] = memory.list_memories()
+        if change == "edited":
+            memory.edit_memory(record.id, answer="four days")
+            assert memory.undo(item.id) is None
+        elif change == "pinned":
+            memory.pin_memory(record.id)
+            assert memory.undo(item.id).state == "new"
+        else:
+            assert memory.undo(item.id).state == "undone"
+            assert memory.count_memories() == 0
+            continue
+        assert memory.count_memories() == 1
+        memory.delete_memory(record.id)
+    assert memory.check().problems == ()
+
+
+def test_what_a_tool_call_stores_is_listed_and_undone(teller: Teller) -> None:
+    memory = teller.memory
+    memory.set_fact("name", "Steve")
+    before = teller.state()
+    teller.now += 1
+    memory.set_fact("name", "Stefan", source="tool")
+    memory.set_fact("name", "Stefan", source="tool")
+    memory.store_memory("Which editor?", "Helix", source="tool")
+    memory.store_memory("Which editor?", "Helix", source="tool")
+    memory.clear_fact("name", source="tool")
+
+    assert [item.kind for item in memory.learned()] == ["ended", "remembered", "changed"]
+    while memory.undo() is not None:
+        pass
+    assert teller.state() == before
+
+
+def test_items_are_listed_in_pages_and_by_user(teller: Teller) -> None:
+    for n in range(5):
+        teller.memory.set_fact(f"key{n}", "x", source="tool")
+        teller.memory.set_fact(f"key{n}", "x", "mary", source="tool")
+
+    items = teller.memory.learned()
+    assert [item.key for item in items] == [f"key{n}" for n in (4, 3, 2, 1, 0)]
+    assert teller.memory.learned(2, items[1].id) == items[2:4]
+    assert teller.memory.learned_since(items[2].id) == [items[1], items[0]]
+    assert teller.memory.learned_since(0) == items[::-1]
+    for action in (teller.memory.keep, teller.memory.undo, teller.memory.accept, teller.memory.reject):
+        assert action(items[0].id, "mary") is None
+    assert teller.memory.learned(user_id="unknown") == []
+    assert teller.memory.undo(None, "") is None
+
+
+@pytest.mark.parametrize("item_id", [0, -1, 1 << 63, 10**30])
+def test_a_number_that_no_item_can_have_is_no_item(teller: Teller, item_id: int) -> None:
+    teller.tell("I live in Oslo.")
+
+    for action in (teller.memory.keep, teller.memory.undo, teller.memory.accept, teller.memory.reject):
+        assert action(item_id) is None
+    assert teller.memory.learned(before_id=item_id) in ([], teller.memory.learned())
+    assert teller.memory.learned_since(item_id) in ([], teller.memory.learned())
+
+
+# ---- forgetting
+
+
+def everything(memory: Memory) -> str:
+    """All texts of facts and of what was learned, as the database holds them."""
+    tables = ("facts", "fact_history", "learned", "extraction_jobs")
+    rows = memory.transactions.read(
+        lambda connection: [connection.execute(f"SELECT * FROM {table}") for table in tables]
+    )
+    return str(rows)
+
+
+def test_a_value_that_is_forgotten_with_its_history_is_nowhere(teller: Teller) -> None:
+    memory = teller.memory
+    teller.tell("My name is Anna and I live in Kyiv.")
+    teller.now += 60
+    teller.tell("I no longer live in Kyiv.")
+    teller.now += 60
+    teller.tell("I live in Lviv.")
+    memory.set_fact("home", "x")
+    memory.clear_fact("home", with_history=True)
+    memory.set_fact("location", "Oslo")
+    teller.now += 60
+    teller.tell("I live in Bergen.")
+    assert "Kyiv" in everything(memory)
+    assert "Bergen" in everything(memory)
+
+    assert memory.clear_fact("location", with_history=True)
+
+    left = everything(memory)
+    for value in ("Kyiv", "Lviv", "Oslo", "Bergen"):
+        assert value not in left
+    assert teller.facts() == {"name": "Anna"}
+
+
+def test_a_memory_that_is_forgotten_is_not_in_the_list(teller: Teller) -> None:
+    teller.tell("My bread needs three days.", context=(("How long does the bread need?", "three days"),))
+    [record] = teller.memory.list_memories()
+
+    teller.memory.delete_memory(record.id)
+
+    assert "bread" not in everything(teller.memory)
+
+
+def test_a_deleted_turn_takes_its_sentences_along(teller: Teller) -> None:
+    teller.tell("I live in Oslo and my dog is called Rex.")
+    teller.memory.set_fact("dog_name", "Max")
+
+    teller.memory.delete_last_turn(teller.session)
+
+    assert teller.facts() == {"dog_name": "Max"}
+    assert "Oslo" not in everything(teller.memory)
+    assert "I live" not in everything(teller.memory)
+
+
+def test_a_deleted_conversation_takes_its_sentences_along(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+
+    teller.memory.clear_session(teller.session)
+
+    assert teller.facts() == {"location": "Oslo"}
+    assert "I live" not in everything(teller.memory)
+    assert teller.memory.undo().state == "undone"
+
+
+def test_a_sentence_with_a_secret_is_not_kept(teller: Teller) -> None:
+    teller.tell("I live in Oslo and my wifi password is hunter2hunter2.")
+
+    assert teller.facts() == {"location": "Oslo"}
+    assert "hunter2" not in everything(teller.memory)
+
+
+def test_a_claimed_list_can_still_be_undone_and_accepted(teller: Teller) -> None:
+    memory = teller.memory
+    line = "My bread needs three days to rise."
+    memory.set_fact("location", "Texas")
+    before = teller.facts()
+    teller.now += 60
+    teller.tell("I live in Berlin.", "My dog is called Rex.", line, context=(("Bread?", "three days"),))
+    ids = [item.id for item in memory.learned()]
+
+    memory.claim("steve", "anna")
+
+    assert memory.learned() == []
+    assert [item.id for item in memory.learned(user_id="anna")] == ids
+    assert memory.accept(None, "anna").value == "Berlin"
+    assert memory.get_fact("location", "anna") == "Berlin"
+    for _ in range(3):
+        assert memory.undo(None, "anna") is not None
+    assert memory.undo(None, "anna") is None
+    assert {fact.key: fact.value for fact in memory.get_all_facts("anna")} == before
+    assert memory.count_memories("anna") == 0
+
+
+def test_evidence_and_beginnings_survive_an_export(teller: Teller, tmp_path) -> None:
+    teller.tell("I've lived in Oslo since 2019.")
+    lines = list(teller.memory.export_memories())
+
+    with Memory(tmp_path / "other.db", user_id="steve", clock=lambda: teller.now) as other:
+        other.import_memories(lines)
+        assert other.fact_periods() == teller.memory.fact_periods()
+        assert other.facts_at(START - 90 * DAY)[0].value == "Oslo"
+        assert list(other.export_memories())[1:] == lines[1:]
+
+
+# ---- memories that were forgotten by mistake
+
+
+def test_a_forgotten_memory_is_restored_exactly(teller: Teller) -> None:
+    memory = teller.memory
+    first = memory.store_memory("Where is the key?", "Under the mat", source="turn", session=teller.session)
+    memory.store_memory("Where is the cat?", "On the mat")
+    memory.pin_memory(first)
+    memory.search("key")
+    memory.recall("Where is the key?")
+    before = list(memory.export_memories()), memory.search("key mat"), memory.activity()
+    teller.now += 60
+    memory.delete_memory(first)
+    assert memory.search("key") == []
+    assert memory.restore_forgotten(first, "mary") is None
+
+    restored = memory.restore_forgotten(first)
+
+    assert restored is not None
+    assert restored.id == first
+    after = list(memory.export_memories())
+    assert [{**line, "exported_at": 0} for line in after] == [
+        {**line, "exported_at": 0} for line in before[0]
+    ]
+    assert [result.id for result in memory.search("key mat")] == [result.id for result in before[1]]
+    assert memory.restore_forgotten(first) is None
+    assert memory.check().problems == ()
+
+
+def test_the_last_forgotten_memories_are_restored_one_by_one(teller: Teller) -> None:
+    memory = teller.memory
+    for n in range(60):
+        memory.store_memory("same question", str(n))
+    assert memory.clear_memory("same question") == 60
+
+    assert memory.restore_forgotten().answer == "59"
+    assert memory.restore_forgotten().answer == "58"
+    n = 0
+    while memory.restore_forgotten() is not None:
+        n += 1
+    assert n == 48
+    assert memory.check().problems == ()
