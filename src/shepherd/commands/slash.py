@@ -294,7 +294,9 @@ def _learned(chat: Chat, argument: str) -> None:
     if not items:
         chat.screen.note("nothing has been learned yet")
         return
-    chat.screen.note("/keep NUMBER, /undo NUMBER; shepherd memory learned lists all of it")
+    waits = any(item.kind == "proposed" and item.state == "new" for item in items)
+    decisions = "/accept NUMBER, /reject NUMBER, " if waits else ""
+    chat.screen.note(f"{decisions}/keep NUMBER, /undo NUMBER; shepherd memory learned lists all of it")
 
 
 def _accept(chat: Chat, argument: str) -> None:

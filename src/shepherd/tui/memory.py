@@ -203,12 +203,10 @@ class LearnedScreen(Screen[None]):
     def _read(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         item = self._items[event.option_index]
-        said = (
-            f"\n\n\N{LEFT DOUBLE QUOTATION MARK}{printable(item.statement)}\N{RIGHT DOUBLE QUOTATION MARK}",
-        )
-        value = printable(f"{item.key}\n\n{item.value or item.before or ''}")
+        said = f"{_quoted(item.statement)}\n\n" if item.statement else ""
+        what = printable(f"{item.key}\n\n{item.value or item.before or ''}")
         about = (f"\n\n{state_in_words(item)}", "dim")
-        self.app.push_screen(Reading(Content.assemble(value, *said if item.statement else (), about)))
+        self.app.push_screen(Reading(Content.assemble(said, what, about)))
 
     @work(exclusive=True)
     async def _fill(self) -> None:
@@ -222,7 +220,9 @@ class LearnedScreen(Screen[None]):
         listed = self.query_one("#learned", OptionList)
         place = listed.highlighted
         listed.clear_options()
-        listed.add_options([Option(_learned_in_short(item)) for item in self._items])
+        for item in self._items:
+            listed.add_option(None)  # a rule, since an item has several lines
+            listed.add_option(Option(_learned_in_short(item)))
         if not self._items:
             listed.add_option(Option(Content.styled("Nothing has been learned yet.", "dim"), disabled=True))
         else:
@@ -240,10 +240,14 @@ def _learned_in_short(item: LearnedItem) -> Content:
     what = printable(item_in_words(item))
     if item.kind == "proposed":
         what = f"proposed: {what}"
-    said = printable(shortened(item.statement[:1000], 160)) if item.statement else "by the model"
+    said = _quoted(shortened(item.statement[:1000], 160)) if item.statement else "by the model"
     is_over = item.state in ("undone", "rejected", "expired")
     return Content.assemble(
-        (what, "strike dim" if is_over else "bold"),
-        f"\n{said}",
+        said,
+        (f"\n{what}", "strike dim" if is_over else "bold"),
         (f"\n{state_in_words(item)}", "$text-muted"),
     )
+
+
+def _quoted(text: str) -> str:
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{printable(text)}\N{RIGHT DOUBLE QUOTATION MARK}"

@@ -8,12 +8,18 @@ from shepherd.memory import Claim
 from tests.learned import LIVED, MOVED, learn, propose, remember
 
 
+def moved_twice(memory, user: str) -> None:
+    """A location that was learned and changed, in place of the one that the user has set."""
+    memory.clear_fact("location", user, with_history=True)
+    remember(memory, user)
+
+
 def card(steve, text: str):
     return steve.page.locator("article.learned", has_text=text)
 
 
 def test_each_sentence_stands_beside_what_was_learned_and_is_undone(steve, memory):
-    remember(memory, steve.user)
+    moved_twice(memory, steve.user)
     steve.open("learning")
 
     moved = card(steve, MOVED)
@@ -27,7 +33,7 @@ def test_each_sentence_stands_beside_what_was_learned_and_is_undone(steve, memor
 
 
 def test_keep_and_change_by_the_keyboard(steve, memory):
-    remember(memory, steve.user)
+    moved_twice(memory, steve.user)
     steve.open("learning")
     moved = card(steve, MOVED)
 
@@ -68,8 +74,7 @@ def test_proposals_stand_above_and_are_accepted_or_rejected(steve, memory):
 
 
 def test_a_fact_has_a_time_line_with_the_sentences(steve, memory):
-    memory.clear_fact("location", steve.user, with_history=True)
-    remember(memory, steve.user)
+    moved_twice(memory, steve.user)
     steve.open("facts")
     location = steve.page.locator(".fact", has_text="location")
 

@@ -72,7 +72,7 @@ function drawFact(view, card, fact, changes) {
         factButton("forget", "Forget", id, (made) => forgetFact(view, fact, made)),
       ),
     ),
-    timeline(changes, changes.length > 1 ? count(changes.length - 1, "earlier value") : "Where it comes from"),
+    pastOf(changes),
   );
 }
 
@@ -81,6 +81,11 @@ function factButton(name, label, id, act) {
   made.setAttribute("aria-labelledby", `${made.id} ${id}`);
   made.addEventListener("click", () => act(made));
   return made;
+}
+
+function pastOf(periods) {
+  if (periods.length > 1) return timeline(periods, count(periods.length - 1, "earlier value"));
+  return periods[0]?.statement ? timeline(periods, "Where it comes from") : null;
 }
 
 /** From when until when each value held, who said so, and in which words. */
