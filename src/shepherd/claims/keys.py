@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "joined_values", "words_of"]
+__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "is_about", "joined_values", "words_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,44 @@ def words_of(key: str, *, small: bool = False) -> tuple[str, ...]:
     """Return the words of a key in lower case, without those that name no relation unless `small`."""
     words = re.findall(r"[^\W_]+", _CAMEL.sub(" ", key).casefold())
     return tuple(word for word in words if small or word not in _SMALL)
+
+
+# Words in which people talk about a common key, beside its own, in English, German, French, Spanish, Italian,
+# Portuguese and Dutch; * stands for any ending.
+_WORDS = {
+    "location": "live lives lived living home house resid* city town address move moved moving place wohn*"
+    " lebe lebte umgezogen habit* demeur* vivo vive vivi vives vivía vivir vivevo abit* moro morava morei"
+    " woon* wonen stad ciudad ville città cidade",
+    "employer": "work* job employ* company arbeit* firma travail* trabaj* trabalh* lavor* werk*"
+    " empresa azienda",
+    "job": "work* job profession occupation arbeit* beruf travail* métier trabaj* trabalh* lavor*"
+    " werk* beroep",
+    "car": "car drive drove driving vehicle auto fahre fuhr voiture coche carro macchina auto",
+    "spouse": "married wife husband partner spouse verheiratet frau mann femme mari esposa marido"
+    " moglie marito",
+    "name": "name called heiße hieß heisse nom nombre llam* chiam* nome heet heette",
+    "study": "study studied degree studier* étudi* estudi* studi*",
+    "school": "study studied school university college schule école escuela scuola escola",
+    "phone": "phone number telefon* nummer téléphone teléfono",
+    "email": "email mail",
+    "language": "speak spoke language sprach* spreche parle habl* falo spreek taal",
+    "learning": "learn* lerne apprend* aprend* impar* leer",
+    "hobby": "hobby",
+    "plays": "play* spiele joue juego gioco jogo speel",
+    "diet": "diet eat ate vegan vegetarian",
+}  # fmt: skip
+
+
+def is_about(text: str, key: str) -> bool:
+    """Return whether a lower-case text, such as a question, has words in which people talk about the key."""
+    words = re.findall(r"[^\W_]+", text)
+    known = canonical_key(key)
+    said = _WORDS.get(known.name, "").split() if known is not None else []
+    beginnings = tuple(word[:-1] for word in said if word.endswith("*"))
+    if any(word in said or (beginnings and word.startswith(beginnings)) for word in words):
+        return True
+    own = words_of(key)
+    return bool(own) and all(any(word in (one, f"{one}s") for word in words) for one in own)
 
 
 def joined_values(known: str, new: str) -> str:

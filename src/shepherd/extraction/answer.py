@@ -228,6 +228,11 @@ _NAMES = re.compile(
 )
 
 
+_NOW = re.compile(
+    r"\W*(?:(?:right )?now|these days|nowadays|from now on|jetzt|maintenant|ahora|adesso|agora|nu)\b"
+)
+
+
 @dataclass(slots=True)
 class Selected:
     """The part of an answer that may be stored, and what the lines themselves state.
@@ -272,7 +277,7 @@ def select(
         for verdict in verdicts:
             if secrets or not is_secret(verdict.key, verdict.value):
                 evidence = _evidence(verdict.assertion, line, secrets)
-                changes = verdict.assertion.changes
+                changes = verdict.assertion.changes or _is_new(verdict.assertion)
                 value = without_time(verdict.value)
                 kept.claims.append(Claim(verdict.key, value, evidence, number, changes))
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
@@ -288,6 +293,12 @@ def select(
         else:
             kept.dropped += 1
     return kept
+
+
+def _is_new(assertion: Assertion) -> bool:
+    """Return whether the words behind a value say that it is new: "my name is Maria now"."""
+    behind = assertion.sentence.partition(assertion.value)[2]
+    return _NOW.match(behind) is not None
 
 
 def _evidence(assertion: Assertion, line: str, secrets: bool) -> str:

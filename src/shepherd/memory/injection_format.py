@@ -9,22 +9,39 @@ Either block may stand alone; with neither there is no tail. Facts come in key o
 make the same bytes. Escaping makes this reading unambiguous: the first `]` ends a block; ` | ` ends a result,
 whose line break ends the question; ", " ends a fact if an `=` follows before the next ", " (a comma in a
 value stays a comma), and its first `=` ends the key. A long text is cut to the part with most keywords.
+
+If a message asks about another time, the facts of that time follow, each with the time in parentheses behind
+its key: `location=Paris, name=Steve, location (March 2025)=Köln`. Without parentheses a fact is current. A
+memory that states a former value ends with what is current: `(location is Paris now)`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from shepherd._native.text import terms
+from shepherd.claims.keys import is_about
 from shepherd.escaping import ELLIPSIS, escape_fact_key, escape_fact_value, escape_text, storable
 from shepherd.lru_cache import FIFODict
+from shepherd.memory.queries import AskedTime
+from shepherd.memory.records import FactPeriod
 from shepherd.memory.redundant_turns import FactWords, fact_words
 from shepherd.types import Fact, SearchResult
 
-__all__ = ["FactsBlock", "FactsBlocks", "escape_excerpt", "facts_block", "render_tail", "shown_facts"]
+__all__ = [
+    "FactsBlock",
+    "FactsBlocks",
+    "escape_excerpt",
+    "facts_block",
+    "past_facts",
+    "render_tail",
+    "shown_facts",
+    "with_past_facts",
+]
 
 # Characters after escaping. With three results and a handful of facts a tail then stays below about 1,500
 # tokens, which fit into a context window of 4,096.
@@ -79,16 +96,29 @@ class FactsBlocks:
         return block
 
 
-def render_tail(facts: str, results: Sequence[SearchResult], keywords: Collection[str] = ()) -> str:
-    """Return the tail from `facts_block()` and the results; empty if there is nothing to add."""
+def render_tail(
+    facts: str,
+    results: Sequence[SearchResult],
+    keywords: Collection[str] = (),
+    notes: Mapping[int, str] | None = None,
+) -> str:
+    """Return the tail from `facts_block()` and the results; empty if there is nothing to add.
+
+    `notes`: remarks behind the answers of memories, by id.
+    """
     if not results:
         return f"\n\n{facts}" if facts else ""
     shown = " | ".join(
         f"User: {escape_excerpt(r.question, MAX_QUESTION, keywords)}"
-        f"\nAssistant: {escape_excerpt(r.answer, MAX_ANSWER, keywords)}"
+        f"\nAssistant: {escape_excerpt(r.answer, MAX_ANSWER, keywords)}{_note(notes, r.id)}"
         for r in results
     )
     return f"\n\n{facts}\n[context: {shown}]" if facts else f"\n\n[context: {shown}]"
+
+
+def _note(notes: Mapping[int, str] | None, memory_id: int) -> str:
+    note = notes.get(memory_id, "") if notes else ""
+    return f" ({escape_text(note, MAX_QUESTION)})" if note else ""
 
 
 def facts_block(facts: Iterable[Fact]) -> str:
@@ -114,6 +144,94 @@ def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 def _pair(fact: Fact) -> str:
     return f"{escape_fact_key(fact.key, MAX_KEY)}={escape_fact_value(fact.value, MAX_VALUE)}"
+
+
+# ---- facts of another time
+
+# Enough for an answer; more would hide it.
+_MOST_PAST = 8
+_DAY_S = 86_400
+
+
+def with_past_facts(block: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the block of facts with those of another time behind them."""
+    if not pairs:
+        return block
+    past = ", ".join(
+        f"{escape_fact_key(key, MAX_KEY)}={escape_fact_value(value, MAX_VALUE)}" for key, value in pairs
+    )
+    return f"{block.removesuffix(']')}, {past}]" if block else f"[facts: {past}]"
+
+
+def past_facts(asked: AskedTime, periods: Sequence[FactPeriod]) -> list[tuple[str, str]]:
+    """Return the facts that answer a question about time, each as a key with its time, and a value."""
+    if asked.kind == "changed":
+        return _changes(asked.period, periods)
+    by_key: dict[str, list[FactPeriod]] = {}
+    for period in periods:
+        by_key.setdefault(period.key, []).append(period)
+    pairs: list[tuple[str, str]] = []
+    for key, values in sorted(by_key.items()):
+        if not is_about(asked.text, key):
+            continue
+        if asked.kind == "since":
+            pairs += [(f"{key} (since)", _day(p.since)) for p in values if p.until is None]
+        elif asked.kind == "before":
+            pairs += [(_named(p), p.value) for p in values if p.until is not None][-3:]
+        elif asked.period is not None:
+            pairs += _at(key, values, *asked.period)
+    return pairs[:_MOST_PAST]
+
+
+def _at(key: str, values: Sequence[FactPeriod], first: int, end: int) -> list[tuple[str, str]]:
+    """Return what a fact was in a period, and since when it is known if that is later."""
+    held = [p for p in values if p.since < end and (p.until is None or p.until > first)]
+    if not held:
+        return [(f"{key} (known since)", _day(values[0].since))] if values[-1].until is None else []
+    if len(held) == 1 and held[0].until is None and held[0].since <= first:
+        return [(f"{key} (since)", _day(held[0].since))]
+    if len(held) == 1:
+        return [(f"{key} ({_span(first, end)})", held[0].value)]
+    return [(_named(p), p.value) for p in held]
+
+
+def _changes(period: tuple[int, int] | None, periods: Sequence[FactPeriod]) -> list[tuple[str, str]]:
+    """Return the values that began or ended in a period, or lately, the last ones."""
+    first, end = period or (0, 1 << 62)
+    # What was told for the first time has not changed.
+    began_first: dict[str, FactPeriod] = {}
+    for p in periods:
+        began_first.setdefault(p.key, p)
+    changed: list[tuple[int, str, str]] = []
+    for p in periods:
+        if p.until is not None and first <= p.until < end:
+            changed.append((p.until, f"{p.key} (until {_day(p.until)})", p.value))
+        if first <= p.since < end and (period is not None or began_first[p.key] is not p):
+            changed.append((p.since, f"{p.key} (since {_day(p.since)})", p.value))
+    changed.sort(key=lambda change: change[0])
+    return [(key, value) for _, key, value in changed[-_MOST_PAST:]]
+
+
+def _named(period: FactPeriod) -> str:
+    until = "" if period.until is None else f" to {_day(period.until)}"
+    return f"{period.key} ({'' if until else 'since '}{_day(period.since)}{until})"
+
+
+def _day(moment: int) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d")
+
+
+def _span(first: int, end: int) -> str:
+    """Return a period in words: a day, a month, a year, or two days."""
+    begin, last = datetime.fromtimestamp(first), datetime.fromtimestamp(end - 1)
+    if (begin.year, begin.month, begin.day) == (last.year, last.month, last.day):
+        return f"{begin:%Y-%m-%d}"
+    ends_month = datetime.fromtimestamp(end).day == 1
+    if begin.day == 1 and ends_month and (begin.year, begin.month) == (last.year, last.month):
+        return f"{begin:%B %Y}"
+    if (begin.month, begin.day, last.month, last.day) == (1, 1, 12, 31) and begin.year == last.year:
+        return f"{begin:%Y}"
+    return f"{begin:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
 # ---- excerpts

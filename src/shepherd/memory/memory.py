@@ -19,7 +19,7 @@ from shepherd.memory.engines import open_store
 from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.injection_format import FactsBlocks
 from shepherd.memory.ledger import LedgerNotes
-from shepherd.memory.queries import RecallQuery, newest_results, parse_query
+from shepherd.memory.queries import RecallQuery, asked_time, may_ask_for_time, newest_results, parse_query
 from shepherd.memory.records import (
     Activity,
     AuditFinding,
@@ -35,7 +35,13 @@ from shepherd.memory.records import (
     SessionSummary,
     Turn,
 )
-from shepherd.memory.redundant_turns import FormerValues, without_former_values, without_repetitions
+from shepherd.memory.redundant_turns import (
+    Former,
+    FormerValues,
+    outdated_by,
+    without_former_values,
+    without_repetitions,
+)
 from shepherd.memory.stop_words import is_filler
 from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, size_of
 from shepherd.transactions import Connection, Reranker, Transactions
@@ -184,11 +190,22 @@ class Memory:
             self._store.recall_counts.note([result.id for result in more], now)
         block = self._facts_blocks.of(user, found)
         results = without_repetitions(results, block.words)
-        if found and any(result.source == "turn" for result in results):
+        asked = None
+        if may_ask_for_time(message, periods):
+            asked = asked_time(message, periods)
+        notes: dict[int, str] = {}
+        if found and results:
             former = self._former.of(user, found, lambda: self.fact_history(None, user))
-            results = without_former_values(results, former)
+            if former.values:
+                # A question about the past is answered from the past as well.
+                results = results if asked else without_former_values(results, former)
+                results = _without_outdated(results, former, notes, keeps=asked is not None)
+        text = block.text
+        if asked is not None:
+            past = injection_format.past_facts(asked, self.fact_periods(None, user))
+            text = injection_format.with_past_facts(text, past)
         return Injection(
-            injection_format.render_tail(block.text, results, keywords),
+            injection_format.render_tail(text, results, keywords, notes),
             block.shown,
             tuple(results),
             tuple(keywords),
@@ -691,6 +708,25 @@ def _open_vectors(
     from shepherd.memory.vectors import VectorRecall
 
     return VectorRecall(store, settings, read_only=read_only)
+
+
+def _without_outdated(
+    results: Iterable[SearchResult], former: Former, notes: dict[int, str], *, keeps: bool
+) -> list[SearchResult]:
+    """Return the results without those that only state a former value of a fact, unless `keeps`.
+
+    Others that state one get a note of what is current.
+    """
+    kept = []
+    for result in results:
+        outdated = outdated_by(result, former)
+        if outdated is not None:
+            fact, says_more = outdated
+            if not says_more and not keeps:
+                continue
+            notes[result.id] = f"{fact.key} is {fact.value} now"
+        kept.append(result)
+    return kept
 
 
 def _set_and_list(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from shepherd._native import text as native
 from shepherd._native.text import terms
@@ -23,11 +23,14 @@ from shepherd.types import SECONDS_PER_DAY, SearchResult
 
 __all__ = [
     "COLUMNS",
+    "AskedTime",
     "Hit",
     "RecallQuery",
     "Row",
+    "asked_time",
     "best_results",
     "extract_keywords",
+    "may_ask_for_time",
     "newest_results",
     "parse_query",
     "result_of",
@@ -109,6 +112,74 @@ def parse_query(text: str, now: float) -> tuple[list[str], Periods, bool]:
         return [word for word in keywords if word in dated], times.periods, True
     left = frozenset(extract_keywords(times.text))
     return without_stop_words([word for word in keywords if word in left]), times.periods, False
+
+
+# ---- questions about the time of facts
+
+# Longer messages ask for something else.
+_LONGEST_QUESTION = 300
+# Signs of such questions that name no period, in English, German, French, Spanish, Italian, Portuguese and
+# Dutch.
+_TIME_SIGNS = (
+    "since when", "how long", "when did", "changed", "used to", "before", "previous", "former", "earlier",
+    "seit wann", "wie lange", "geändert", "vorher", "früher", "depuis", "changé", "avant", "desde",
+    "cambiado", "mudou", "antes", "da quando", "da quanto", "cambiat", "prima", "sinds", "hoe lang",
+    "veranderd", "vroeger",
+)  # fmt: skip
+_SINCE = re.compile(
+    r"\b(?:since when|how long (?:have|has|am|are|do|is)|when did (?:i|we|my)"
+    r"|seit wann|wie lange|depuis (?:quand|combien)|desde (?:cu[aá]ndo|quando)|cu[aá]nto tiempo|h[aá] quanto"
+    r"|da quando|da quanto|sinds wanneer|hoe lang)\b"
+)
+_CHANGED = re.compile(
+    r"\b(?:what(?:'s| is| has| have)?(?: \w+){0,2} changed?|was hat sich(?: \w+){0,4} geändert"
+    r"|qu'est-ce qui(?: \w+){0,2} changé|qué ha cambiado|o que(?: \w+)? mudou"
+    r"|(?:che )?cosa (?:è|e'|é) cambiat\w|wat is er(?: \w+){0,3} veranderd)\b"
+)
+_BEFORE = re.compile(
+    r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|earlier|vorher|früher|avant|antes|prima|vroeger)\b"
+)
+_PAST = re.compile(
+    r"\b(?:did (?:i|we)|was (?:i|my|our)|were (?:we|my|our)|had (?:i|we)|have (?:i|we) been)\b"
+)
+_ASKS = re.compile(r"\?|^\W*(?:what|where|who|which|since|how|when|tell|show|remind|list)\b")
+
+
+class AskedTime(NamedTuple):
+    """A question about facts in time, in lower case, and what it asks for.
+
+    at: what held in `period`; since: when it began; before: what held earlier; changed: what changed in
+    `period`, or (None) lately.
+    """
+
+    kind: Literal["at", "since", "before", "changed"]
+    text: str
+    period: tuple[int, int] | None
+
+
+def may_ask_for_time(text: str, periods: Periods) -> bool:
+    """Return whether `asked_time` may find something; takes less than a microsecond."""
+    if len(text) > _LONGEST_QUESTION:
+        return False
+    if periods:
+        return True
+    lowered = text.lower()
+    return any(sign in lowered for sign in _TIME_SIGNS)
+
+
+def asked_time(text: str, periods: Periods) -> AskedTime | None:
+    """Return the time of facts that a question asks about, if it does."""
+    lowered = text.lower().replace("\u2019", "'")
+    if not _ASKS.search(lowered):
+        return None
+    period = periods[0] if periods else None
+    if _CHANGED.search(lowered):
+        return AskedTime("changed", lowered, period)
+    if _SINCE.search(lowered):
+        return AskedTime("since", lowered, None)
+    if period is not None:
+        return AskedTime("at", lowered, period) if _PAST.search(lowered) else None
+    return AskedTime("before", lowered, None) if _BEFORE.search(lowered) else None
 
 
 # ---- from ranking to results

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from shepherd._native.text import STOP_WORDS, terms
+from shepherd.claims.keys import is_about
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import FactChange
 from shepherd.types import Fact, SearchResult
@@ -27,6 +28,7 @@ __all__ = [
     "FormerValues",
     "fact_words",
     "former_values",
+    "outdated_by",
     "without_former_values",
     "without_repetitions",
 ]
@@ -117,12 +119,13 @@ _SAME_TURN_S = 600
 
 
 class Value(NamedTuple):
-    """A former value: when it was set, and the words of value and key."""
+    """A former value: when it was set, the words of value and key, and the fact as it is now."""
 
     at: int
     words: frozenset[str]
     key: frozenset[str]
     terms: frozenset[str]
+    fact: Fact
 
 
 class Former(NamedTuple):
@@ -153,9 +156,16 @@ class FormerValues:
 
 def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Former:
     """Return the values of the history that were replaced, because the fact has another one now."""
-    now = {fact.key: _words(fact.value) for fact in facts}
+    current = {fact.key: fact for fact in facts}
+    now = {key: _words(fact.value) for key, fact in current.items()}
     former = [
-        Value(change.changed_at, words, _words(change.key), _terms(change.key) | _terms(change.value))
+        Value(
+            change.changed_at,
+            words,
+            _words(change.key),
+            _terms(change.key) | _terms(change.value),
+            current[change.key],
+        )
         for change in history
         if change.value is not None
         and change.key in now
@@ -169,6 +179,35 @@ def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Forme
 def without_former_values(results: Iterable[SearchResult], former: Former) -> list[SearchResult]:
     """Return the results without turns that only state a former value of a fact."""
     return [result for result in results if result.source != "turn" or not _is_former(result, former)]
+
+
+def outdated_by(result: SearchResult, former: Former) -> tuple[Fact, bool] | None:
+    """Return the fact that has replaced what a memory says, and whether the memory says anything else.
+
+    None if it states no former value, or names the present one too, or is newer than that.
+    """
+    text = f"{result.question} {result.answer}"
+    lowered = text.casefold()
+    said: frozenset[str] | None = None
+    for value in former.values:
+        # Decides for nearly all memories, without taking them to pieces.
+        if next(iter(value.words)) not in lowered or result.timestamp >= value.fact.updated_at:
+            continue
+        said = _words(lowered) if said is None else said
+        now = _words(value.fact.value)
+        if not _is_in(value.words, lowered, said) or _is_in(now, lowered, said):
+            continue
+        if not is_about(lowered, value.fact.key):
+            continue
+        return value.fact, _has_more(result, value)
+    return None
+
+
+def _has_more(result: SearchResult, value: Value) -> bool:
+    """Return whether a memory says anything besides a value; a turn always does, since it was said."""
+    if result.source == "turn" or _SENTENCE_END.search(result.question):
+        return True
+    return bool(_words(result.answer) - value.words - value.key - _SMALL)
 
 
 def _is_former(result: SearchResult, former: Former) -> bool:

@@ -1,0 +1,195 @@
+"""Questions about time are answered from what held then; other messages get the same bytes as ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from shepherd.memory import FactPeriod, Memory, Turn
+from shepherd.memory.periods import beginning, without_time
+from shepherd.types import Fact
+
+CURRENT = "dog_name=Rex, employer=Bosch, location=Paris, name=Steve"
+
+
+def at(*date: int) -> int:
+    return int(datetime(*date, 12).timestamp())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def memory(database: str, clock: list[float]) -> Iterator[Memory]:
+    """Köln from January 2026 on, Paris and a job at Bosch from 12 October; now it is 25 November."""
+    clock[0] = at(2026, 1, 5)
+    with Memory(database, user_id="steve", relevance_threshold=0.0, clock=lambda: clock[0]) as memory:
+        for key, value in (("location", "Köln"), ("name", "Steve"), ("dog_name", "Rex")):
+            memory.set_fact(key, value)
+        clock[0] = at(2026, 10, 12)
+        memory.set_fact("location", "Paris")
+        memory.set_fact("employer", "Bosch")
+        clock[0] = at(2026, 11, 25)
+        yield memory
+
+
+@pytest.mark.parametrize(
+    ("question", "past"),
+    [
+        ("Where did I live in March?", "location (March 2026)=Köln"),
+        (
+            "where was i living in october?",
+            "location (2026-01-05 to 2026-10-12)=Köln, location (since 2026-10-12)=Paris",
+        ),
+        ("Where did I live in 2025?", "location (known since)=2026-01-05"),
+        ("Where did we live on 1 September?", "location (2026-09-01)=Köln"),
+        ("Where did I live last week?", "location (since)=2026-10-12"),
+        ("Since when do I live here?", "location (since)=2026-10-12"),
+        ("how long have I worked at Bosch?", "employer (since)=2026-10-12"),
+        ("When did I move here?", "location (since)=2026-10-12"),
+        ("Seit wann wohne ich hier?", "location (since)=2026-10-12"),
+        ("Depuis quand est-ce que j\u2019habite ici ?", "location (since)=2026-10-12"),
+        ("¿Desde cuándo vivo aquí?", "location (since)=2026-10-12"),
+        ("Da quando abito qui?", "location (since)=2026-10-12"),
+        ("Desde quando moro aqui?", "location (since)=2026-10-12"),
+        ("Sinds wanneer woon ik hier?", "location (since)=2026-10-12"),
+        ("Where did I live before?", "location (2026-01-05 to 2026-10-12)=Köln"),
+        (
+            "What changed last month?",
+            "location (until 2026-10-12)=Köln, employer (since 2026-10-12)=Bosch,"
+            " location (since 2026-10-12)=Paris",
+        ),
+        ("What has changed?", "location (until 2026-10-12)=Köln, location (since 2026-10-12)=Paris"),
+        ("what has changed in march?", ""),
+        ("What was my dog called in March?", "dog_name (since)=2026-01-05, name (since)=2026-01-05"),
+    ],
+)  # fmt: skip
+def test_a_question_about_time_is_answered_behind_the_current_facts(
+    memory: Memory, question: str, past: str
+) -> None:
+    assert memory.recall(question).tail == f"\n\n[facts: {CURRENT}{', ' if past else ''}{past}]"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Where do I live?",
+        "What is the weather in March?",
+        "Did it rain yesterday?",
+        "I was in Rome last month.",
+        "How long does it take to boil an egg?",
+        "My flight changed.",
+        "Before I forget, what is my name?",
+        "I lived in Köln before.",
+        "What did we talk about last week?",
+        "Remind me to call mum before noon",
+        "x" * 500 + " since when do I live here?",
+    ],
+)
+def test_other_messages_get_what_they_always_got(memory: Memory, message: str) -> None:
+    assert memory.recall(message).tail == f"\n\n[facts: {CURRENT}]"
+
+
+def test_the_past_is_told_where_nothing_is_current(memory: Memory) -> None:
+    for fact in memory.get_all_facts():
+        memory.clear_fact(fact.key)
+
+    assert memory.recall("Where did I live in March?").tail == "\n\n[facts: location (March 2026)=Köln]"
+    assert memory.recall("Where do I live?").tail == ""
+
+
+def test_what_the_user_wrote_cannot_pose_as_another_time(memory: Memory, clock: list[float]) -> None:
+    memory.set_fact("location", "Rome], location (March 2026)=Mars, x=")
+    clock[0] += 1
+    memory.set_fact("location", "Paris")
+
+    tail = memory.recall("Where did I live before?").tail
+
+    assert tail.count("]") == 1
+    assert ", location (March 2026)=Mars" not in tail
+
+
+def test_an_older_memory_says_what_is_current(memory: Memory, clock: list[float]) -> None:
+    memory.max_results = 10
+    clock[0] = at(2026, 3, 1)
+    alone = memory.store_memory("Where do I live?", "Köln")
+    memory.archive_turn(Turn("I live in Köln.", "Noted."))
+    memory.store_memory("What do I do on Sundays?", "We live close to the river in Köln, so we swim there")
+    memory.store_memory("Which restaurant in Köln is the best?", "Früh am Dom")
+    clock[0] = at(2026, 11, 25)
+    memory.store_memory("Where did I live once?", "I lived in Köln, and live in Paris")
+
+    tail = memory.recall("Where do I live, and what do I do on Sundays in Köln?").tail
+    assert "swim there (location is Paris now)" in tail
+    assert "Assistant: Köln" not in tail
+    assert "User: I live in Köln.\nAssistant: Noted. (location is Paris now)" in tail
+    assert "Früh am Dom |" in f"{tail.removesuffix(']')} |"
+    assert "live in Paris (" not in tail
+
+    then = memory.recall("Where did I live in March?").tail
+    assert "Assistant: Köln (location is Paris now)" in then
+    assert alone in [result.id for result in memory.search("Where do I live?", 10)]
+
+
+def test_periods_and_facts_of_a_time(memory: Memory) -> None:
+    january, october = at(2026, 1, 5), at(2026, 10, 12)
+    assert memory.fact_periods("Location") == [
+        FactPeriod("location", "Köln", january, october, "user", "", january),
+        FactPeriod("location", "Paris", october, None, "user", "", october),
+    ]
+    assert memory.facts_at(january - 1) == ()
+    assert [fact.value for fact in memory.facts_at(october - 1)] == ["Rex", "Köln", "Steve"]
+    assert memory.facts_at(october)[2] == Fact("location", "Paris", october, october)
+    assert memory.facts_at(1e18) == memory.facts_at(october)
+    assert memory.facts_at(0, "unknown") == ()
+    assert memory.fact_periods("nothing") == []
+
+
+NOW = int(datetime(2026, 11, 25, 12).timestamp())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value", "is_change", "begins"),
+    [
+        ("I moved to Paris last month.", "Paris", True, (2026, 10, 1)),
+        ("I moved to Paris on 3 May.", "Paris", True, (2026, 5, 3)),
+        ("Since March I work at Bosch.", "Bosch", False, (2026, 3, 1)),
+        ("I've lived in Oslo since 2019.", "Oslo", False, (2019, 1, 1)),
+        ("I've lived in Oslo for two years now.", "Oslo", False, (2024, 11, 25)),
+        ("I joined Bosch two weeks ago.", "Bosch", True, (2026, 11, 11)),
+        ("I moved to Paris, and last month my sister came.", "Paris", True, None),
+        ("I moved to Paris for two years.", "Paris", True, None),
+        ("I live in Paris this year.", "Paris", False, None),
+        ("I live in Paris.", "Paris", False, None),
+        ("I moved to Paris today.", "Paris", True, (2026, 11, 25)),
+    ],
+)
+def test_the_beginning_of_a_value_is_what_the_sentence_says(
+    sentence: str, value: str, is_change: bool, begins: tuple[int, ...] | None
+) -> None:
+    found = beginning(sentence, value, NOW, is_change=is_change)
+
+    day = None if not found else datetime.fromtimestamp(found).date()
+    assert day == (None if begins is None else datetime(*begins).date())  # type: ignore[arg-type]
+    assert found < NOW
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("Bosch yesterday", "Bosch"),
+        ("Siemens three weeks", "Siemens"),
+        ("Volvo last week", "Volvo"),
+        ("Nokia in May", "Nokia"),
+        ("Today", "Today"),
+        ("Studio 54", "Studio 54"),
+        ("May", "May"),
+        ("Forever 21", "Forever 21"),
+    ],
+)
+def test_words_of_time_are_no_part_of_a_value(said: str, value: str) -> None:
+    assert without_time(said) == value
