@@ -13,8 +13,13 @@ QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # Latin, full width, Arabi
 
 _CLOSING = "\"')]*_\u201d\u2019\u300d\u300f\uff09"
 _ENDS = (".", "!", "\u2026", "?", "\u061f", "\u037e")
-# A wide mark ends a sentence without a space behind it.
-_BREAK = re.compile(rf"[\u3002\uff01\uff1f]+[{re.escape(_CLOSING)}]*\s*|\s+")
+# Where a sentence can end: behind a wide mark, without a space; at a blank behind another mark; at a line
+# break, from the first blank before it on, which keeps the search linear.
+_BREAK = re.compile(
+    rf"[\u3002\uff01\uff1f]+[{re.escape(_CLOSING)}]*\s*"
+    rf"|(?<=[{re.escape(''.join(_ENDS) + ';' + _CLOSING)}])\s+"
+    r"|(?<!\s)[^\S\n]*\n\s*"
+)
 _WIDE = ("\u3002", "\uff01", "\uff1f")
 # A piece without a word, such as an emoticon, belongs to the sentence before it.
 _BEGINS = re.compile(r"\W{0,3}\w")

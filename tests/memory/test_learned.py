@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shepherd.extraction.answer import Extracted, select
 from shepherd.memory import LearnedItem, Memory, NewMemory, OpenJob
 from shepherd.types import Message
+from tests.examples import examples
 
 START = 1_750_000_000
 DAY = 86_400
@@ -517,3 +520,122 @@ def test_the_last_forgotten_memories_are_restored_one_by_one(teller: Teller) -> 
         n += 1
     assert n == 48
     assert memory.check().problems == ()
+
+
+# ---- in any order
+
+VALUES = ("Oslo", "Rome", "Lima")
+
+
+class Model:
+    """What learning, undo, accepting and rejecting do to one fact, in a few lines."""
+
+    def __init__(self) -> None:
+        # (value, is learned, item), the last one holds; a value None was cleared.
+        self.changes: list[tuple[str | None, bool, int]] = []
+        # Waiting proposals with the changes that they contradict.
+        self.waiting: dict[int, tuple[str, int]] = {}
+        # All that undoing an item has to restore.
+        self.states: dict[int, object] = {}
+
+    @property
+    def value(self) -> str | None:
+        return self.changes[-1][0] if self.changes else None
+
+    def waits(self, item: int) -> bool:
+        return item in self.waiting and self.waiting[item][1] == len(self.changes)
+
+
+@settings(max_examples=examples(60))
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["state", "move", "end", "set", "clear", "undo", "accept", "reject", "keep"]),
+            st.sampled_from(VALUES),
+            st.integers(0, 30),
+        ),
+        max_size=25,
+    )
+)
+def test_any_order_of_learning_and_deciding_is_as_in_a_model(tmp_path_factory, steps) -> None:
+    teller = Teller(str(tmp_path_factory.mktemp("model") / "memory.db"))
+    model = Model()
+    with teller.memory as memory:
+        for action, value, pick in steps:
+            teller.now += 10
+            if action in LINES:
+                tell(teller, model, action, value)
+            elif action == "set":
+                memory.set_fact("location", value)
+                if model.value != value:
+                    model.changes.append((value, False, 0))
+            elif action == "clear":
+                if memory.clear_fact("location"):
+                    model.changes.append((None, False, 0))
+            else:
+                decide(teller, model, action, pick)
+            assert memory.get_fact("location") == model.value
+            waiting = {item.id for item in memory.learned(waiting_only=True)}
+            assert waiting == {number for number in model.waiting if model.waits(number)}
+            check_periods(memory, int(teller.now))
+
+
+LINES = {"state": "I live in {}.", "move": "I moved to {}.", "end": "I no longer live in {}."}
+
+
+def tell(teller: Teller, model: Model, action: str, value: str) -> None:
+    before, newest = teller.state(), max((item.id for item in teller.memory.learned(1)), default=0)
+    teller.tell(LINES[action].format(value))
+    new = teller.memory.learned_since(newest)
+    is_set = model.value is not None and not model.changes[-1][1]
+    if action == "state" and is_set and model.value != value:
+        waiting = [number for number in model.waiting if model.waits(number)]
+        assert len(new) == all(model.waiting[number][0] != value for number in waiting)
+        for item in new:
+            for number in waiting:
+                del model.waiting[number]
+            model.waiting[item.id] = (value, len(model.changes))
+        return
+    assert len(new) == ((model.value == value) if action == "end" else (model.value != value))
+    for item in new:
+        model.changes.append((None if action == "end" else value, True, item.id))
+        model.states[item.id] = before
+
+
+def decide(teller: Teller, model: Model, action: str, pick: int) -> None:
+    memory, before = teller.memory, teller.state()
+    items = memory.learned()
+    if not items:
+        assert memory.undo() is memory.accept() is memory.reject() is None
+        return
+    item = items[pick % len(items)]
+    done = getattr(memory, action)(item.id)
+    if action == "accept":
+        assert (done is not None) == model.waits(item.id)
+        if done is not None:
+            model.changes.append((done.value, False, item.id))
+            del model.waiting[item.id]
+            model.states[item.id] = before
+    elif action == "reject":
+        assert (done is not None) == model.waits(item.id)
+        model.waiting.pop(item.id, None)
+    elif action == "undo":
+        is_last = bool(model.changes) and model.changes[-1][2] == item.id
+        assert (done is not None and done.state == "undone") == is_last
+        if is_last:
+            model.changes.pop()
+        assert teller.state() == (model.states[item.id] if is_last else before)
+
+
+def check_periods(memory: Memory, now: int) -> None:
+    """Compare what held at each moment with a replay of the history."""
+    changes = memory.fact_history()
+    moments = {change.valid_from for change in changes} | {now}
+    for moment in sorted(moments | {m - 1 for m in moments} | {m + 1 for m in moments}):
+        held = None
+        # The change recorded last of those that say something about the moment.
+        for change in changes:
+            if change.valid_from <= moment:
+                held = change.value
+        assert [fact.value for fact in memory.facts_at(moment)] == ([held] if held else [])
+    assert [f.value for f in memory.facts_at(now)] == [f.value for f in memory.get_all_facts()]

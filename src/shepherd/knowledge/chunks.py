@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.knowledge.records import ChunkResult, Part
@@ -207,7 +207,7 @@ def beginning(connection: Connection, user_id: str, node_id: int) -> str:
 
 def results(connection: Connection, user_id: str, hits: Sequence[ChunkHit]) -> list[ChunkResult]:
     """Return the chunks of these hits, in their order."""
-    rows: dict[int, ChunkResult] = {}
+    rows: dict[int, tuple[Any, ...]] = {}
     for start in range(0, len(hits), _MOST_IDS):
         ids = [hit[0] for hit in hits[start : start + _MOST_IDS]]
         # With a condition on the user SQLite would read all of the user's chunks, 7 ms for 100,000.
@@ -217,14 +217,14 @@ def results(connection: Connection, user_id: str, hits: Sequence[ChunkHit]) -> l
             f" WHERE c.id IN ({', '.join('?' * len(ids))})",
             ids,
         )
-        rows |= {row[0]: _result(row[:-1]) for row in found if row[-1] == user_id}
+        rows |= {row[0]: row[:-1] for row in found if row[-1] == user_id}
     return [
-        replace(rows[chunk_id], score=score, relevance=relevance)
+        _result(rows[chunk_id], score, relevance)
         for chunk_id, _, score, relevance in hits
         if chunk_id in rows
     ]
 
 
-def _result(row: tuple[Any, ...]) -> ChunkResult:
+def _result(row: tuple[Any, ...], score: float = 0.0, relevance: float = 0.0) -> ChunkResult:
     chunk_id, node_id, title, part, idx, start, end, text, date, link = row
-    return ChunkResult(chunk_id, node_id, title, part, idx, start, end, text, 0.0, 0.0, date, link)
+    return ChunkResult(chunk_id, node_id, title, part, idx, start, end, text, score, relevance, date, link)

@@ -276,13 +276,9 @@ def focused(connection: Connection, user_id: str) -> list[Node]:
 
 def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]) -> list[Node]:
     tags = dimensions.of_nodes(connection, user_id, [row[0] for row in rows])
-    names = [*_COLUMNS.split(", "), "source_text"]
-    found = (dict(zip(names, row, strict=False)) for row in rows)  # rows have the text if it was requested
+    # The columns are the fields of a node in order, with the text if it was requested.
     return [
-        Node(
-            **{**values, "metadata": _metadata(values["metadata"]), "dimensions": tags.get(values["id"], ())}
-        )
-        for values in found
+        Node(*(*row[:7], tags.get(row[0], ()), *row[7:11], _metadata(row[11]), *row[12:])) for row in rows
     ]
 
 

@@ -99,6 +99,7 @@ _SMALL_TALK = (
 )
 # The keywords of a text that has only stop words are those, stemmed.
 _FILLER = frozenset().union(*({word, stem(word)} for word in STOP_WORDS), keywords(_SMALL_TALK, 256))
+_FILLER_OR_STOP_WORD = _FILLER.union(*_WORDS.values())
 _GO_ON = re.compile(
     r"\W*(?:and |please )?(?:go (?:on|ahead)|carry on|keep going|continue|(?:tell me |say )?more)"
     r"(?: please)?\W*",
@@ -113,7 +114,10 @@ def is_filler(text: str, words: Collection[str]) -> bool:
     """
     if _FILLER.issuperset(words) or _GO_ON.fullmatch(text):
         return True
-    return any(all(word in own or word in _FILLER for word in words) for own in _WORDS.values())
+    # Most texts have a word that no list has.
+    return _FILLER_OR_STOP_WORD.issuperset(words) and any(
+        all(word in own or word in _FILLER for word in words) for own in _WORDS.values()
+    )
 
 
 def without_stop_words(keywords: list[str]) -> list[str]:
