@@ -201,25 +201,27 @@ def learn(
     key, value = claim.key, claim.value
     known = find(connection, user_id, key) or _find_spelling(connection, user_id, key)
     common = canonical_key(key)
-    last: FactChange | None = None
     if known is not None:
         key = known.key
         if common is not None and common.name in LISTS:
             value = joined_values(known.value, value)
-        last = next(reversed(_changes_of(connection, user_id, key)), None)
         if _folded(known.value) == _folded(value):
             value = known.value
             if not starts or starts >= (known.valid_from or known.updated_at):
                 return None
-            source = last.source if last is not None else "import"
-    changes = history(connection, user_id, key)
+            source = _source(connection, user_id, key) or "import"
+    changes = connection.execute(
+        "SELECT key, source, changed_at FROM fact_history WHERE user_id = ?", (user_id,)
+    )
+    is_alike = _like(key)
+    changes = [change for change in changes if is_alike(change[0])]
     if known is not None and known.updated_at > (told_at if changes else since):
         return None
     by_models = ("extraction", "tool")
-    if any(change.changed_at > (told_at if change.source in by_models else since) for change in changes):
+    if any(changed_at > (told_at if by in by_models else since) for _, by, changed_at in changes):
         return None
     if known is not None and known.value != value and not claim.changes:
-        is_set = last is None or last.source != source
+        is_set = _source(connection, user_id, key) != source
         if is_set and not (common is not None and common.name in LISTS):
             # "I'm Steve" says nothing against Steve Miller.
             is_part = set(_folded(value).split()) <= set(_folded(known.value).replace(",", " ").split())
@@ -256,11 +258,10 @@ def end(
             if common is None or common.name not in LISTS or len(others) == len(items):
                 continue
             left = ", ".join(others)
-        if ended.kind == "any" and not left and not _names_relation(fact.key, statement):
-            last = next(reversed(_changes_of(connection, user_id, fact.key)), None)
-            if last is None or last.source != source:
-                changes.append(Contradiction(fact, ""))
-                continue
+        is_vague = ended.kind == "any" and not left and not _names_relation(fact.key, statement)
+        if is_vague and _source(connection, user_id, fact.key) != source:
+            changes.append(Contradiction(fact, ""))
+            continue
         begins = max(starts or told_at, fact.valid_from or fact.updated_at)
         changes.append(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
@@ -308,6 +309,12 @@ def restore(
     if before is not None:
         _write(connection, user_id, before)
     return True
+
+
+def _source(connection: Connection, user_id: str, key: str) -> str:
+    """Return the source of the last change of a fact, "" if it was imported without its history."""
+    rows = connection.execute(f"SELECT source {_CHANGES} LIMIT 1", (user_id, key))
+    return rows[0][0] if rows else ""
 
 
 def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
@@ -389,12 +396,6 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
         return list(changes)
     is_alike = _like(key)
     return [change for change in changes if is_alike(change.key)]
-
-
-def _changes_of(connection: Connection, user_id: str, key: str) -> list[FactChange]:
-    """Return the changes of exactly this key, oldest first."""
-    rows = connection.execute(f"SELECT {_HISTORY} {_CHANGES}", (user_id, key))
-    return [FactChange(*row) for row in reversed(rows)]
 
 
 def periods(connection: Connection, user_id: str, key: str | None) -> list[FactPeriod]:

@@ -37,6 +37,7 @@ __all__ = [
     "FactsBlocks",
     "escape_excerpt",
     "facts_block",
+    "note_of",
     "past_facts",
     "render_tail",
     "shown_facts",
@@ -73,6 +74,7 @@ class FactsBlock(NamedTuple):
     words: FactWords
 
 
+_NO_NOTES: Mapping[int, str] = {}
 _NO_FACTS = FactsBlock((), (), "", fact_words(()))
 
 
@@ -104,21 +106,22 @@ def render_tail(
 ) -> str:
     """Return the tail from `facts_block()` and the results; empty if there is nothing to add.
 
-    `notes`: remarks behind the answers of memories, by id.
+    `notes`: remarks behind the answers of memories, by id; see `note_of`.
     """
     if not results:
         return f"\n\n{facts}" if facts else ""
+    noted = notes or _NO_NOTES
     shown = " | ".join(
         f"User: {escape_excerpt(r.question, MAX_QUESTION, keywords)}"
-        f"\nAssistant: {escape_excerpt(r.answer, MAX_ANSWER, keywords)}{_note(notes, r.id)}"
+        f"\nAssistant: {escape_excerpt(r.answer, MAX_ANSWER, keywords)}{noted.get(r.id, '')}"
         for r in results
     )
     return f"\n\n{facts}\n[context: {shown}]" if facts else f"\n\n[context: {shown}]"
 
 
-def _note(notes: Mapping[int, str] | None, memory_id: int) -> str:
-    note = notes.get(memory_id, "") if notes else ""
-    return f" ({escape_text(note, MAX_QUESTION)})" if note else ""
+def note_of(fact: Fact) -> str:
+    """Return the remark behind a memory that states a former value of a fact."""
+    return f" ({escape_text(f'{fact.key} is {fact.value} now', MAX_QUESTION)})"
 
 
 def facts_block(facts: Iterable[Fact]) -> str:

@@ -438,7 +438,7 @@ def was_undone(connection: Connection, user_id: str, session_id: str, question: 
     return bool(
         connection.execute(
             "SELECT 1 FROM learned WHERE user_id = ? AND kind = 'remembered' AND session_id = ? AND key = ?"
-            " AND value = ? AND state = 'undone' LIMIT 1",
+            " AND value = ? AND state IN ('undone', 'rejected') LIMIT 1",
             (user_id, session_id, question, answer),
         )
     )

@@ -193,12 +193,13 @@ class Memory:
         asked = None
         if may_ask_for_time(message, periods):
             asked = asked_time(message, periods)
-        notes: dict[int, str] = {}
+        notes: dict[int, str] | None = None
         if found and results:
             former = self._former.of(user, found, lambda: self.fact_history(None, user))
             if former.values:
                 # A question about the past is answered from the past as well.
                 results = results if asked else without_former_values(results, former)
+                notes = {}
                 results = _without_outdated(results, former, notes, keeps=asked is not None)
         text = block.text
         if asked is not None:
@@ -724,7 +725,7 @@ def _without_outdated(
             fact, says_more = outdated
             if not says_more and not keeps:
                 continue
-            notes[result.id] = f"{fact.key} is {fact.value} now"
+            notes[result.id] = injection_format.note_of(fact)
         kept.append(result)
     return kept
 

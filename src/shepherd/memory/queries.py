@@ -118,13 +118,15 @@ def parse_query(text: str, now: float) -> tuple[list[str], Periods, bool]:
 
 # Longer messages ask for something else.
 _LONGEST_QUESTION = 300
-# Signs of such questions that name no period, in English, German, French, Spanish, Italian, Portuguese and
+# Words of such questions that name no period, in English, German, French, Spanish, Italian, Portuguese and
 # Dutch.
-_TIME_SIGNS = (
-    "since when", "how long", "when did", "changed", "used to", "before", "previous", "former", "earlier",
-    "seit wann", "wie lange", "geändert", "vorher", "früher", "depuis", "changé", "avant", "desde",
-    "cambiado", "mudou", "antes", "da quando", "da quanto", "cambiat", "prima", "sinds", "hoe lang",
-    "veranderd", "vroeger",
+_TIME_WORDS = frozenset(
+    (
+        "since", "long", "when", "changed", "change", "used", "before", "previous", "previously", "former",
+        "formerly", "earlier", "wann", "lange", "geändert", "vorher", "früher", "depuis", "changé", "avant",
+        "desde", "tiempo", "cambiado", "quanto", "mudou", "antes", "quando", "cambiato", "cambiata", "prima",
+        "sinds", "lang", "veranderd", "vroeger", "cuánto", "cuanto",
+    )
 )  # fmt: skip
 _SINCE = re.compile(
     r"\b(?:since when|how long (?:have|has|am|are|do|is)|when did (?:i|we|my)"
@@ -163,8 +165,7 @@ def may_ask_for_time(text: str, periods: Periods) -> bool:
         return False
     if periods:
         return True
-    lowered = text.lower()
-    return any(sign in lowered for sign in _TIME_SIGNS)
+    return not _TIME_WORDS.isdisjoint(text.lower().replace("?", " ").replace("\u00bf", " ").split())
 
 
 def asked_time(text: str, periods: Periods) -> AskedTime | None:

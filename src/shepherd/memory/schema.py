@@ -46,6 +46,7 @@ _LEARNED = (
         base INTEGER NOT NULL DEFAULT 0,
         undo TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX learned_user ON learned(user_id, id)",
+    "CREATE INDEX learned_refused ON learned(user_id, message_id) WHERE state IN ('undone', 'rejected')",
     "CREATE INDEX learned_memory ON learned(memory_id) WHERE memory_id <> 0",
 )
 
