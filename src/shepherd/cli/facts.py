@@ -91,7 +91,7 @@ def _at(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _history(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    periods = memory.fact_periods(arguments.key)
+    periods = memory.fact_periods(arguments.key, corrected=True)
     if not periods:
         raise _missing(arguments.key)
     rows = [

@@ -445,9 +445,15 @@ class Memory:
         """
         return self._rows.read(user_id, (), facts.at, when)
 
-    def fact_periods(self, key: str | None = None, user_id: str | None = None) -> list[FactPeriod]:
-        """Return the values of a fact, or of all, and from when until when each held, oldest first."""
-        return self._rows.read(user_id, [], facts.periods, None if key is None else storable(key.strip()))
+    def fact_periods(
+        self, key: str | None = None, user_id: str | None = None, *, corrected: bool = False
+    ) -> list[FactPeriod]:
+        """Return the values of a fact, or of all, and from when until when each held, oldest first.
+
+        With `corrected` also values that held at no time, since others replaced them: they end as they begin.
+        """
+        wanted = None if key is None else storable(key.strip())
+        return self._rows.read(user_id, [], facts.periods, wanted, corrected=corrected)
 
     # ---- what was learned
 

@@ -261,7 +261,7 @@ def list_facts(own: OwnMemory, history: bool = False, at: When = None) -> dict[s
     facts: dict[str, Any] = {"data": [asdict(fact) for fact in found]}
     if history:
         facts["history"] = [asdict(change) for change in memory.fact_history(None, own.user)]
-        facts["periods"] = [asdict(period) for period in memory.fact_periods(None, own.user)]
+        facts["periods"] = [asdict(period) for period in memory.fact_periods(None, own.user, corrected=True)]
     return facts
 
 
@@ -276,7 +276,7 @@ def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
         "key": key,
         "value": value,
         "history": [asdict(change) for change in history],
-        "periods": [asdict(period) for period in own.memory.fact_periods(key, own.user)],
+        "periods": [asdict(period) for period in own.memory.fact_periods(key, own.user, corrected=True)],
     }
 
 

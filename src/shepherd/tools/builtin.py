@@ -218,7 +218,7 @@ class _MemoryTools:
 
     def fact_history(self, arguments: Arguments) -> object:
         self._check()
-        periods = self._memory.fact_periods(arguments["key"], self._user_id)
+        periods = self._memory.fact_periods(arguments["key"], self._user_id, corrected=True)
         shown: list[dict[str, Any]] = []
         n_chars = 0
         for period in reversed(periods):

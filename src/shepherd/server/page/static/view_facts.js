@@ -106,6 +106,7 @@ function timeline(periods, label) {
 function span({ since, until }) {
   const from = h("time", { datetime: iso(since), title: moment(since) }, date(since));
   if (until === null) return ["since ", from];
+  if (until <= since) return [from, ", corrected"];
   return [from, " – ", h("time", { datetime: iso(until), title: moment(until) }, date(until))];
 }
 
