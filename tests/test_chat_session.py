@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,9 +18,12 @@ from shepherd.commands.slash import Chat, change_setting
 from shepherd.config import Config
 from shepherd.config.file import ConfigFile
 from shepherd.errors import ProviderError, ProviderUnavailableError, UsageError
+from shepherd.extraction import INSTRUCTIONS
 from shepherd.providers import ProviderTable
 from shepherd.types import Thought
 from tests import models
+from tests.extraction.server import learned
+from tests.extraction.server import running as running_endpoint
 from tests.providers.upstream import Upstream, breaks_off, refuses, running, says, usage
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -53,15 +57,8 @@ def new_session(
     with ExitStack() as stack:
 
         def make(provider: str = "", *, memory: bool = True, **settings) -> Session:
-            config = Config(
-                model=str(scripted_model),
-                provider=provider,
-                memory_database=str(database),
-                user_id="steve",
-                temperature=0.0,
-                threads=1,
-                **settings,
-            )
+            defaults = {"model": str(scripted_model), "user_id": "steve", "temperature": 0.0, "threads": 1}
+            config = Config(provider=provider, memory_database=str(database), **{**defaults, **settings})
             warnings: list[str] = []
             session = Session(config, memory=memory, warn=lambda text, hint: warnings.append(text))
             stack.callback(session.close)
@@ -494,3 +491,69 @@ def test_why_names_the_trace_of_the_turn_unless_it_was_private(new_session):
     assert said.startswith("nothing has been answered yet\n")
     assert said.count(f"all of it: shepherd trace tree {session.assistant.session_id}/0") == 1
     assert "tokens shown" in out.getvalue()
+
+
+BUNDLED = "on, with shepherd-mini, the bundled model"
+ENDPOINT = {"memory_extraction_endpoint": "http://user:pw@127.0.0.1:9/v1"}
+OFF = "off: memory_extraction is false"
+UNUSED = "off: the memory is not used here"
+
+
+# The table in docs/learning.md.
+@pytest.mark.parametrize("extraction", ["auto", True])
+@pytest.mark.parametrize(
+    ("provider", "settings", "state"),
+    [
+        ("", {"model": "shepherd-mini"}, BUNDLED),
+        ("", {}, "on, with scripted, the model of the chat"),
+        ("friend", {}, BUNDLED),
+        ("", {"model": "shepherd-mini", **ENDPOINT}, "on, with its default model, a model at 127.0.0.1"),
+        ("", ENDPOINT, "on, with its default model, a model at 127.0.0.1"),
+        ("friend", {**ENDPOINT, "memory_extraction_model": "big"}, "on, with big, a model at 127.0.0.1"),
+        ("", {"memory_extraction_model": "shepherd-mini"}, BUNDLED),
+        ("friend", {"memory_extraction_model": "shepherd-mini"}, BUNDLED),
+        ("far", {}, UNUSED),
+        ("far", {**ENDPOINT, "memory_extraction_model": "big"}, UNUSED),
+        ("other", {}, UNUSED),
+    ],
+)
+def test_learning_is_on_wherever_the_memory_is_used(new_session, provider, settings, state, extraction):
+    session = new_session(provider, memory_extraction=extraction, **settings)
+
+    assert _without_name(session.assistant.learning.in_words()) == state
+    assert (session.assistant.extraction is not None) == state.startswith("on")
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, ENDPOINT, {"model": "shepherd-mini"}, {"memory_extraction_model": "shepherd-mini"}]
+)
+@pytest.mark.parametrize("provider", ["", "friend"])
+def test_learning_is_off_where_it_was_turned_off(new_session, provider, settings):
+    session = new_session(provider, memory_extraction=False, **settings)
+
+    assert session.assistant.learning.in_words() == OFF
+    assert session.assistant.extraction is None
+
+
+def test_nothing_is_learned_of_somebody_unknown_and_without_memory(new_session):
+    unknown = new_session("", user_id="unknown")
+    without = new_session("", memory=False)
+
+    assert unknown.assistant.extraction is without.assistant.extraction is None
+    assert unknown.assistant.learning.in_words().startswith("off: it is not known who you are")
+    assert without.assistant.learning.in_words() == UNUSED
+
+
+def test_endpoint_learns_for_a_remote_provider_with_the_full_instructions(new_session):
+    with running_endpoint(answers=[learned({"name": "Steve"})]) as server:
+        session = new_session("friend", memory_extraction_endpoint=server.url, memory_extraction_model="m")
+        ask(session, "My name is Steve.")
+
+        assert session.assistant.extraction.flush(60)
+    assert [fact.value for fact in session.assistant.memory.get_all_facts("steve")] == ["Steve"]
+    assert [request.body["messages"][0]["content"] for request in server.requests] == [INSTRUCTIONS]
+
+
+def _without_name(words: str) -> str:
+    """Return the words with one name for the test's own model, whatever its file is called."""
+    return re.sub(r"with [\w.-]+, the model of", "with scripted, the model of", words)

@@ -6,12 +6,13 @@ import random
 import string
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.secret_detection import find_secrets
+from shepherd.secret_detection import find_secrets, holds_secret, is_secret, masked
 
 # Put together here, so that no scanner takes this file for a leak.
 HEX32 = "0123456789abcdef" * 2
@@ -243,3 +244,91 @@ def test_other_numbers_are_no_account_numbers(text):
 
 def test_a_pin_is_found_behind_the_thing_that_it_opens():
     assert values("The PIN of my phone is 2580.") == [("password", "2580")]
+
+
+FOLDER = Path(__file__).with_name("secrets")
+EVERYDAY = FOLDER.joinpath("everyday.txt").read_text("utf-8").splitlines()
+WORDS = "ridge lunar pencil canyon velvet orbit hazard timber muscle gadget frozen walnut"
+MADE = {
+    "aws": "AKIA" + "QWERTYUIOPAS2345",
+    "aws_secret": "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzTESTKEY0",
+    "openai": "sk-" + ALNUM40,
+    "openai_project": "sk-proj-" + ALNUM40 * 2,
+    "anthropic": "sk-ant-api03-" + ALNUM40 * 2,
+    "github": "ghp_" + ALNUM40[:36],
+    "github_fine": "github_pat_" + ALNUM40 + "_" + ALNUM40,
+    "gitlab": "glpat-" + ALNUM40[:20],
+    "slack": "xoxb-" + "123456789012-1234567890123-AbCdEfGhIjKl",
+    "slack_hook": "https://hooks.slack.com/services/" + "T0AB12CD3/B0EF45GH6/" + ALNUM40[:24],
+    "stripe": "sk_live_" + ALNUM40[:24],
+    "stripe_restricted": "rk_live_" + ALNUM40[:24],
+    "stripe_hook": "whsec_" + ALNUM40[:32],
+    "google": "AIza" + ALNUM40[:35],
+    "google_oauth": "GOCSPX-" + ALNUM40[:28],
+    "google_access": "ya29." + ALNUM40,
+    "huggingface": "hf_" + ALNUM40[:34],
+    "sendgrid": "SG." + ALNUM40[:22] + "." + ALNUM40 + "abc",
+    "jwt": JWT,
+    "hex32": HEX32,
+    "rsa": PEM,
+    "openssh": PEM.replace("RSA", "OPENSSH"),
+    "ec": PEM.replace("RSA", "EC"),
+    "pgp": "-----BEGIN PGP PRIVATE " + "KEY BLOCK-----\n\nlQOYBF\n-----END PGP PRIVATE " + "KEY BLOCK-----",
+    "age": "AGE-SECRET-" + "KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L" + "QPZRY9X8GF2TVDW0S3JN54KHCE",
+    "visa": "4012888888881881",
+    "visa_grouped": "4012 8888 8888 1881",
+    "mastercard": "5555-5555-5555-4444",
+    "amex": "3782 822463 10005",
+    "iban_de": "DE89370400440532013000",
+    "iban_de_grouped": "DE89 3704 0044 0532 0130 00",
+    "iban_fr_grouped": "FR14 2004 1010 0505 0001 3M02 606",
+    "iban_es": "ES9121000418450200051332",
+    "ssn": "219-09-9999",
+    "ssn_plain": "219099999",
+    "bip39": WORDS,
+    "bip39_numbered": " ".join(f"{number}. {word}" for number, word in enumerate(WORDS.split(), 1)),
+    "bip39_24": f"{WORDS} " + " ".join(reversed(WORDS.split())),
+}
+SECRETS = [
+    (kind, sentence.format(**MADE))
+    for line in FOLDER.joinpath("secrets.txt").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+    for kind, _, sentence in [line.partition(" | ")]
+]
+
+
+@pytest.mark.parametrize("sentence", EVERYDAY)
+def test_everyday_sentences_hold_no_secret(sentence: str) -> None:
+    assert values(sentence) == []
+
+
+@pytest.mark.parametrize(("kind", "sentence"), SECRETS)
+def test_secrets_in_sentences_are_found(kind: str, sentence: str) -> None:
+    assert kind in [found for found, _ in values(sentence)]
+
+
+@pytest.mark.parametrize(("kind", "sentence"), SECRETS)
+def test_covered_text_has_its_length_and_no_secret(kind: str, sentence: str) -> None:
+    covered, n_secrets = masked(sentence)
+
+    assert n_secrets > 0
+    assert len(covered) == len(sentence)
+    assert all(secret not in covered for _, secret in values(sentence))
+
+
+def test_sentences_are_many() -> None:
+    assert len(EVERYDAY) >= 200
+    assert len(set(SECRETS)) >= 100
+
+
+def test_names_of_facts_tell_secrets_from_others() -> None:
+    assert is_secret("wifi_password", "hunter2")
+    assert is_secret("mi contraseña", "girasol")
+    assert not is_secret("favorite_password_manager", "Bitwarden")
+    assert not is_secret("secret_ingredient", "miso")
+
+
+def test_question_about_passwords_is_no_secret_without_one() -> None:
+    assert not holds_secret("Which password manager do I use?", "Bitwarden")
+    assert not holds_secret("How do I reset my password?", "Click on the link below the form.")
+    assert holds_secret("What is the user's bank PIN?", "1234")

@@ -41,7 +41,7 @@ from shepherd.turn import GenerationOptions, Turn, sampling_of
 from shepherd.turn.components import ModelAccess, no_promise_grammar, open_components, with_auto_resolved
 from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.turn.recorder import ConversationStore, Recorder
-from shepherd.types import ANONYMOUS_USERS, Message, Tool
+from shepherd.types import ANONYMOUS_USERS, Learning, Message, Tool
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -167,6 +167,11 @@ class Assistant:
     def extraction(self) -> ExtractionWorker | None:
         """The worker that learns from this conversation; None where nothing is learned."""
         return self._access.extraction if self._store.learner is not None else None
+
+    @property
+    def learning(self) -> Learning:
+        """Whether something is learned from this conversation, by which model, or why not."""
+        return self._access.learning
 
     @property
     def knowledge(self) -> Knowledge | None:

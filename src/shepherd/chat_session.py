@@ -15,7 +15,7 @@ from types import TracebackType
 from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.factory import (
-    extracts,
+    learning_of,
     model_path,
     open_engine,
     open_memory_or_warn,
@@ -190,7 +190,13 @@ class Session:
                 return open_remote(provider, sends=set())
 
             worker = summarizer = reader = None
-            if provider.uses_memory and memory is not None and is_writable and extracts(config, path):
+            learning = learning_of(
+                config,
+                path,
+                uses_memory=provider.uses_memory and memory is not None,
+                is_writable=is_writable,
+            )
+            if learning.is_on and memory is not None:
                 worker = stack.enter_context(running_worker(memory, config, path, engine))
             if sums_up(config, path) and provider.kind != "shepherd":
                 summarizer = stack.enter_context(summarizer_of(config, open_another, model))
@@ -204,6 +210,7 @@ class Session:
                 memory,
                 writes_memory=is_writable,
                 extraction=worker,
+                learning=learning,
                 summarizer=summarizer,
                 reader=reader,
                 shows_private=provider.is_local,

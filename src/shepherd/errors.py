@@ -83,6 +83,10 @@ class UsageError(ShepherdError):
     exit_code = 2
 
 
+class SecretError(UsageError):
+    """Text that looks like a password, a key or another secret was to be stored."""
+
+
 class ConfigError(UsageError):
     """config.json cannot be read as configuration; the message has the path, and line and column."""
 

@@ -27,7 +27,15 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["escape_fact_key", "escape_fact_value", "escape_lines", "escape_text", "shorten", "storable"]
+__all__ = [
+    "escape_fact_key",
+    "escape_fact_value",
+    "escape_lines",
+    "escape_text",
+    "shorten",
+    "storable",
+    "without_blocks",
+]
 
 ELLIPSIS = "…"
 
@@ -52,6 +60,14 @@ _INVISIBLE = re.compile(
 # The joiners are spelling in Persian, the Indic scripts and emoji, and only there.
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+# Opens a block of memory, as our tails and those of other programs write it.
+_BLOCK = re.compile(
+    r"[\[\uff3b]\s*(?:facts|context|knowledge|entities|memor(?:y|ies)|focused nodes?|conversation summary"
+    r"|source)\s*[:\uff1a]",
+    re.IGNORECASE,
+)
+_BRACKET = re.compile(r"[\[\]\uff3b\uff3d]")
 
 _ROLES = "user|assistant|system|human|developer|tool|function|ipython|model|bot|ai"
 _SHOWN_ROLES = "User|USER|Assistant|ASSISTANT|System|SYSTEM|Human|HUMAN"
@@ -184,6 +200,37 @@ def escape_fact_value(text: str, limit: int) -> str:
 def escape_fact_key(text: str, limit: int) -> str:
     """Return a fact's key: as a value, and without `=` and `,`."""
     return escape_text(text, limit).translate(_KEY_TWINS)
+
+
+def without_blocks(text: str, gap: str = " ") -> str:
+    """Return a message without the blocks `[facts: …]`, `[context: …]` and the like, each replaced by `gap`.
+
+    A block may hold brackets, and one that nothing closes ends with the text. A bracket that closes nothing
+    belongs to the block before it. Text without a block is returned unchanged.
+    """
+    opening = _BLOCK.search(text) if "[" in text or "\uff3b" in text else None
+    if opening is None:
+        return text
+    kept, at = [], 0
+    while opening is not None:
+        kept.append(text[at : opening.start()])
+        at = _block_end(text, opening.end())
+        opening = _BLOCK.search(text, at)
+    return gap.join([*kept, text[at:]])
+
+
+def _block_end(text: str, start: int) -> int:
+    depth, end = 1, 0
+    for bracket in _BRACKET.finditer(text, start):
+        if bracket[0] in "]\uff3d":
+            depth -= 1
+            if depth < 0 or (depth == 0 and not end):
+                depth, end = 0, bracket.end()
+        elif end and _BLOCK.match(text, bracket.start()):
+            break
+        else:
+            depth += 1
+    return end or len(text)
 
 
 def shorten(text: str, limit: int) -> str:

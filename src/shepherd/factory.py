@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from shepherd.config import Config
 from shepherd.config.file import load
@@ -25,17 +26,24 @@ from shepherd.errors import (
     StoreReadOnlyError,
     UsageError,
 )
-from shepherd.extraction import EndpointExtractor, ExtractionWorker, Extractor, LocalExtractor, WorkerSettings
+from shepherd.extraction import (
+    EndpointExtractor,
+    ExtractionWorker,
+    Extractor,
+    LocalExtractor,
+    WorkerSettings,
+)
 from shepherd.extraction.local import WINDOW_TOKENS
+from shepherd.http_endpoint import api_url
 from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
-from shepherd.inference.models import is_built_in, resolve
+from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
 from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
 from shepherd.turn.components import supports_entity_blocks
-from shepherd.types import ANONYMOUS_USERS
+from shepherd.types import ANONYMOUS_USERS, Learning
 
 if TYPE_CHECKING:
     from shepherd.inference.embedding import Embedder, Reranker
@@ -48,8 +56,8 @@ __all__ = [
     "LazyReranker",
     "check_setting",
     "existing_file",
-    "extracts",
     "keys_without_memory",
+    "learning_of",
     "model_path",
     "open_embedder",
     "open_engine",
@@ -174,6 +182,7 @@ def open_memory(
         recall_cache_mb=config.recall_cache_mb,
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
+        keeps_secrets=config.memory_extraction_secrets,
     )
 
 
@@ -291,16 +300,39 @@ def open_memory_to_read(
         return open_memory(config, read_only=True, warn=warn)
 
 
-def extracts(config: Config, chat_model: Path | None, *, for_everyone: bool = False) -> bool:
-    """Return whether facts are learned from messages; `auto` is on where it costs nothing.
+def learning_of(
+    config: Config,
+    chat_model: Path | None,
+    *,
+    uses_memory: bool = True,
+    is_writable: bool = True,
+    for_everyone: bool = False,
+) -> Learning:
+    """Return whether facts are learned from messages, and with which model; loads and connects to nothing.
 
-    With a remote chat model (`chat_model` is None) the bundled model extracts, unless another one is set.
+    `auto` is on wherever the memory is, as `true` is: with the endpoint or the model that the settings name,
+    else with the local chat model, else (for a remote one) with the bundled model. `uses_memory` is whether
+    the provider uses the memory, and `is_writable` whether something can be stored in it.
     """
-    wanted = config.memory_extraction
-    by_default = not (config.memory_extraction_model or config.memory_extraction_endpoint)
-    is_free = by_default if chat_model is None else is_built_in(chat_model)
-    on = is_free if wanted == "auto" else wanted is True
-    return on and (for_everyone or config.effective_user_id not in ANONYMOUS_USERS)
+    if not uses_memory:
+        return Learning(reason="the memory is not used here")
+    if not is_writable:
+        return Learning(reason="the memory can only be read")
+    if config.memory_extraction is False:
+        return Learning(reason="memory_extraction is false")
+    if not for_everyone and config.effective_user_id in ANONYMOUS_USERS:
+        return Learning(reason="it is not known who you are; user_id or --user names you")
+    if config.memory_extraction_endpoint:
+        url = api_url("memory_extraction_endpoint", config.memory_extraction_endpoint, "")
+        named = config.memory_extraction_model or "its default model"
+        return Learning(True, named, urlsplit(url).hostname or url, "")
+    if chat_model is not None and not config.memory_extraction_model:
+        own, where = chat_model, "chat"
+    else:
+        own, where = existing_file(config.memory_extraction_model, "memory_extraction_model"), "local"
+    if is_built_in(own):
+        return Learning(True, BUILT_IN, "bundled", "")
+    return Learning(True, own.stem, where, "")
 
 
 def sums_up(config: Config, chat_model: Path | None) -> bool:

@@ -93,12 +93,14 @@ class Reranker(Protocol):
 class Transactions(Protocol):
     """A database of many users. Thread-safe. Errors are those of shepherd.errors.
 
-    `meaning` and `reranker` are None if no embedder or no reranker is configured.
+    `meaning` and `reranker` are None if no embedder or no reranker is configured. With `keeps_secrets`,
+    passwords, keys and the like are stored as any other text.
     """
 
     chunks: ChunkIndex
     meaning: Meaning | None
     reranker: Reranker | None
+    keeps_secrets: bool
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment. May run it again."""

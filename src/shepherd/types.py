@@ -49,6 +49,29 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Learning:
+    """Whether facts and memories are learned from messages: by which `model`, or the `reason` why not.
+
+    `where` says where the model runs: "bundled", "chat" (the chat's own), "local", or the endpoint's host.
+    """
+
+    is_on: bool = False
+    model: str = ""
+    where: str = ""
+    reason: str = "nothing was started that learns"
+
+    def in_words(self) -> str:
+        """Return the state as part of a sentence, such as "on, with shepherd-mini, the bundled model"."""
+        if not self.is_on:
+            return f"off: {self.reason}"
+        places = {"bundled": "the bundled model", "chat": "the model of the chat", "local": "on this machine"}
+        return f"on, with {self.model}, {places.get(self.where, f'a model at {self.where}')}"
+
+
+NOT_LEARNING = Learning()
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryRecord:
     """A stored question and answer. `timestamp` is in unix seconds; `source` is its writer."""
 

@@ -47,7 +47,8 @@ def lines(home):
                 encoding="utf-8",
             )
             started.append(self.process)
-            assert self.event()["event"] == "ready"
+            self.about = self.event()
+            assert self.about["event"] == "ready"
 
         def event(self) -> dict:
             return json.loads(self.process.stdout.readline())
@@ -129,10 +130,12 @@ def test_a_private_message_is_not_learned_from(lines, facts, shepherd):
 # ---- with any model
 
 
-def test_other_models_learn_nothing_unless_told_to(shepherd, model):
-    shepherd("-m", model, "-e", "My name is Steve")
+def test_other_models_learn_by_default_and_can_be_told_not_to(lines, home, model):
+    on, off = lines("-m", model), lines("-m", model, SHEPHERD_MEMORY_EXTRACTION="false")
 
-    assert shepherd("memory", "jobs", "--json").stdout == "[]\n"
+    assert on.about["learning"] == {"is_on": True, "model": model.stem, "where": "chat", "reason": ""}
+    assert off.about["learning"]["is_on"] is False
+    assert off.about["learning"]["reason"] == "memory_extraction is false"
 
 
 @pytest.mark.parametrize("user", ["unknown"])

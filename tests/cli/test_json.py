@@ -132,7 +132,8 @@ def test_what_a_library_prints_goes_to_stderr(home, model):
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "-m", str(model), "--json", "-e", "hello"],
-        capture_output=True, encoding="utf-8", env=home.environment, check=True,
+        capture_output=True, encoding="utf-8", check=True,
+        env={**home.environment, "SHEPHERD_MEMORY_EXTRACTION": "false"},
     )  # fmt: skip
 
     assert [event["answer"] for event in named(events_of(done), "finished")] == [ANSWER]

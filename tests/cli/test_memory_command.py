@@ -15,6 +15,8 @@ from tests.cli.conftest import in_latin_1
 from tests.memory import originals
 from tests.memory.test_check import harm
 
+KEPT = {"SHEPHERD_MEMORY_EXTRACTION_SECRETS": "true"}
+
 
 @pytest.fixture
 def three(shepherd):
@@ -245,9 +247,37 @@ def test_formats_of_the_command_are_those_of_the_importers():
     assert option.choices == ("auto", *FORMATS)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("facts", "set", "wifi_password", "greenTree19"), ("memory", "add", "wifi?", "password: greenTree19")],
+)
+def test_secret_is_refused_with_the_setting_that_keeps_it(shepherd, command):
+    refused = shepherd(*command)
+
+    assert refused.returncode == 2
+    assert "secrets are not stored" in refused.stderr
+    assert "memory_extraction_secrets = true" in refused.stderr
+    assert "greenTree19" not in refused.stderr + shepherd("memory", "export", "-").stdout
+    assert shepherd(*command, **KEPT).returncode == 0
+
+
+def test_import_says_how_many_secrets_it_left_out(shepherd):
+    lines = (
+        '{"question": "wifi?", "answer": "password: greenTree19"}\n{"question": "tea?", "answer": "green"}\n'
+    )
+
+    done = shepherd("memory", "import", input=lines)
+    counts = json.loads(shepherd("memory", "import", "--json", input=lines).stdout)
+
+    assert done.returncode == 0
+    assert "1 entry left out" in done.stderr
+    assert counts["secrets"] == 1
+    assert "greenTree19" not in shepherd("memory", "export", "-").stdout
+
+
 def test_audit_shows_what_and_why(shepherd):
-    stored = shepherd("memory", "add", "wifi?", "The password is Fritz7390").stdout.strip()
-    shepherd("facts", "set", "bank_pin", "pin is 4711")
+    stored = shepherd("memory", "add", "wifi?", "The password is Fritz7390", **KEPT).stdout.strip()
+    shepherd("facts", "set", "bank_pin", "pin is 4711", **KEPT)
 
     rows = [line.split("\t") for line in shepherd("memory", "audit").stdout.splitlines()]
     findings = json.loads(shepherd("memory", "audit", "--json").stdout)
@@ -359,7 +389,7 @@ def test_the_history_of_a_fact_has_every_value(shepherd):
 
 
 def test_the_values_that_a_fact_had_can_be_taken_out_of_its_history(shepherd):
-    shepherd("facts", "set", "wifi_password", "swordfish")
+    shepherd("facts", "set", "wifi_password", "swordfish", **KEPT)
     assert shepherd("facts", "clear", "wifi_password").returncode == 0
 
     told = shepherd("memory", "audit").stdout

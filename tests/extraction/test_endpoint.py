@@ -16,7 +16,7 @@ from shepherd.extraction.answer import (
     UnusableAnswerError,
 )
 from shepherd.extraction.endpoint import EndpointExtractor, RefusedError
-from shepherd.extraction.request import EXTRACTION_PROMPT
+from shepherd.extraction.request import INSTRUCTIONS
 from tests.extraction.server import NOTHING, said
 
 
@@ -68,7 +68,7 @@ def test_the_request_is_that_of_the_prompt(server):
     assert request.path == "/v1/chat/completions"
     assert request.headers["Authorization"] == "Bearer key-1"
     assert request.body["messages"] == [
-        {"role": "system", "content": EXTRACTION_PROMPT},
+        {"role": "system", "content": INSTRUCTIONS},
         {"role": "user", "content": "User: I am Steve\nUser: hello"},
     ]
     assert request.body["response_format"]["json_schema"]["schema"] == ANSWER_SCHEMA

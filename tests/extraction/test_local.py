@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,12 @@ import pytest
 from shepherd.errors import ModelLoadError
 from shepherd.extraction import LocalExtractor, parse_answer
 from shepherd.extraction.answer import Cancellation, CancelledError, UnavailableError, UnusableAnswerError
-from shepherd.extraction.request import ANSWER_GRAMMAR
+from shepherd.extraction.request import (
+    ANSWER_GRAMMAR,
+    EXTRACTION_PROMPT,
+    INSTRUCTIONS,
+    extraction_request,
+)
 from shepherd.inference import Engine
 from shepherd.types import Message, Sampling
 from tests.inference.engines import exact_settings, run_to_end
@@ -57,17 +63,33 @@ def test_the_model_says_what_it_learned(learner, new_extractor):
     assert json.loads(answer) == LEARNED
 
 
-def test_it_is_asked_in_the_words_it_was_taught(learner, new_extractor):
-    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine:
-        extractor = new_extractor(engine)
-        extractor.answers(["I am Steve", "hello"], Cancellation())
+@pytest.mark.parametrize(
+    ("n_ctx", "apart", "prompt"),
+    [(8192, False, INSTRUCTIONS), (8192, True, EXTRACTION_PROMPT), (1024, False, EXTRACTION_PROMPT)],
+)
+def test_full_models_get_the_instructions_and_small_ones_the_words_they_were_taught(
+    learner, new_extractor, n_ctx, apart, prompt
+):
+    with Engine(learner, settings=exact_settings(n_ctx=n_ctx)) as engine:
+        run_to_end(engine.generate(HELLO, max_tokens=5))
+        before = engine.decoder.mirror_ids
+        extractor = new_extractor(engine, apart=apart)
+        extractor.answers(["I am Steve"], Cancellation())
         sibling = extractor._engine
         ids = sibling.decoder.mirror_ids
         asked = "".join(sibling.model.vocabulary.detokenize([token]).decode() for token in ids)
 
-    from shepherd.extraction import EXTRACTION_PROMPT
+        # The chat finds its own KV cache as it left it.
+        assert engine.decoder.mirror_ids == before
+    assert asked.startswith(f"system\n{prompt}\nuser\nUser: I am Steve\nassistant\n")
 
-    assert asked.startswith(f"system\n{EXTRACTION_PROMPT}\nuser\nUser: I am Steve\nUser: hello\nassistant\n")
+
+def test_prompt_of_the_bundled_model_is_the_one_it_is_trained_on():
+    digest = hashlib.sha256(EXTRACTION_PROMPT.encode()).hexdigest()
+
+    # Another one needs another model: tools/mini_model.
+    assert digest == "15a43f0fa17f1124caedb05ed90a0726b1cb89860376be8407c6a9f1f189a613"
+    assert extraction_request(["I am Steve", "hello"]) == "User: I am Steve\nUser: hello"
 
 
 def test_a_very_small_model_is_asked_about_one_sentence_at_a_time(learner, new_extractor):

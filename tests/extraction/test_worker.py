@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from shepherd.extraction.worker import LONGEST_PAUSE_S, is_gone, new_owner
-from shepherd.memory import Memory
+from shepherd.memory import Memory, Turn
 from tests.extraction.server import learned, running, said
 
 
@@ -396,7 +396,7 @@ def test_a_locked_database_costs_a_pause_and_nothing_else(new_worker, memory, se
 CRASHING = """
 import sys
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, WorkerSettings
-from shepherd.memory import Memory
+from shepherd.memory import Memory, Turn
 
 from shepherd.types import Message
 
@@ -450,3 +450,36 @@ def test_kill_9_at_any_moment_loses_no_line_and_stores_nothing_twice(tmp_path):
     assert sorted(set(texts)) == sorted(set(answers))
     assert len(answers) == len(set(answers))
     assert {f"line {n}" for n in range(said_lines)} <= set(answers)
+
+
+def archive(memory: Memory, *texts: str) -> None:
+    for text in texts:
+        memory.archive_turn(Turn(text, "Noted.", session=memory.start_session()))
+
+
+def test_archived_turn_that_only_echoes_a_learned_fact_goes(new_worker, memory, server, tell):
+    server.answers = [learned({"location": "Austin"}, ("Where do I live?", "Austin"))]
+    archive(memory, "I live in Austin.", "I live in Austin with my sister Ann.", "Austin is hot.")
+    worker = new_worker(min_turns=1)
+    worker.start()
+
+    tell(worker, "I live in Austin.")
+
+    assert worker.flush(30)
+    assert memory.get_fact("location") == "Austin"
+    left = [memory.question for memory in memory.list_memories()]
+    assert sorted(left) == ["Austin is hot.", "I live in Austin with my sister Ann."]
+
+
+def test_turn_stays_while_its_fact_was_not_learned(new_worker, memory, server, tell):
+    server.answers = [learned({"location": "Austin"})]
+    memory.set_fact("location", "Berlin")
+    archive(memory, "I live in Austin.")
+    worker = new_worker(min_turns=1)
+    worker.start()
+
+    tell(worker, "I live in Austin.")
+
+    assert worker.flush(30)
+    assert memory.get_fact("location") == "Berlin"
+    assert [memory.question for memory in memory.list_memories()] == ["I live in Austin."]

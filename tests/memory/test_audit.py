@@ -79,6 +79,7 @@ def test_answer_with_the_words_of_the_question_is_an_echo(memory: Memory) -> Non
 
 
 def test_secrets_are_found_in_memories_and_facts(memory: Memory) -> None:
+    memory.transactions.keeps_secrets = True  # as an earlier version stored them
     wifi = stored(
         memory, "What is the wifi password?", "The password is Fritz7390, my card 4012 8888 8888 1881."
     )
@@ -93,6 +94,7 @@ def test_secrets_are_found_in_memories_and_facts(memory: Memory) -> None:
 
 
 def test_secrets_are_found_in_values_that_a_fact_had_until_those_go(memory: Memory) -> None:
+    memory.transactions.keeps_secrets = True  # as an earlier version stored them
     memory.set_fact("router_password", "swordfish")
     memory.set_fact("router_password", "marlin99")
     memory.set_fact("wifi_password", "swordfish")

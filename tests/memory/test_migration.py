@@ -531,3 +531,17 @@ def test_two_processes_that_open_it_at_once_migrate_it_once(path: Path, run_pyth
     assert len(list(path.parent.glob("*.before-migration*"))) == 1
     with Memory(path) as memory:
         assert memory.check().problems == ()
+
+
+def test_secrets_are_left_out_and_counted(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    told = [row("My password is Tr0ub4dor&3", "Noted.", 100, "steve"), row(*IDE, 200, "steve")]
+    fact = ("steve", "wifi_password", "greenTree19", 1, 1)
+    originals.build(path, originals.V2_32, insert("context", *told), facts(fact))
+
+    with caplog.at_level("WARNING"), Memory(path, user_id="steve") as memory:
+        assert pairs(memory, "steve") == [(*IDE, 200)]
+        assert memory.get_all_facts() == []
+        assert memory.fact_history() == []
+        assert memory.check().problems == ()
+
+    assert "2 with passwords, keys or other secrets were left out" in caplog.text

@@ -187,3 +187,18 @@ def test_role_that_does_not_own_the_tables_is_told_so(original, postgres_server,
     assert "another role's" in str(caught.value)
     assert caught.value.hint == "ALTER TABLE context OWNER TO …; ALTER TABLE facts OWNER TO …"
     assert postgres_server.execute("SELECT count(*) FROM context", schema) == [(3,)]
+
+
+def test_secrets_are_left_out_and_counted(original, postgres_server, schema, caplog) -> None:
+    postgres_server.execute(
+        "INSERT INTO facts VALUES ('steve', 'wifi_password', 'greenTree19', 1700000000, 1700000050)", schema
+    )
+    fill(
+        postgres_server, schema, "context", [(1_700_000_400, "steve", "My password is Tr0ub4dor&3", "Noted.")]
+    )
+
+    with caplog.at_level(logging.WARNING), Memory(original, user_id="steve") as memory:
+        assert [fact.key for fact in memory.get_all_facts()] == ["name"]
+        assert memory.count_memories() == 2
+
+    assert "2 with passwords, keys or other secrets were left out" in caplog.text

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.prompt.archive_policy import is_statement, is_worth_a_memory
+from shepherd.claims import own_words
+from shepherd.prompt.archive_policy import is_refusal, is_statement, is_worth_a_memory
 from shepherd.types import Message
 
 TAIL = "\n\n[facts: dog_name=Rex]"
+LINES = Path(__file__).with_name("archived_lines.txt").read_text("utf-8")
+TALK, _, ANSWERS = LINES.partition("[answers]")
+CORPUS = Path(__file__).parents[1].joinpath("claims/corpus.jsonl").read_text("utf-8")
+
+
+def marked(mark: str, text: str) -> list[str]:
+    return [line[2:] for line in text.splitlines() if line.startswith(f"{mark} ")]
 
 
 def asked(text: str, tail: str = "") -> Message:
@@ -80,7 +90,7 @@ def test_question_with_a_greeting_or_thanks_is_no_statement(text):
 
 @given(st.text(max_size=40), st.sampled_from(["?", "\uff1f", "\u061f"]))
 def test_one_sentence_with_a_question_mark_is_never_a_statement(text, mark):
-    sentence = re.sub(r"[.!?;…\u061f\u3002\uff01\uff1f]|\s", " ", text)
+    sentence = re.sub(r"[,.!?;…\u061f\u3002\uff01\uff1f]|\s", " ", text)
 
     assert not is_statement(f"{sentence}{mark}")
 
@@ -143,3 +153,40 @@ def test_words_of_small_talk_beside_others_count():
 def test_answer_of_the_very_words_of_the_question_is_no_memory():
     assert not is_worth_a_memory(Message("user", "Is Tom red?"), "Tom: red.")
     assert is_worth_a_memory(Message("user", "Is Tom red?"), "Tom: blue.")
+
+
+@pytest.mark.parametrize("text", marked("-", TALK))
+def test_small_talk_requests_and_refusals_are_no_statements(text):
+    assert not is_statement(text)
+    assert not is_worth_a_memory(Message("user", text), "I'm sorry, but I can't help with that.")
+
+
+@pytest.mark.parametrize("text", marked("+", TALK))
+def test_what_is_told_is_a_statement_whatever_it_is_wrapped_in(text):
+    assert is_statement(text)
+
+
+def test_lines_that_state_something_about_the_user_are_statements():
+    lines = map(json.loads, CORPUS.splitlines())
+
+    # A task's material is never archived.
+    assert [
+        line["say"]
+        for line in lines
+        if line["kind"] == "want" and own_words(line["say"]) and not is_statement(line["say"])
+    ] == []
+
+
+@pytest.mark.parametrize("answer", marked("-", ANSWERS))
+def test_refusals_of_the_assistant_are_recognised(answer):
+    assert is_refusal(answer)
+
+
+@pytest.mark.parametrize("answer", marked("+", ANSWERS))
+def test_answers_that_say_something_are_no_refusals(answer):
+    assert not is_refusal(answer)
+
+
+def test_blocks_of_memory_in_a_message_state_nothing():
+    assert not is_statement("[facts: name=Bob]\n[context: User: I live in Rome\nAssistant: ok]\nWho am I?")
+    assert is_statement("[facts: name=Bob] I live in Rome.")

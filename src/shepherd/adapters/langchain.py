@@ -9,7 +9,7 @@ from typing import Any
 
 from shepherd.errors import UsageError, pip_install
 from shepherd.memory import Memory, Turn
-from shepherd.prompt.archive_policy import is_worth_a_memory
+from shepherd.prompt.archive_policy import archived_answer, is_worth_a_memory
 from shepherd.types import Message, Role, SearchResult, ToolCall
 
 try:
@@ -116,7 +116,7 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
                 question = message
             elif message.role == "assistant" and not message.tool_calls and message.raw.strip():
                 if question is not None and is_worth_a_memory(question, message.raw):
-                    told = Turn(question.raw, message.raw.strip(), session=session)
+                    told = Turn(question.raw, archived_answer(message.raw), session=session)
                     self._memory.archive_turn(told, self._user_id)
                 question = None
 

@@ -9,6 +9,7 @@ import re
 from functools import cache
 
 from shepherd.claims.wordings import alternatives, rule
+from shepherd.escaping import without_blocks
 
 __all__ = ["GAP", "own_words"]
 
@@ -20,8 +21,6 @@ _CODE = tuple(
     for pattern in (
         r"(?:^|\n)[ \t]*(```|~~~).*?(?:\n[ \t]*\1|\Z)",
         r"`[^`\n]+`",
-        # Blocks of a prompt that a client sent back.
-        r"\[(?:facts|context|knowledge|entities|conversation summary|focused|source)\b[^\]]*\]?",
         r"^[ \t]*[>|].*?$",
         r"\b(?:https?|ftp|file)://\S+|\bwww\.\S+",
         r"[{\[][^{}\[\]]*[\"'][^{}\[\]]*[\"']\s*:[^{}\[\]]*[}\]]",
@@ -62,7 +61,8 @@ def own_words(message: str) -> str:
     A message that asks for work on a text, or for something made up, has no words of the user's own from that
     request on. One that takes itself back ("just kidding") has none at all.
     """
-    text = message.replace("\u2019", "'")
+    # Blocks of a prompt that a client sent back.
+    text = without_blocks(message, GAP).replace("\u2019", "'")
     if rule("not meant").search(text) or rule("role play", begins=True).match(text):
         return ""
     if _request("work on a text").match(text):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
-from shepherd.commands.explain import memory_in_words, news_in_words, turn_in_words
+from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.paths import history_file
@@ -113,6 +113,8 @@ class Conversation:
         self._screen.note(f"Shepherd {__version__} · {model} · window {window:,} tokens · {remembered}")
         if resumed:
             self._screen.note(f"continued after {counted(resumed, 'exchange')}")
+        if note := about_learning(self._assistant):
+            self._screen.note(note)
         self._screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits")
 
 

@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shepherd.cli.chat import provider_and_model
@@ -84,6 +85,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "device": _device,
         "model": lambda config: _model(config, model),
         "provider": _provider,
+        "learning": lambda config: _learning(config, model),
     }
     with working(screen, "looking"):
         findings += [_guarded(name, check, config) for name, check in checks.items()]
@@ -263,6 +265,26 @@ def _provider(config: Config) -> Finding:
     with_key = f"key from {source}" if source else "without a key"
     memory = "memory on" if provider.uses_memory else "memory off"
     return Finding("provider", "ok", f"{provider.name}: {provider.address}, {with_key}, {memory}")
+
+
+def _learning(config: Config, given: str) -> Finding:
+    """Say whether something is learned from what is said, and with which model."""
+    from shepherd.factory import learning_of, model_path
+    from shepherd.inference.models import ModelRegistry
+    from shepherd.inference.names import HUB_PREFIX
+    from shepherd.providers import ProviderTable
+
+    provider = ProviderTable().get(config.provider)
+    path = None
+    if provider.is_local:
+        named = given or provider.model or config.model
+        path = ModelRegistry().configured(named)
+        if path is None:
+            # One that is not here yet is not downloaded to find out.
+            is_remote = named.startswith(HUB_PREFIX)
+            path = Path(named.rpartition("/")[2]) if is_remote else model_path(replace(config, model=named))
+    learning = learning_of(config, path, uses_memory=provider.uses_memory)
+    return Finding("learning", "ok", learning.in_words())
 
 
 def _model(config: Config, given: str) -> Finding:

@@ -124,6 +124,7 @@ def _about(assistant: Assistant) -> dict[str, Any]:
         "window_tokens": assistant.engine.window_tokens,
         "user": assistant.user_id,
         "memory": assistant.recalls,
+        "learning": asdict(assistant.learning),
         "messages": len(assistant.history),
     }
 

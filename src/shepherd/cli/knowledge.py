@@ -305,6 +305,11 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     for outcome in [] if screen.as_json else outcomes:
         if outcome.state == "failed":
             screen.warn(outcome.reason)
+        elif outcome.secrets:
+            screen.warn(
+                f"{outcome.name}: {counted(outcome.secrets, 'secret')} covered, such as a password or a key",
+                "memory_extraction_secrets = true stores them as they are",
+            )
     return 1 if counts["failed"] else 0
 
 

@@ -252,6 +252,11 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         note=f"{counted(counts.memories, 'memory', 'memories')} and {counted(counts.facts, 'fact')} imported,"
         f" {counts.duplicates:,} known already, {counts.skipped:,} skipped",
     )
+    if counts.secrets and not screen.as_json:
+        screen.warn(
+            f"{counted(counts.secrets, 'entry', 'entries')} left out: they hold secrets, such as passwords",
+            "memory_extraction_secrets = true imports them as well",
+        )
     for problem in () if screen.as_json else counts.problems:
         screen.warn(problem)
     return int(bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shepherd.types import TurnStats
 
 __all__ = [
+    "about_learning",
     "arguments_in_full",
     "decided_in_words",
     "ending",
@@ -178,6 +179,22 @@ def _why_nothing(injection: Injection) -> str:
     if injection.keywords:
         return f"nothing was appended: no fact, and no memory fits {' '.join(injection.keywords)} well enough"
     return "nothing was appended"
+
+
+def about_learning(assistant: Assistant) -> str:
+    """Return a note for somebody of whom nothing is known yet: whether there is learning; "" for others."""
+    memory, user, learning = assistant.memory, assistant.user_id, assistant.learning
+    try:
+        if memory is None or memory.get_all_facts(user) or memory.count_memories(user):
+            return ""
+    except (StoreError, UsageError):
+        return ""
+    if not learning.is_on:
+        return f"Learning is {learning.in_words()}"
+    return (
+        f"Learning is {learning.in_words()}: what you say becomes facts and memories. "
+        "To turn it off: shepherd config set memory_extraction false"
+    )
 
 
 def learned_in_words(memory: Memory, user_id: str) -> str:

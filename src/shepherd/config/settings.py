@@ -220,7 +220,7 @@ class Config:
 
     # What is learned from what was said, in the background.
     memory_extraction: bool | str = _auto_switch(
-        "learn facts and memories from what you say; auto: with the bundled model"
+        "learn facts and memories from what you say; auto: with every model whose memory is on"
     )
     memory_extraction_model: str = _text(
         "", "model that extracts: one on this machine, or the endpoint's; empty: the chat's"
@@ -247,7 +247,7 @@ class Config:
         5, 0.1, 300, "seconds until a failed extraction is tried again; grows to five minutes"
     )
     memory_extraction_secrets: bool = _switch(
-        False, "also store what looks like a password, key, token or card number"
+        False, "store secrets, too: what looks like a password, key, token or card number"
     )
 
     # The server: where it is, what it offers.

@@ -15,13 +15,14 @@ from shepherd.extraction.answer import (
 )
 from shepherd.extraction.endpoint import EndpointExtractor
 from shepherd.extraction.local import LocalExtractor
-from shepherd.extraction.request import ANSWER_GRAMMAR, EXTRACTION_PROMPT, extraction_request
+from shepherd.extraction.request import ANSWER_GRAMMAR, EXTRACTION_PROMPT, INSTRUCTIONS, extraction_request
 from shepherd.extraction.worker import ExtractionWorker, WorkerSettings
 
 __all__ = [
     "ANSWER_GRAMMAR",
     "ANSWER_SCHEMA",
     "EXTRACTION_PROMPT",
+    "INSTRUCTIONS",
     "EndpointExtractor",
     "Extracted",
     "ExtractionWorker",

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 from shepherd.memory import Claim, EndedValue, Memory
 from shepherd.memory.periods import without_time
+from shepherd.memory.redundant_turns import is_echo
+from shepherd.types import Fact
 
 __all__ = [
     "ANSWER_SCHEMA",
@@ -218,15 +220,6 @@ _TELLING = {
     **dict.fromkeys(("cannot", "never", "not"), "not"),
 }  # fmt: skip
 
-# A value alone does not show that it is a password; its key or question does. Words, not parts of words.
-_NAMES = re.compile(
-    r"\b(?:pass ?(?:word|phrase|code|wort)s?|passwd|pwd|kennwort|contrase\w+|mot de passe|pin|puk|otp|totp"
-    r"|(?:api|access|private|secret|signing|encryption|ssh|recovery|licen[cs]e|auth\w*)"
-    r" (?:key|token|code|phrase)s?"
-    r"|(?:client|shared|app) secret|secret|token|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
-    r"|social security number|(?:credit |debit )?card number)\b"
-)
-
 
 _NOW = re.compile(
     r"\W*(?:(?:right )?now|these days|nowadays|from now on|jetzt|maintenant|ahora|adesso|agora|nu)\b"
@@ -287,7 +280,11 @@ def select(
     for question, answer in extracted.context:
         is_meant = is_borne_out(answer, lines) if copies else says_something
         is_safe = secrets or not is_secret(question, answer)
-        if is_meant and is_safe and not _is_known(memory, user_id, question, answer, kept.context):
+        is_new = not (
+            _echoes(question, answer, kept.facts)
+            or _is_known(memory, user_id, question, answer, kept.context)
+        )
+        if is_meant and is_safe and is_new:
             kept.context.append((question, answer))
             kept.sources.append(_source(answer, lines, secrets))
         else:
@@ -320,10 +317,19 @@ def _source(answer: str, lines: Sequence[str], secrets: bool) -> tuple[str, int]
 def is_secret(name: str, value: str) -> bool:
     """Return whether a fact or memory holds a secret. `name` is its key or question."""
     # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
-    from shepherd.secret_detection import find_secrets
+    from shepherd import secret_detection
 
-    words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
-    return bool(_NAMES.search(words) or any(map(find_secrets, (name, value, f"{name}: {value}"))))
+    return secret_detection.is_secret(name, value)
+
+
+def _echoes(question: str, answer: str, facts: Mapping[str, str]) -> bool:
+    """Return whether a memory only says again what one of the facts says: "What is my name?", "Steve"."""
+    asked = question.replace("?", "")
+    return any(
+        is_echo(answer, [fact]) and is_echo(f"{asked} {value}", [fact])
+        for key, value in facts.items()
+        for fact in [Fact(key, value, 0, 0)]
+    )
 
 
 def _folded(text: str) -> str:

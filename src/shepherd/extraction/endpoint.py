@@ -17,7 +17,7 @@ from shepherd.extraction.answer import (
     UnavailableError,
     UnusableAnswerError,
 )
-from shepherd.extraction.request import EXTRACTION_PROMPT, extraction_request
+from shepherd.extraction.request import INSTRUCTIONS, extraction_request
 from shepherd.http_endpoint import ResponseTooLongError, ServerResponse, api_url, bearer_headers, post_json
 
 __all__ = ["EndpointExtractor", "RefusedError"]
@@ -73,7 +73,7 @@ class EndpointExtractor:
         """Return the raw answer."""
         body = self._body | {
             "messages": [
-                {"role": "system", "content": EXTRACTION_PROMPT},
+                {"role": "system", "content": INSTRUCTIONS},
                 {"role": "user", "content": extraction_request(lines)},
             ]
         }

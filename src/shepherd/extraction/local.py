@@ -10,6 +10,7 @@ from shepherd.extraction.answer import Cancellation, CancelledError, Unavailable
 from shepherd.extraction.request import (
     ANSWER_GRAMMAR,
     EXTRACTION_PROMPT,
+    INSTRUCTIONS,
     bounded_grammar,
     extraction_request,
 )
@@ -32,8 +33,9 @@ _LONG_CHARACTERS = 320
 class LocalExtractor:
     """Asks an engine that yields to the user's; `open_engine` makes it at the first call.
 
-    `apart` is for a very small model: it is asked about one sentence at a time, and its answers are bounded,
-    so that each one ends.
+    `apart` is for a very small model: it is asked about one sentence at a time, with the short prompt that it
+    is trained on, and its answers are bounded, so that each one ends. Other models get the full instructions
+    where these leave half of the window.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class LocalExtractor:
         self._max_tokens = max_tokens
         self._sampling = Sampling(temperature=temperature)
         self._engine: Engine | None = None
+        self._prompt = EXTRACTION_PROMPT
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         """Return the raw answers; lines that the window does not hold together are asked about in parts."""
@@ -61,7 +64,7 @@ class LocalExtractor:
 
     def _answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         engine = self._opened()
-        messages = [Message("system", EXTRACTION_PROMPT), Message("user", extraction_request(lines))]
+        messages = [Message("system", self._prompt), Message("user", extraction_request(lines))]
         max_tokens = min(self._max_tokens, engine.window_tokens // 2)
         # A token is at least a byte of text: what is much too long is not tokenised to find out.
         fits = (
@@ -98,9 +101,12 @@ class LocalExtractor:
     def _opened(self) -> Engine:
         if self._engine is None:
             try:
-                self._engine = self._open_engine()
+                self._engine = engine = self._open_engine()
             except ModelLoadError as error:  # mostly memory, which other programs give back
                 raise UnavailableError(str(error), hint=error.hint) from error
+            n_tokens = engine.count_prompt_tokens([Message("system", INSTRUCTIONS), Message("user", "")])
+            if not self._apart and 2 * n_tokens <= engine.window_tokens:
+                self._prompt = INSTRUCTIONS
         return self._engine
 
 

@@ -1,8 +1,8 @@
 """Extraction request: its prompt, its message, and the grammar of the answer.
 
-The small model of `tools/mini_model` is trained on exactly this: changing it means training the model again.
-Full models follow it as well, since the prompt names the shape of the answer, and the grammar has the blanks
-of json.dumps. This file imports nothing of the package, because the small model is measured with it where the
+The small model of `tools/mini_model` is trained on exactly EXTRACTION_PROMPT: changing it means training the
+model again. Full models get INSTRUCTIONS, which say more. The grammar has the blanks of json.dumps. This file
+imports nothing of the package, because the small model is measured with it where the
 package is not installed.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 __all__ = [
     "ANSWER_GRAMMAR",
     "EXTRACTION_PROMPT",
+    "INSTRUCTIONS",
     "LONGEST_KEY",
     "LONGEST_QUESTION",
     "LONGEST_VALUE",
@@ -26,6 +27,39 @@ EXTRACTION_PROMPT = (
     "Facts are short values under snake_case keys; context is anything else worth remembering. "
     "Small talk and questions give nothing: both empty."
 )
+
+INSTRUCTIONS = """\
+Extract lasting facts about the user from what the user typed to an assistant. Answer with JSON alone:
+{"facts": {"key": "value"}, "context": [{"q": "question", "a": "answer"}]}
+
+facts: short values under snake_case keys in English, such as name, location, employer, job, birthday, \
+allergy, favorite_color or sister_name. Copy each value word for word from the user's message.
+context: what else is worth knowing about the user in a year: a question, and its answer in the user's words.
+
+Take only what the user states in so many words, in the first person, as true now. Leave out:
+- the assistant: its name, what it is, what it can do, what it said or did
+- other people, unless the key says how they are related to the user (sister_name)
+- questions, wishes, plans, guesses, conditions, negations, and what is over
+- what does not last: moods, today's errands, the state of a task, a program or a machine
+- what is only discussed or worked on: news, places, products, files, code, logs, quotations, stories, \
+roles, and texts to translate, correct or summarize
+- passwords, PINs, keys, and numbers of cards and accounts
+- conclusions: infer nothing, guess nothing, complete nothing
+Most messages give nothing: {"facts": {}, "context": []}
+
+Examples:
+User: hey, I'm Ines, and since March I've been living in Ghent
+{"facts": {"name": "Ines", "location": "Ghent"}, "context": []}
+User: My sister is called Rosa. I bake sourdough every Sunday.
+{"facts": {"sister_name": "Rosa"}, "context": [{"q": "What does the user bake?", "a": "sourdough"}]}
+User: Are you called Shepherd? You are quick today.
+{"facts": {}, "context": []}
+User: My boss lives in Oslo, and I'd love to move there one day.
+{"facts": {}, "context": []}
+User: I'm tired. The build on the server in Frankfurt failed again, fix this: name = "Peter"
+{"facts": {}, "context": []}
+User: Translate into French: My name is Otto and I am allergic to nuts.
+{"facts": {}, "context": []}"""
 
 # In characters. They keep a model that repeats itself from filling the whole answer.
 LONGEST_KEY = 64

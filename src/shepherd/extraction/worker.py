@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,6 +29,8 @@ from shepherd.extraction.answer import (
     select,
 )
 from shepherd.memory import ExtractionJob, ExtractionStats, Memory, NewMemory, OpenJob
+from shepherd.memory.redundant_turns import is_echo
+from shepherd.types import Fact
 
 __all__ = ["ExtractionWorker", "WorkerSettings", "is_gone", "new_owner"]
 
@@ -37,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 MOST_REFUSALS = 3
 LONGEST_PAUSE_S = 300.0
+# Memories among which an archived turn is looked for by its own words.
+_MOST_ECHOES = 8
 # Longest wait for the thread at shutdown.
 _JOIN_S = 1.5
 _living: set[str] = set()
@@ -262,6 +266,18 @@ class ExtractionWorker:
             _log.info("extraction job %d was taken back", job.id)
         else:
             _log.info("extraction job %d: %d facts, %d memories, %d dropped", job.id, *stored, kept.dropped)
+            self._forget_echoes(job, kept.facts)
+
+    def _forget_echoes(self, job: ExtractionJob, learned: Mapping[str, str]) -> None:
+        """Delete the archived turns that say nothing but facts that were just learned from them."""
+        stored = {fact.key: fact.value for fact in self._memory.get_all_facts(job.user_id)}
+        # A list keeps its other items, and a fact that was not replaced keeps its value.
+        facts = [Fact(key, value, 0, 0) for key, value in learned.items() if value in stored.get(key, "")]
+        for line in job.lines:
+            found = self._memory.search(line, _MOST_ECHOES, job.user_id) if is_echo(line, facts) else []
+            for result in found:
+                if result.source == "turn" and result.question == line and not result.pinned:
+                    self._memory.delete_memory(result.id, job.user_id)
 
     def _note_failure(self, job: ExtractionJob, error: Exception, pause_s: float, *, refused: bool) -> None:
         if self._stop.is_set():

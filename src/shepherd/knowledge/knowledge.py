@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shepherd._native.text import STOP_WORDS
@@ -96,6 +97,7 @@ class Knowledge:
 
     def store_node(self, new: NewNode) -> int:
         """Store a node with all its fields, whose text must be storable; return its id."""
+        new, _ = self.without_secrets(new)
         return self.transaction(
             lambda connection, shelf: nodes.add(connection, shelf, new, self.now()),
             _size(new),
@@ -136,8 +138,8 @@ class Knowledge:
         unknown = values.keys() - set(CHANGEABLE)
         if unknown:
             raise UsageError(f"a node has no {sorted(unknown)[0]!a}", hint="fields: " + ", ".join(CHANGEABLE))
-        stored = {name: _storable(value) for name, value in values.items()}
-        added = storable(append_notes).strip()
+        stored = {name: self._covered(_storable(value)) for name, value in values.items()}
+        added = self._covered(storable(append_notes).strip())
 
         def change(connection: Connection, shelf: Shelf) -> bool:
             wanted = dict(stored)
@@ -151,6 +153,29 @@ class Knowledge:
         return self.transaction(
             change, 2 * size + _ROW_BYTES, texts=self._texts_after(node_id, stored, added)
         )
+
+    def without_secrets(self, new: NewNode) -> tuple[NewNode, int]:
+        """Return a node whose texts have their secrets covered, unless they are kept, and their number."""
+        if self._transactions.keeps_secrets:
+            return new, 0
+        from shepherd.secret_detection import masked
+
+        texts = [masked(text) for text in (new.title, new.description, new.notes, new.source_text)]
+        n_secrets = sum(n for _, n in texts)
+        if not n_secrets:
+            return new, 0
+        title, description, notes, text = (text for text, _ in texts)
+        return (
+            replace(new, title=title, description=description, notes=notes, source_text=text),
+            n_secrets,
+        )
+
+    def _covered(self, value: Any) -> Any:
+        if not isinstance(value, str) or self._transactions.keeps_secrets:
+            return value
+        from shepherd.secret_detection import masked
+
+        return masked(value)[0]
 
     def _texts_after(self, node_id: int, values: Mapping[str, Any], added: str) -> list[str]:
         """Return the texts of a node after a change, whose vectors are made before the transaction."""

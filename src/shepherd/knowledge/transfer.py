@@ -72,10 +72,13 @@ def fingerprint(new: NewNode) -> str:
 # ---- storing
 
 
-def put(knowledge: Knowledge, new: NewNode) -> tuple[int, State]:
-    """Store a document under its origin; one that was read from the same bytes before stays as it is."""
-    [(_, node_id, state)] = _put_nodes(knowledge, [("", new)])
-    return node_id, state
+def put(knowledge: Knowledge, new: NewNode) -> tuple[int, State, int]:
+    """Store a document under its origin; one that was read from the same bytes before stays as it is.
+
+    Returns its id, what became of it, and the number of secrets that were covered in it.
+    """
+    [(_, node_id, state, n_secrets)] = _put_nodes(knowledge, [("", new)])
+    return node_id, state, n_secrets
 
 
 def put_graph(
@@ -96,10 +99,10 @@ def put_graph(
     tags = list(graph_dimensions)  # a transaction can run twice
     knowledge.transaction(lambda connection, shelf: _put_dimensions(connection, shelf.user_id, tags))
     ids: dict[str, int] = {}
-    for key, node_id, state in _put_nodes(knowledge, graph_nodes, by_time=by_time):
+    for key, node_id, state, n_secrets in _put_nodes(knowledge, graph_nodes, by_time=by_time):
         ids[key] = node_id
         progress(len(ids), total, "nodes")
-        yield Outcome(f"node {key}", state, node_id)
+        yield Outcome(f"node {key}", state, node_id, secrets=n_secrets)
     done = len(ids)
     waiting = iter(graph_edges)
     while batch := list(islice(waiting, 10 * _BATCH)):
@@ -115,9 +118,11 @@ def put_graph(
 
 def _put_nodes(
     knowledge: Knowledge, incoming: Iterable[tuple[str, NewNode]], *, by_time: bool = False
-) -> Iterator[tuple[str, int, State]]:
+) -> Iterator[tuple[str, int, State, int]]:
     waiting = iter(incoming)
-    while batch := list(islice(waiting, _BATCH)):
+    while taken := list(islice(waiting, _BATCH)):
+        safe = [knowledge.without_secrets(new) for _, new in taken]
+        batch = [(key, new) for (key, _), (new, _) in zip(taken, safe, strict=True)]
 
         def store(
             connection: Connection, shelf: Shelf, batch: Sequence[tuple[str, NewNode]] = batch
@@ -125,11 +130,13 @@ def _put_nodes(
             now = knowledge.now()
             return [(key, *_put_node(connection, shelf, new, now, by_time=by_time)) for key, new in batch]
 
-        yield from knowledge.transaction(
+        stored = knowledge.transaction(
             store,
             sum(3 * len(new.source_text) + 2048 for _, new in batch),
             texts=_new_texts(knowledge, [new for _, new in batch]),
         )
+        for (key, node_id, state), (_, n_secrets) in zip(stored, safe, strict=True):
+            yield key, node_id, state, n_secrets
 
 
 def _new_texts(knowledge: Knowledge, incoming: Sequence[NewNode]) -> list[str]:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from shepherd.escaping import without_blocks
 from shepherd.memory import learned
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import (
@@ -50,7 +51,6 @@ _COLUMNS = (
 )
 # Number of done jobs that are kept, for the counts of /stats.
 _KEPT_DONE = 500
-_BLOCKS = ("[facts: ", "[context: ")
 # Seconds after which a job to which nothing was added may be released by anybody, not just by its owner: that
 # may have ended on a machine that nobody can ask. No idle timeout is longer.
 _OPEN_LEASE_S = 86_400
@@ -70,7 +70,7 @@ def add_line(
     now: int,
 ) -> None:
     """Add the text of a message to the session's open job; a job that is full becomes due."""
-    line = _without_echo(connection, session_id, text)
+    line = without_blocks(text).strip()
     if not line:
         return
     rows = connection.execute(
@@ -93,17 +93,6 @@ def add_line(
         " told_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
         (user_id, session_id, json.dumps(ids), _dump(lines), state, due, job.owner, now),
     )
-
-
-def _without_echo(connection: Connection, session_id: str, text: str) -> str:
-    """Return the text without copies of what was injected into this conversation before."""
-    if any(block in text for block in _BLOCKS):
-        injected = connection.execute(
-            "SELECT injected FROM messages WHERE session_id = ? AND injected IS NOT NULL", (session_id,)
-        )
-        for tail in {json.loads(row[0])["tail"].strip() for row in injected}:
-            text = text.replace(tail, "") if tail else text
-    return text.strip()
 
 
 def release(
@@ -399,11 +388,11 @@ def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], 
     Where the line that something came from is not known, the other lines are extracted once more.
     """
     rows = connection.execute(
-        "SELECT id, session_id, message_ids, given FROM extraction_jobs"
+        "SELECT id, message_ids, given FROM extraction_jobs"
         " WHERE user_id = ? AND state = 'done' ORDER BY id DESC",
         (user_id,),
     )
-    for job_id, session_id, ids, given in rows:
+    for job_id, ids, given in rows:
         kept = [message_id for message_id in json.loads(ids) if message_id not in message_ids]
         if len(kept) == len(json.loads(ids)):
             continue
@@ -415,16 +404,16 @@ def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], 
                 (json.dumps(kept), *learned.counts(connection, left), json.dumps(left), job_id),
             )
         else:
-            _extract_again(connection, job_id, session_id, kept)
+            _extract_again(connection, job_id, kept)
     learned.forget_messages(connection, user_id, message_ids)
 
 
-def _extract_again(connection: Connection, job_id: int, session_id: str, message_ids: Sequence[int]) -> None:
+def _extract_again(connection: Connection, job_id: int, message_ids: Sequence[int]) -> None:
     """Make a done job due again with the messages that are left of it, or delete it without any."""
     lines = {}
     for message_id in message_ids:
         rows = connection.execute("SELECT raw FROM messages WHERE id = ?", (message_id,))
-        if rows and (line := _without_echo(connection, session_id, rows[0][0])):
+        if rows and (line := without_blocks(rows[0][0]).strip()):
             lines[message_id] = line
     if not lines:
         connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job_id,))

@@ -8,10 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from shepherd.errors import UsageError
-from shepherd.escaping import storable
+from shepherd.errors import SecretError, UsageError
+from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
 from shepherd.memory import facts, injection_format, learned, memories, recall_counts, sessions, tenants
 from shepherd.memory.api_keys import ApiKeys
@@ -38,7 +38,9 @@ from shepherd.memory.records import (
 from shepherd.memory.redundant_turns import (
     Former,
     FormerValues,
+    fact_words,
     outdated_by,
+    repeats,
     without_former_values,
     without_repetitions,
 )
@@ -74,8 +76,9 @@ class Memory:
     `database` is a path, or postgresql://…; empty is the default place. Every method takes `user_id`, by
     default the one given here; `""` and `"unknown"` are anonymous: nothing is read or written for them.
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
-    of knowledge; closed with the memory. Text that UTF-8 cannot encode is stored with U+FFFD. Thread-safe.
-    Errors are those of shepherd.errors.
+    of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
+    with SecretError, unless `keeps_secrets`. Text that UTF-8 cannot encode is stored with U+FFFD.
+    Thread-safe. Errors are those of shepherd.errors.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Memory:
         busy_timeout_s: float = 5.0,
         vectors: VectorSettings | None = None,
         reranker: Reranker | None = None,
+        keeps_secrets: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.user_id = user_id
@@ -112,6 +116,7 @@ class Memory:
             busy_timeout_s=busy_timeout_s,
         )
         self._store.reranker = reranker
+        self._store.keeps_secrets = keeps_secrets
         self._rows = UserRows(self._store, user_id, clock)
         self.ledger = LedgerNotes(self._rows)
         self.extraction = ExtractionQueue(self._rows)
@@ -262,6 +267,7 @@ class Memory:
             return None
         if not question.strip() and not answer.strip():
             raise UsageError("a memory needs a question or an answer")
+        self._refuse_secret("holds_secret", question, answer)
         seconds = self._rows.seconds(timestamp)
         new = NewMemory(storable(question), storable(answer), seconds, storable(source), storable(session))
         if source == _TOOL:
@@ -275,20 +281,25 @@ class Memory:
         return memory_id
 
     def archive_turn(self, turn: Turn, user_id: str | None = None) -> int | None:
-        """Store one exchange of a conversation as a memory and return its id; None if it has a secret."""
-        # Not at the top: its patterns take 10 ms to compile, and a conversation begins without them.
-        from shepherd.secret_detection import find_secrets
+        """Store one exchange of a conversation as a memory and return its id.
 
-        if find_secrets(turn.question) or find_secrets(turn.answer):
+        None if it has a secret, or only repeats facts. Blocks of memory that the exchange carries, such as
+        `[facts: …]`, are left out.
+        """
+        question, answer = without_blocks(turn.question), without_blocks(turn.answer)
+        if not question.strip() or repeats(question, fact_words(self.get_all_facts(user_id))):
             return None
-        return self.store_memory(
-            turn.question,
-            turn.answer,
-            user_id,
-            source="turn",
-            timestamp=turn.timestamp,
-            session=turn.session,
-        )
+        try:
+            return self.store_memory(
+                question,
+                answer,
+                user_id,
+                source="turn",
+                timestamp=turn.timestamp,
+                session=turn.session,
+            )
+        except SecretError:
+            return None
 
     def clear_memory(self, question: str, user_id: str | None = None) -> int:
         """Delete the memories with exactly this question, except for case and whitespace; return how many."""
@@ -311,6 +322,7 @@ class Memory:
         user_id: str | None = None,
     ) -> bool:
         """Replace question, answer or both; return whether there is such a memory."""
+        self._refuse_secret("holds_secret", question or "", answer or "")
         question = None if question is None else storable(question)
         answer = None if answer is None else storable(answer)
         is_edited = self._rows.change_memories(
@@ -395,6 +407,7 @@ class Memory:
             return
         if not key.strip() or not value.strip():
             raise UsageError("a fact needs a key and a value", hint="clear_fact removes one")
+        self._refuse_secret("is_secret", key, value)
         key, value = storable(key.strip()), storable(value)
         size = len(key) + len(value) + SMALL_ROW_BYTES
         now = self._rows.seconds()
@@ -518,6 +531,19 @@ class Memory:
         if item_id is not None and not _may_exist(item_id):
             return None
         return self._rows.write(user_id, None, learned.reject, item_id)
+
+    def _refuse_secret(self, rule: Literal["holds_secret", "is_secret"], name: str, value: str) -> None:
+        if self._store.keeps_secrets:
+            return
+        # Not at the top: its patterns take 20 ms to compile, and a conversation begins without them.
+        from shepherd import secret_detection
+
+        if getattr(secret_detection, rule)(name, value):
+            raise SecretError(
+                "that looks like a secret (a password, PIN, key, or the number of a card or account),"
+                " and secrets are not stored",
+                hint="memory_extraction_secrets = true stores them as well",
+            )
 
     # ---- conversations
 

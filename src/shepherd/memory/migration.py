@@ -65,6 +65,7 @@ class Migrated:
     duplicates: int
     facts: int
     users: tuple[str, ...] = ()
+    secrets: int = 0
 
     def summary(self, place: str, kept: str) -> str:
         """Return the message about the migration of `place`; `kept` says where the old rows are."""
@@ -72,6 +73,8 @@ class Migrated:
             f"{place}: an older Shepherd's database, migrated: {self.memories} memories"
             f" ({self.duplicates} duplicates left out), {self.facts} facts; {kept}"
         )
+        if self.secrets:
+            text += f"; {self.secrets} with passwords, keys or other secrets were left out"
         others = [user for user in self.users if user != default_user_id()]
         if not others:
             return text
@@ -99,18 +102,19 @@ def migrate(connection: Connection, now: int) -> Migrated:
     _put_aside(connection, [table for table, columns in old.items() if columns])
     create_schema(connection)
     _sort_rows(connection, [table for table in MEMORIES if old[table]])
-    n_new, n_known, users = _move_memories(connection, old)
+    n_new, n_known, n_secrets, users = _move_memories(connection, old)
     n_facts = 0
     if old["facts"]:
-        n_facts, fact_users = move_facts(connection, f"{_PREFIX}facts", old["facts"], now)
+        n_facts, n_secret_facts, fact_users = move_facts(connection, f"{_PREFIX}facts", old["facts"], now)
         users |= fact_users
+        n_secrets += n_secret_facts
     connection.execute("DROP TABLE temp.migrating_order")
     for table, columns in old.items():
         if columns:
             connection.execute(f"DROP TABLE {_PREFIX}{table}")
     if n_new >= _SETTLED_FROM:
         connection.execute("INSERT INTO context_fts(context_fts) VALUES('optimize')")
-    return Migrated(n_new, n_known, n_facts, tuple(sorted(users)))
+    return Migrated(n_new, n_known, n_facts, tuple(sorted(users)), n_secrets)
 
 
 def _columns(connection: Connection, table: str) -> set[str]:
@@ -150,9 +154,12 @@ def _sort_rows(connection: Connection, tables: list[str]) -> None:
     connection.execute(f"CREATE TEMP TABLE migrating_order AS {rows} ORDER BY at, origin, id")
 
 
-def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int, set[str]]:
-    """Store all rows; return how many were new, how many duplicates, and their users."""
-    n_new = n_known = after = 0
+def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[int, int, int, set[str]]:
+    """Store all rows; return how many were new, duplicates, and left out as secrets, and their users."""
+    # Here and below, not at the top: its patterns take 20 ms to compile, and few databases are migrated.
+    from shepherd.secret_detection import holds_secret
+
+    n_new = n_known = n_secrets = after = 0
     users: set[str] = set()
     select = {
         table: "SELECT CAST(user_message AS TEXT), CAST(assistant_response AS TEXT),"
@@ -164,10 +171,13 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
             f"SELECT rowid, origin, id FROM temp.migrating_order WHERE rowid > ? LIMIT {_PAGE}", (after,)
         )
         if not page:
-            return n_new, n_known, users
+            return n_new, n_known, n_secrets, users
         for after, origin, row_id in page:  # noqa: B007  (the last one is where the next page begins)
             [(question, answer, timestamp, user_id)] = connection.execute(select[origin], (row_id,))
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
+            if holds_secret(question, answer):
+                n_secrets += 1
+                continue
             is_new = full_text.add_all(connection, user_id, [memory])[0][1]
             users.add(user_id)
             n_new += is_new
@@ -176,18 +186,24 @@ def _move_memories(connection: Connection, old: dict[str, set[str]]) -> tuple[in
 
 def move_facts(
     connection: transactions.Connection, table: str, columns: set[str], now: int
-) -> tuple[int, set[str]]:
-    """Store the old facts; return how many there are now, and their users.
+) -> tuple[int, int, set[str]]:
+    """Store the old facts; return how many there are now, how many were left out as secrets, and their users.
 
     Of two keys that are one to us, the later value is the fact, and both are in its history.
     """
+    from shepherd.secret_detection import is_secret
+
     created = "CAST(created_at AS BIGINT)" if "created_at" in columns else str(now)
     updated = "CAST(updated_at AS BIGINT)" if "updated_at" in columns else created
     by_user: dict[str, list[Fact]] = {}
+    n_secrets = 0
     for user_id, key, value, created_at, updated_at in connection.execute(
         f"SELECT {owner_of(columns)}, CAST(key AS TEXT), CAST(value AS TEXT), {created}, {updated} AS changed"
         f" FROM {table} ORDER BY changed, key"
     ):
+        if is_secret(key, value):
+            n_secrets += 1
+            continue
         fact = Fact(key, value, seconds(created_at), seconds(updated_at))
         by_user.setdefault(user_id, []).append(fact)
     n_facts = 0
@@ -195,7 +211,7 @@ def move_facts(
         changes = [FactChange(fact.key, fact.value, SOURCE, fact.updated_at) for fact in old]
         facts.merge(connection, user_id, old, changes)
         n_facts += len(facts.rows_of_user(connection, user_id))
-    return n_facts, set(by_user)
+    return n_facts, n_secrets, set(by_user)
 
 
 def owner_of(columns: set[str]) -> str:

@@ -214,12 +214,16 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class ImportCounts:
-    """Counts of the lines of an import; `problems` has the first few skipped ones, by line number."""
+    """Counts of the lines of an import; `secrets` were left out as such.
+
+    `problems` has the first few skipped ones, by line number.
+    """
 
     memories: int = 0
     facts: int = 0
     duplicates: int = 0
     skipped: int = 0
+    secrets: int = 0
     problems: tuple[str, ...] = ()
 
 

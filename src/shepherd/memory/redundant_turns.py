@@ -28,7 +28,9 @@ __all__ = [
     "FormerValues",
     "fact_words",
     "former_values",
+    "is_echo",
     "outdated_by",
+    "repeats",
     "without_former_values",
     "without_repetitions",
 ]
@@ -60,10 +62,11 @@ def fact_words(facts: Iterable[Fact]) -> FactWords:
 
 def without_repetitions(results: Iterable[SearchResult], facts: FactWords) -> list[SearchResult]:
     """Return the results without turns in which the user only repeated facts."""
-    return [result for result in results if result.source != "turn" or not _repeats(result.question, facts)]
+    return [result for result in results if result.source != "turn" or not repeats(result.question, facts)]
 
 
-def _repeats(text: str, facts: FactWords) -> bool:
+def repeats(text: str, facts: FactWords) -> bool:
+    """Return whether a text says word for word what facts say, and nothing else."""
     if len(text) > _MOST_CHARACTERS:
         return False
     folded = text.casefold()
@@ -79,6 +82,30 @@ def _repeats(text: str, facts: FactWords) -> bool:
 
 def _repeated_words(text: str) -> frozenset[str]:
     return frozenset(_REPEATED_WORD.findall(text.casefold()))
+
+
+# Words beside key and value in a statement from which the fact was learned, in seven languages.
+_STATING = _repeated_words(
+    "a am an and are as at been born called do does from for have i im in is it ive job live lives living m"
+    " me my name named of old our s speak t the to user users we what where which who work working works"
+    " year years you allergic actually hi hello hey please remember that re ve so btw"
+    " alt arbeite aus bei bin heiße heisse ich in ist jahre komme lebe mein meine meinem und unser wir wohne"
+    " ai ans appelle au chez de du est et habite j je la le m ma mon nous suis travaille vis à"
+    " años de el en es la llamo me mi soy tengo trabajo vivo y yo"
+    " a abito anni chiamo di e ho il io la lavoro mi mia mio sono vivo è"
+    " anos chamo e eu meu minha moro o sou tenho trabalho"
+    " ben de een en heet het ik is jaar mijn oud werk woon"
+)
+
+
+def is_echo(text: str, facts: Iterable[Fact]) -> bool:
+    """Return whether a text says nothing but these facts, which were learned from it: "I live in Austin"."""
+    if len(text) > _MOST_CHARACTERS or _QUESTION_MARK.search(text):
+        return False
+    words = _repeated_words(text)
+    said = [fact for fact in facts if _repeated_words(fact.value) <= words]
+    known = _STATING.union(*(_repeated_words(f"{fact.key.replace('_', ' ')} {fact.value}") for fact in said))
+    return bool(said) and words <= known
 
 
 # ---- former values

@@ -46,6 +46,7 @@ class MemoryStore(ABC):
     chunks: ChunkIndex
     meaning: Meaning | None = None
     reranker: Reranker | None = None
+    keeps_secrets: bool = False
 
     def __init__(self) -> None:
         self._facts = FactCache()

@@ -22,6 +22,7 @@ from shepherd.memory.importers.shepherd import FORMAT, VERSION
 from shepherd.memory.memories import content_hash
 from shepherd.memory.records import FactChange, ImportCounts, NewMemory
 from shepherd.memory.store import SMALL_ROW_BYTES, UserRows
+from shepherd.secret_detection import holds_secret, is_secret
 from shepherd.types import Fact
 
 __all__ = ["export", "take_in"]
@@ -101,9 +102,13 @@ class _Batch:
     n_facts: int = 0
     n_duplicates: int = 0
     n_skipped: int = 0
+    n_secrets: int = 0
     problems: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
+        if not self.rows.store.keeps_secrets and _is_secret(entry):
+            self.n_secrets += 1
+            return
         match entry:
             case NewMemory():
                 self.memories.append(entry)
@@ -134,5 +139,20 @@ class _Batch:
 
     def counts(self) -> ImportCounts:
         return ImportCounts(
-            self.n_memories, self.n_facts, self.n_duplicates, self.n_skipped, tuple(self.problems)
+            self.n_memories,
+            self.n_facts,
+            self.n_duplicates,
+            self.n_skipped,
+            self.n_secrets,
+            tuple(self.problems),
         )
+
+
+def _is_secret(entry: Entry) -> bool:
+    match entry:
+        case NewMemory():
+            return holds_secret(entry.question, entry.answer)
+        case Fact() | FactChange():
+            return is_secret(entry.key, entry.value or "")
+        case _:
+            return False

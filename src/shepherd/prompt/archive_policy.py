@@ -1,16 +1,24 @@
-"""Policy of archiving: which messages state something, and which exchanges become memories."""
+"""Policy of archiving: which messages state something, and which exchanges become memories.
+
+A message is left out only if every clause of it is known to say nothing that lasts, in English, German,
+French, Spanish, Italian, Portuguese or Dutch: in doubt it becomes a memory.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import cache
 
 from shepherd._native.text import keywords
-from shepherd.claims import own_words
+from shepherd.claims import assertions, own_words
+from shepherd.claims.wordings import alternatives, rule
+from shepherd.escaping import without_blocks
 from shepherd.memory.stop_words import is_filler
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
 
-__all__ = ["is_statement", "is_worth_a_memory"]
+__all__ = ["archived_answer", "is_refusal", "is_statement", "is_worth_a_memory"]
 
 
 # English only: in other languages such exchanges become memories.
@@ -22,18 +30,117 @@ _KNOWS_NOTHING = re.compile(
 _ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
 _LONGEST_SHORT = 200  # characters; a longer answer adds something
 _MOST_WORDS = 4096
+# A longer message says something, whatever it begins with.
+_LONGEST_SMALL_TALK = 400
+
+_CLAUSE_END = re.compile(
+    r"[,;:!?\u2026\u2013\u2014()\[\]\"\u201c\u201d]+|\.+(?=\s|$)|\s[-/]+\s|(?<=\s)(?:but|aber|mais|pero|ma|mas|maar)\s"
+)
+_EDGE = " -.'\n\t"
+_NO_WORD = re.compile(r"[^\w\s'\u2019.,;:!?-]|(?<!\w)[:;=]-?[)(DPpoO/|]+")
+
+
+def is_refusal(answer: str) -> bool:
+    """Return whether an answer says only that the assistant cannot or will not help."""
+    return len(answer) <= _LONGEST_SHORT and not any(
+        _says_something(sentence, _refusal()) for sentence in split_sentences(_straight(answer))
+    )
+
+
+def archived_answer(answer: str) -> str:
+    """Return the part of an answer that is archived beside a statement: nothing of a refusal."""
+    return "" if is_refusal(answer) else answer.strip()
 
 
 def is_statement(text: str) -> bool:
-    """Return whether a message has a sentence, not a question, that is more than filler and greetings.
+    """Return whether a message has a sentence, not a question, that says more than small talk and requests.
 
     A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back.
+    "Give me a recipe, I'm vegan" is a statement, and so is "I'm vegan, is there a recipe?".
     """
-    if not own_words(text):
+    text = _straight(without_blocks(text))
+    if rule("taken back").search(text):
         return False
-    return any(
-        not (is_question(sentence) or is_filler(sentence, keywords(sentence)))
-        for sentence in split_sentences(text, clauses=True)
+    # One "for example" in a long message unsays that sentence, and no other.
+    meant = [one for one in split_sentences(text, clauses=True) if not rule("not meant").search(one)]
+    text = "\n\n".join(meant)
+    # "You're right, I live in Ulm" gives the assistant no role.
+    if not (own_words(text) or own_words(_without_small_talk(text))):
+        return False
+    sentences = split_sentences(text, clauses=True)
+    if any(_says_something(_told_before(one) if is_question(one) else one) for one in sentences):
+        return True
+    return rule("first person").search(text) is not None and bool(assertions(text))
+
+
+def _told_before(question: str) -> str:
+    """Return what the user tells before a question: "I swim at six" of "I swim at six, any tips?"."""
+    told, comma, _ = question.partition(",")
+    begins = rule("first person", begins=True).match(told)
+    return told if comma and begins and len(told.split()) > 2 else ""
+
+
+def _says_something(sentence: str, *others: re.Pattern[str]) -> bool:
+    """Return whether a clause says something; what one of `others` matches as a whole does not either."""
+    if is_filler(sentence, keywords(sentence)):
+        return False
+    if len(sentence) > _LONGEST_SMALL_TALK:
+        return True
+    is_asked = False
+    clauses = [clause.strip(_EDGE) for clause in _CLAUSE_END.split(_NO_WORD.sub(" ", sentence))]
+    for whole in filter(None, clauses):
+        said = _without_small_talk(whole)
+        nothing = (rule("asides"), *others)
+        if not said or is_filler(said, keywords(said)) or _is_any(nothing, whole) or _is_any(nothing, said):
+            continue
+        asked = _request().match(said)
+        tells = rule("first person").search(said, asked.end() if asked else 0) is not None
+        if not tells and (asked or (len(clauses) == 1 and rule("questions", begins=True).match(said))):
+            is_asked = True
+        elif not is_asked or tells or _other().match(said):
+            return True
+    return False
+
+
+def _without_small_talk(clause: str) -> str:
+    """Return what is left of a clause behind the words of small talk at its beginning."""
+    begin = _small_talk().match(clause)
+    return clause[begin.end() :].strip(_EDGE) if begin else clause
+
+
+def _is_any(patterns: Iterable[re.Pattern[str]], clause: str) -> bool:
+    return any(pattern.fullmatch(clause) for pattern in patterns)
+
+
+def _straight(text: str) -> str:
+    return text.replace("\u2019", "'")
+
+
+@cache
+def _small_talk() -> re.Pattern[str]:
+    return re.compile(rf"(?:{alternatives('small talk')}(?![\w'])[\s,.!]*)+", re.IGNORECASE)
+
+
+@cache
+def _refusal() -> re.Pattern[str]:
+    return re.compile(rf"(?:{alternatives('refusals')}(?:$|\s+(?:but|and|that)\s*|\s+))+", re.IGNORECASE)
+
+
+@cache
+def _other() -> re.Pattern[str]:
+    return re.compile(rf"{alternatives('others')}\s+\S+\s+\S", re.IGNORECASE)
+
+
+@cache
+def _request() -> re.Pattern[str]:
+    """Return the pattern of a clause that begins with a request to the assistant."""
+    tasks = "|".join(map(alternatives, ("work on a text", "invention", "requests")))
+    object_ = rf"(?=\s+{alternatives('objects')}(?!\w)|\s*$)"
+    before = rf"(?:(?:{alternatives('polite')}|{alternatives('for the assistant')})[,!]?\s+)*"
+    return re.compile(
+        rf"{before}(?:(?:{tasks})(?!\w){object_}|{alternatives('requests in other languages')}(?!\w))"
+        rf"|{alternatives('wanted things')}(?!\w)|i\s+want\s+you\s+to\s",
+        re.IGNORECASE,
     )
 
 
@@ -42,16 +149,30 @@ def is_worth_a_memory(user: Message, answer: str) -> bool:
 
     A message without a word of its own ("who am I?", "go on") does not: it would be found in place of the
     memory that it asks for.
-    A question with a short answer does not, if the answer repeats the message and its recalled lines, knows
-    nothing, or is about the user: the model knows that from the user alone, and a later recall would find its
-    mistakes instead of the user's own words.
+    A question or a request with a short answer does not, if the answer repeats the message and its recalled
+    lines, knows nothing, refuses, or is about the user: the model knows that from the user alone, and a later
+    recall would find its mistakes instead of the user's own words.
     """
-    if is_filler(user.raw, keywords(user.raw)):
+    raw = without_blocks(user.raw)
+    if is_filler(raw, keywords(raw)):
         return False
-    sentences = split_sentences(user.raw, clauses=True)
-    only_asks = any(map(is_question, sentences)) and not is_statement(user.raw)
-    if not only_asks or len(answer) > _LONGEST_SHORT:
+    if is_statement(raw):
         return True
-    if _ABOUT_ONESELF.search(user.raw) or _KNOWS_NOTHING.search(answer):
+    if is_refusal(answer) or not _has_topic(raw):
+        return False
+    is_asked = any(map(is_question, split_sentences(raw, clauses=True)))
+    if not is_asked or len(answer) > _LONGEST_SHORT:
+        return True
+    if _ABOUT_ONESELF.search(raw) or _KNOWS_NOTHING.search(answer):
         return False
     return not frozenset(keywords(answer)) <= frozenset(keywords(user.sent, _MOST_WORDS))
+
+
+def _has_topic(text: str) -> bool:
+    """Return whether a message asks about something, and does not only greet, go on or refuse."""
+    for sentence in split_sentences(_straight(text), clauses=True):
+        whole = sentence.rstrip("?!. ")
+        said = _without_small_talk(whole)
+        if said and not _is_any((rule("asides"),), whole) and not _is_any((rule("asides"),), said):
+            return True
+    return False

@@ -17,6 +17,7 @@ from shepherd.entities import (
     entity_forms,
     rank_entities,
 )
+from shepherd.escaping import without_blocks
 from shepherd.knowledge import Knowledge
 from shepherd.lru_cache import FIFODict
 from shepherd.memory import Memory
@@ -100,7 +101,7 @@ class Dialogue:
         conversation; see `roll_back`.
         """
         self._registry.set_known(self._names.of(facts, changed))
-        text = text[:_MOST_CHARS]
+        text = without_blocks(text[:_MOST_CHARS])
         if self._reader is not None and registers:
             self._registry.learn(self._reader.take())
             self._last_text = text
@@ -113,11 +114,11 @@ class Dialogue:
 
     def register(self, text: str) -> None:
         """Add an earlier message of the user, which gets no parts."""
-        self._registry.register(text[:_MOST_CHARS])
+        self._registry.register(without_blocks(text[:_MOST_CHARS]))
 
     def end_turn(self, answer: str) -> None:
         """Add the model's answer, which ends the turn."""
-        self._registry.register(answer[:_MOST_CHARS], "assistant")
+        self._registry.register(without_blocks(answer[:_MOST_CHARS]), "assistant")
         self._registry.end_turn()
         if self._reader is not None and self._last_text:
             self._reader.begin(self._last_text)

@@ -12,8 +12,8 @@ from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.factory import (
     existing_file,
-    extracts,
     keys_without_memory,
+    learning_of,
     model_path,
     open_embedder,
     open_engine,
@@ -74,7 +74,10 @@ def opened_server(
             opened.wake_vectors()
         in_use = opened if provider.uses_memory else None
         worker: ExtractionWorker | None = None
-        if in_use is not None and is_writable and extracts(config, path, for_everyone=True):
+        learning = learning_of(
+            config, path, uses_memory=in_use is not None, is_writable=is_writable, for_everyone=True
+        )
+        if learning.is_on and in_use is not None:
             worker = stack.enter_context(
                 running_worker(in_use, config, path, models.engine, for_everyone=True)
             )
@@ -90,7 +93,15 @@ def opened_server(
         if embeddings is not None:
             stack.callback(embeddings.close)
         yield ServerState(
-            config, opened, is_writable, conversations, worker, embeddings, needs_key=needs_key, keys=keys
+            config,
+            opened,
+            is_writable,
+            conversations,
+            worker,
+            embeddings,
+            needs_key=needs_key,
+            keys=keys,
+            learning=learning,
         )
 
 

@@ -30,7 +30,7 @@ from shepherd.server.state import AppState
 from shepherd.tools import decide
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
-from shepherd.types import Injection, MemoryRecord, Message, SearchResult
+from shepherd.types import Injection, Learning, MemoryRecord, Message, SearchResult
 
 __all__ = ["Limit", "Offset", "Own", "OwnMemory", "Search", "Text", "checked", "missing", "router"]
 
@@ -92,6 +92,11 @@ class Own:
     def is_writable(self) -> bool:
         """True if something can be stored for this caller."""
         return self._memory is not None and self._state.is_writable and not self.caller.is_nobody
+
+    @property
+    def learning(self) -> Learning:
+        """Whether this server learns from messages, and with which model."""
+        return self._state.learning
 
     @property
     def memory(self) -> Memory:
@@ -168,6 +173,7 @@ def stats(own: OwnMemory) -> dict[str, Any]:
             if (record := memory.get_memory(memory_id, own.user)) is not None
         ],
         "extraction": asdict(memory.extraction.stats(own.user)),
+        "learning": asdict(own.learning),
         "database": _size(counts) if METRICS in own.caller.scopes else None,
     }
 

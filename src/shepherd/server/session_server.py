@@ -105,7 +105,7 @@ def opened_shared_session(
         elif memory:
             opened, is_writable = open_memory_or_read_only(config, warn)[0], False
             stack.callback(opened.close)
-        yield assistant, AppState(config, opened, is_writable, keys=keys)
+        yield assistant, AppState(config, opened, is_writable, keys=keys, learning=assistant.learning)
 
 
 def create_session_app(assistant: Assistant, state: AppState) -> FastAPI:

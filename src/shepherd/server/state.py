@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from shepherd.config import Config
 from shepherd.lru_cache import LRUCache
 from shepherd.memory import ApiKeys, Memory
+from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -76,6 +77,7 @@ class AppState:
     started_at: float = field(default_factory=time.time, kw_only=True)
     observers: list[Callable[[Served], None]] = field(default_factory=list, kw_only=True)
     keys: ApiKeys | None = field(default=None, kw_only=True)
+    learning: Learning = field(default=NOT_LEARNING, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.keys is None and self.memory is not None:

@@ -27,7 +27,7 @@ from shepherd.prompt import (
     WindowBudget,
     take_snapshot,
 )
-from shepherd.prompt.archive_policy import is_worth_a_memory
+from shepherd.prompt.archive_policy import archived_answer, is_worth_a_memory
 from shepherd.prompt.compaction import PendingSummary
 from shepherd.prompt.entity_tracking import Dialogue, DialogueState
 from shepherd.prompt.exchanges import turns
@@ -469,4 +469,4 @@ class RequestStore:
                 asked = None
 
     def _remember(self, user_id: str, question: str, answer: str, asked_at: int, session: str) -> None:
-        self._memory.archive_turn(Turn(question, answer.strip(), asked_at, session), user_id)
+        self._memory.archive_turn(Turn(question, archived_answer(answer), asked_at, session), user_id)

@@ -295,12 +295,13 @@ class Conversation(threading.Thread):
 
     def _greeting(self, assistant: Assistant) -> tuple[tuple[bool, str], ...]:
         from shepherd import __version__
-        from shepherd.commands.explain import memory_in_words
+        from shepherd.commands.explain import about_learning, memory_in_words
 
         lines = [
             f"Shepherd {__version__} \N{MIDDLE DOT} {memory_in_words(assistant)}",
             "/ lists the commands, F1 the keys; F3 shows what is remembered",
             self._options.note,
+            about_learning(assistant),
         ]
         return tuple((False, line) for line in lines if line)
 

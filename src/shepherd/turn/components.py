@@ -12,7 +12,7 @@ from shepherd.memory import Memory
 from shepherd.prompt import Planner
 from shepherd.trace import Traces
 from shepherd.turn.recorder import ConversationStore
-from shepherd.types import ANONYMOUS_USERS
+from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.entities import EntityReader
@@ -36,16 +36,17 @@ class ModelAccess:
     """A model, and what it may do with the memory.
 
     Without `writes_memory` the memory is only read. With `extraction`, the user's messages are queued for it
-    in the transaction that stores them. With a `summarizer`, turns are summarised before they leave the
-    window; a `reader` finds entities in addition to the rules. Without `shows_private` private attributes of
-    entities are not shown to the model. With `forgetful` nothing is recalled or stored, and what earlier
-    messages hold of the memory is removed.
+    in the transaction that stores them; `learning` says by which model, or why not. With a `summarizer`,
+    turns are summarised before they leave the window; a `reader` finds entities in addition to the rules.
+    Without `shows_private` private attributes of entities are not shown to the model. With `forgetful`
+    nothing is recalled or stored, and what earlier messages hold of the memory is removed.
     """
 
     model: ChatModel
     memory: Memory | None = None
     writes_memory: bool = True
     extraction: ExtractionWorker | None = None
+    learning: Learning = NOT_LEARNING
     summarizer: Summarizer | None = None
     reader: EntityReader | None = None
     shows_private: bool = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory, Turn
 from shepherd.prompt import Draft, Exchange, Summary
-from shepherd.prompt.archive_policy import is_statement, is_worth_a_memory
+from shepherd.prompt.archive_policy import archived_answer, is_statement, is_worth_a_memory
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace import trace_of
@@ -145,7 +145,7 @@ class ConversationStore:
     def _archive(self, exchange: Exchange, said_at: int) -> int | None:
         """Store the exchange as a memory; returns its id if it is new, since undo deletes only new ones."""
         assert self._memory is not None
-        turn = Turn(exchange.user.raw, exchange.answer.raw.strip(), said_at, self.session_id or "")
+        turn = Turn(exchange.user.raw, archived_answer(exchange.answer.raw), said_at, self.session_id or "")
         memory_id = self._memory.archive_turn(turn, self._user_id)
         record = None if memory_id is None else self._memory.get_memory(memory_id, self._user_id)
         return memory_id if record is not None and record.timestamp == said_at else None

@@ -154,7 +154,7 @@ def _store_document(
     if known is not None and known[1] == digest:
         return Outcome(name, "unchanged", known[0])
     document = read()
-    node_id, state = transfer.put(
+    node_id, state, n_secrets = transfer.put(
         knowledge,
         NewNode(
             title=document.title,
@@ -169,7 +169,7 @@ def _store_document(
             content_hash=digest,
         ),
     )
-    return Outcome(name, state, node_id)
+    return Outcome(name, state, node_id, secrets=n_secrets)
 
 
 def _import_rah(knowledge: Knowledge, path: Path, progress: Progress) -> Iterator[Outcome]:

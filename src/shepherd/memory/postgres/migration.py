@@ -86,7 +86,10 @@ def put_aside(database: Database, connection: Connection, old: Columns) -> dict[
 
 def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Migrated:
     """Store all rows of the renamed tables in ours, the oldest first."""
-    n_new = n_known = 0
+    # Not at the top: its patterns take 20 ms to compile, and few databases are migrated.
+    from shepherd.secret_detection import holds_secret
+
+    n_new = n_known = n_secrets = 0
     users: set[str] = set()
     rows = " UNION ALL ".join(
         f"SELECT {owner_of(old[table])}, user_message, assistant_response, CAST(timestamp AS BIGINT) AS at,"
@@ -99,6 +102,9 @@ def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Mi
         by_user: dict[str, list[NewMemory]] = {}
         for user_id, question, answer, timestamp, _, _ in page:
             memory = NewMemory(question, answer, seconds(timestamp), SOURCE)
+            if holds_secret(question, answer):
+                n_secrets += 1
+                continue
             by_user.setdefault(user_id, []).append(memory)
         users |= by_user.keys()
         for user_id, memories in by_user.items():
@@ -107,6 +113,9 @@ def migrate(connection: Connection, old: Columns, kept: Mapping[str, str]) -> Mi
             n_known += len(stored) - sum(stored)
     n_facts = 0
     if "facts" in old:
-        n_facts, fact_users = move_facts(connection, kept["facts"], old["facts"], int(time.time()))
+        n_facts, n_secret_facts, fact_users = move_facts(
+            connection, kept["facts"], old["facts"], int(time.time())
+        )
         users |= fact_users
-    return Migrated(n_new, n_known, n_facts, tuple(sorted(users)))
+        n_secrets += n_secret_facts
+    return Migrated(n_new, n_known, n_facts, tuple(sorted(users)), n_secrets)
