@@ -85,7 +85,7 @@ class ShepherdApp(App[None]):
         Binding("f4", "knowledge", "Knowledge"),
         Binding("f5", "provider", "Provider"),
         Binding("f6", "private", "Private"),
-        Binding("f7", "learned", "Learned"),
+        Binding("f7", "learned", "Learned", show=False),
         Binding("escape", "stop", "Stop", show=False),
         Binding("ctrl+c", "stop_or_quit", "Stop", show=False, priority=True),
         Binding("ctrl+d", "quit", "Quit", show=False),
