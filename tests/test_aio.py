@@ -15,6 +15,7 @@ from shepherd.assistant import Delta, Event, Finished
 from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.inference import Engine, EngineSettings
+from tests.learned import propose, remember
 
 
 @pytest.fixture
@@ -156,3 +157,21 @@ def test_memory_is_awaited_with_the_same_names(memory):
 
     assert name == "Steve"
     assert "VS Code" in message
+
+
+def test_what_was_learned_is_awaited_too(memory):
+    first, second = remember(memory, memory.user_id)
+
+    async def decided() -> list[str]:
+        awaited = AsyncMemory(memory)
+        states = [(await awaited.keep(first.id)).state, (await awaited.undo(second.id)).state]
+        proposal = await asyncio.to_thread(propose, memory, memory.user_id)
+        states += [item.state for item in await awaited.learned(waiting_only=True)]
+        states.append((await awaited.accept(proposal.id)).state)
+        assert await awaited.reject() is None
+        assert [item.id for item in await awaited.learned_since(second.id)] == [proposal.id]
+        periods = await awaited.fact_periods("location")
+        assert [fact.value for fact in await awaited.facts_at(periods[-1].since)] == [periods[-1].value]
+        return states
+
+    assert asyncio.run(decided()) == ["kept", "undone", "new", "accepted"]

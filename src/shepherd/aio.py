@@ -36,6 +36,7 @@ class AsyncMemory:
         self.edit_memory = _awaited(memory.edit_memory)
         self.pin_memory = _awaited(memory.pin_memory)
         self.delete_memory = _awaited(memory.delete_memory)
+        self.restore_forgotten = _awaited(memory.restore_forgotten)
         self.clear_memory = _awaited(memory.clear_memory)
         self.list_memories = _awaited(memory.list_memories)
         self.count_memories = _awaited(memory.count_memories)
@@ -44,6 +45,15 @@ class AsyncMemory:
         self.get_all_facts = _awaited(memory.get_all_facts)
         self.clear_fact = _awaited(memory.clear_fact)
         self.fact_history = _awaited(memory.fact_history)
+        self.facts_at = _awaited(memory.facts_at)
+        self.fact_periods = _awaited(memory.fact_periods)
+        self.learned = _awaited(memory.learned)
+        self.learned_since = _awaited(memory.learned_since)
+        self.take_news = _awaited(memory.take_news)
+        self.keep = _awaited(memory.keep)
+        self.undo = _awaited(memory.undo)
+        self.accept = _awaited(memory.accept)
+        self.reject = _awaited(memory.reject)
         self.stats = _awaited(memory.stats)
 
 

@@ -56,7 +56,8 @@ class Session:
     `loading` is called with what takes time, and with "" when that is over; `report` is called for downloads.
     `confirm` is asked before a tool of another program may change something; without it that is refused. With
     `is_limited` the setting `max_tokens` was given for this session, and wins over the provider's.
-    `opens_memory` replaces the policy for a memory that cannot be opened.
+    `opens_memory` replaces the policy for a memory that cannot be opened. `at_end` is called with the memory
+    and its user when the worker has ended and before the memory is closed, but not in private.
     """
 
     def __init__(
@@ -71,12 +72,13 @@ class Session:
         confirm: Confirm | None = None,
         is_limited: bool = False,
         opens_memory: OpensMemory = open_memory_or_warn,
+        at_end: Callable[[Memory, str], object] | None = None,
     ) -> None:
         self.config = config
         self.is_limited = is_limited
         self.table = ProviderTable()
         self._with_memory, self._opens_memory = memory, opens_memory
-        self._warn, self._loading, self._report = warn, loading, report
+        self._warn, self._loading, self._report, self._at_end = warn, loading, report, at_end
         self._memory: tuple[Memory | None, bool] | None = None
         self._assistant: Assistant | None = None
         self._servers = ExitStack()
@@ -129,8 +131,14 @@ class Session:
         """Close everything. Can be called twice."""
         self._servers.close()
         self._opened.stack.close()
-        if self._memory is not None and self._memory[0] is not None:
-            self._memory[0].close()
+        (memory, _), self._memory = self._memory or (None, False), None
+        if memory is None:
+            return
+        try:
+            if self._at_end and self._assistant is not None and not self._assistant.private:
+                self._at_end(memory, self._assistant.user_id)
+        finally:
+            memory.close()
 
     def _tools_of_servers(self, confirm: Confirm | None) -> list[AssistantTool]:
         """Start the chosen servers of mcp.json, which run until the session ends; returns their tools."""

@@ -21,7 +21,7 @@ from shepherd import __version__
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.tools import Toolbox, ToolResult, knowledge_tools, memory_tools
+from shepherd.tools import Toolbox, ToolResult, knowledge_tools, learned_tools, memory_tools
 from shepherd.types import Tool, ToolCall
 
 __all__ = ["Catalog", "Resource", "create_server", "hints_of", "serve_stdio"]
@@ -37,7 +37,7 @@ _INSTRUCTIONS = (
 )
 _READS = frozenset(
     (
-        "search_memory", "get_fact",
+        "search_memory", "get_fact", "fact_history", "list_learned",
         "query_nodes", "get_nodes_by_id", "search_content", "query_edges", "query_dimensions", "get_context",
     )
 )  # fmt: skip
@@ -95,6 +95,7 @@ class Catalog:
 
         entries = [
             *memory_tools(memory, user_id, refusal=refusal, writes=writes, keeps_secrets=keeps_secrets),
+            *learned_tools(memory, user_id, writes=writes),
             *knowledge_tools(self._knowledge, refusal=refusal, writes=writes),
         ]
         self._toolbox = Toolbox(
@@ -103,7 +104,7 @@ class Catalog:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Tools over memory and facts, then those over knowledge."""
+        """Tools over memory, facts and what was learned, then those over knowledge."""
         return self._toolbox.tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:

@@ -115,6 +115,7 @@ PREPARED = {
         "export PGUSER=postgres",
         "export PGPASSWORD=s3cret",
     ),
+    "docs/learning.md": ("shepherd facts set location Texas",),
     "docs/memory.md": ("cp memory.jsonl FILE",),
     "docs/migration.md": _TOLD,
     "docs/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),

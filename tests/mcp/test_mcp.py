@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ from mcp.client.stdio import stdio_client
 from shepherd.knowledge import Knowledge
 from shepherd.mcp import Catalog, create_server, hints_of
 from shepherd.memory import Memory
+from tests.learned import LIVED, MOVED, propose, remember
 
-_MEMORY_TOOLS = {"search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "clear_fact"}
+_MEMORY_TOOLS = {
+    *("search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "fact_history", "clear_fact"),
+    *("list_learned", "decide_learned"),
+}
 
 
 @pytest.fixture
@@ -145,13 +150,56 @@ def test_what_each_tool_destroys_is_said(catalog):
     reading = {name for name, hint in hints.items() if hint.read_only_hint}
     destroying = {name for name, hint in hints.items() if hint.destructive_hint}
     assert reading == {
-        "search_memory", "get_fact",
+        "search_memory", "get_fact", "fact_history", "list_learned",
         "query_nodes", "get_nodes_by_id", "search_content", "query_edges", "query_dimensions", "get_context",
     }  # fmt: skip
     assert destroying == {
-        "clear_memory", "clear_fact",
+        "clear_memory", "clear_fact", "decide_learned",
         "update_node", "update_edge", "update_dimension", "delete_dimension",
     }  # fmt: skip
+
+
+def test_client_lists_what_was_learned_and_decides_when_the_user_has(database, catalog):
+    with Memory(database, user_id="steve") as memory:
+        remember(memory, "steve")
+        proposal = propose(memory, "steve")
+
+    async def talk(client: Client) -> None:
+        items = told(await client.call_tool("list_learned", {}))["learned"]
+        assert [(item["kind"], item["value"], item["said"]) for item in items] == [
+            ("proposed", "Berlin", "I live in Berlin."),
+            ("changed", "Paris", MOVED),
+            ("learned", "Köln", LIVED),
+        ]
+        waiting = told(await client.call_tool("list_learned", {"waiting": True, "limit": 5}))["learned"]
+        assert waiting == items[:1]
+        accept = {"id": proposal.id, "decision": "accept"}
+        assert told(await client.call_tool("decide_learned", accept))["state"] == "accepted"
+        assert (await client.call_tool("decide_learned", accept)).is_error
+        assert (await client.call_tool("decide_learned", {"id": proposal.id, "decision": "forget"})).is_error
+        history = told(await client.call_tool("fact_history", {"key": "location"}))["values"]
+        assert [entry["value"] for entry in history] == ["Berlin", "Texas", "Paris", "Köln"]
+        assert (history[0]["said"], history[0]["until"]) == ("I live in Berlin.", None)
+
+    asked(catalog, talk)
+
+
+def test_facts_are_told_as_of_a_date(tmp_path):
+    for value, date in (("Köln", "2024-03-01"), ("Paris", "2025-06-01")):
+        at = time.mktime(time.strptime(date, "%Y-%m-%d"))
+        with Memory(tmp_path / "dated.db", user_id="steve", clock=lambda now=at: now) as then:
+            then.set_fact("location", value)
+    with Memory(tmp_path / "dated.db", user_id="steve") as memory:
+        catalog = Catalog(memory, "steve", is_read_only=True, keeps_secrets=False)
+
+        def at_date(**arguments: str) -> Any:
+            return json.loads(catalog.call("get_fact", arguments).text)
+
+        assert at_date(key="Location", date="2024-03") == {"value": "Köln"}
+        assert at_date(date="2025-12-24") == {"facts": {"location": "Paris"}}
+        assert at_date(key="location", date="2023") == {"value": None}
+        assert "2026-03-01" in at_date(date="someday")["error"]
+        assert {"decide_learned", "set_fact"}.isdisjoint(tool.name for tool in catalog.tools)
 
 
 def test_resources_are_this_user_s(catalog):

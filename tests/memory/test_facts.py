@@ -266,3 +266,22 @@ def test_blanks_around_a_key_are_no_part_of_it(memory: Memory) -> None:
 
     assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("name", " Steve ")]
     assert memory.get_fact("\tname") == " Steve "
+
+
+def test_a_value_that_was_corrected_at_once_is_in_the_history_and_held_at_no_time(tmp_path):
+    with Memory(tmp_path / "memory.db", user_id="steve", clock=lambda: 1_000) as memory:
+        for value in ("Berlin", "Austin", "Rome"):
+            memory.set_fact("city", value)
+        memory.set_fact("city", "Oslo", since=500)
+
+        held = [period.value for period in memory.fact_periods("city")]
+        recorded = [(p.value, p.since, p.until) for p in memory.fact_periods("city", corrected=True)]
+
+        assert held == ["Oslo"]
+        assert recorded == [
+            ("Berlin", 1_000, 1_000),
+            ("Austin", 1_000, 1_000),
+            ("Rome", 1_000, 1_000),
+            ("Oslo", 500, None),
+        ]
+        assert [fact.value for fact in memory.facts_at(1_000)] == ["Oslo"]

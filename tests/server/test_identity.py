@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory
+from shepherd.memory import Claim, Memory
 from shepherd.memory.api_keys import require_owner
 from shepherd.server.app import create_app
 from shepherd.server.errors import Denied
 from shepherd.server.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.server.middleware import is_loopback, require_keys_for
-from shepherd.server.public_ids import sequence_of
+from shepherd.server.public_ids import public_item, sequence_of
 from shepherd.server.state import AppState
+from tests.learned import learn
 from tests.server.running import Running
 
 OWNERS = ("anna", "bob")
@@ -133,6 +134,7 @@ def everything_of(memory: Memory, user: str) -> list[object]:
     knowledge = Knowledge(memory.transactions, user)
     return [
         *(memory.get_all_facts(user), memory.list_memories(user), memory.list_sessions(user)),
+        memory.learned(user_id=user),
         *(knowledge.list_nodes(), knowledge.list_edges(), knowledge.focused()),
     ]
 
@@ -145,6 +147,8 @@ def secret_of_bob(memory):
         memory.set_fact("secret", "the sheep sleep", user)
         ids[user] = memory.store_memory("Where do the sheep sleep?", "in the barn", user)
         memory.recall("Where do the sheep sleep?", user)
+        if not memory.learned(1, user_id=user):
+            learn(memory, user, "My sheep sleep.", Claim("sheep", "sleep", "My sheep sleep.", 0))
         knowledge = Knowledge(memory.transactions, user)
         if not knowledge.count_nodes():
             barn, other = (knowledge.add_node("The barn", source_text="the sheep sleep") for _ in range(2))
@@ -153,7 +157,12 @@ def secret_of_bob(memory):
     return ids
 
 
-def paths(memory_id: int) -> list[tuple[str, str, object]]:
+def learned_of_bob(memory: Memory) -> object:
+    """The public id of what was learned of bob."""
+    return public_item(memory.learned(1, user_id="bob")[0])["id"]
+
+
+def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
     return [
         ("GET", "/v1/memory", None),
         ("GET", "/v1/memory/user", None),
@@ -169,6 +178,14 @@ def paths(memory_id: int) -> list[tuple[str, str, object]]:
         ("GET", "/v1/facts/secret", None),
         ("PUT", "/v1/facts/mine", {"value": "mine"}),
         ("DELETE", "/v1/facts/secret", None),
+        ("GET", "/v1/facts?at=2100", None),
+        ("GET", "/v1/learned", None),
+        ("GET", "/v1/learned?waiting=true", None),
+        *(
+            ("POST", f"/v1/learned/{learned_id}/{decision}", None)
+            for decision in ("keep", "undo", "accept", "reject")
+        ),
+        ("POST", f"/v1/memory/{memory_id}/restore", None),
         ("GET", "/v1/extraction/jobs", None),
         ("POST", "/v1/extraction/jobs/1/retry", None),
         ("DELETE", "/v1/extraction/jobs/1", None),
@@ -196,7 +213,7 @@ def test_without_a_good_key_every_route_but_health_is_closed(who, server, keys, 
 
     with server.client(keys[who]) as client:
         for method, path, body in [
-            *paths(sequence_of(secret_of_bob["bob"])),
+            *paths(sequence_of(secret_of_bob["bob"]), learned_of_bob(memory)),
             ("GET", "/metrics", None),
             ("GET", "/page", None),
             ("GET", "/page/", None),
@@ -218,7 +235,7 @@ def test_another_owners_key_neither_reads_nor_writes(user, server, keys, secret_
     before = {name: everything_of(memory, name) for name in theirs}
 
     with server.client(keys["anna"]) as client:
-        for method, path, body in paths(sequence_of(secret_of_bob["bob"])):
+        for method, path, body in paths(sequence_of(secret_of_bob["bob"]), learned_of_bob(memory)):
             answer = asked(client, method, path, body, user)
             assert answer.status_code < 500, (method, path, answer.text)
             assert "sleep" not in answer.text

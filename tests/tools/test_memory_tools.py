@@ -9,6 +9,7 @@ import pytest
 from shepherd.memory import Memory
 from shepherd.tools import MEMORY_TOOLS, Toolbox, memory_tools
 from shepherd.types import ToolCall
+from tests.learned import LIVED, MOVED, remember
 
 
 @pytest.fixture
@@ -154,11 +155,40 @@ def test_long_fact_is_read_in_parts(call, memory):
     assert read == text
 
 
-def test_the_six_tools_are_described():
+def test_a_fact_is_told_with_its_past(call, memory):
+    remember(memory, "steve")
+
+    values = call("fact_history", key="location")["values"]
+
+    assert [(entry["value"], entry["said"]) for entry in values] == [
+        ("Paris", MOVED),
+        ("Köln", LIVED),
+    ]
+    assert (values[0]["until"], values[1]["until"]) == (None, values[0]["from"])
+    assert call("fact_history", key="location", whose="anna") == {"values": []}
+
+
+def test_a_long_past_is_told_in_part(call, memory):
+    for n in range(20):
+        memory.set_fact("story", f"{n} " + "x" * 900, since=1_700_000_000 + n)
+
+    told = call("fact_history", key="story")
+
+    assert told["values"][0]["value"].startswith("19 ")
+    assert len(told["values"]) + told["older"] == 20
+    assert len(json.dumps(told)) < 5_000
+
+
+def test_a_model_cannot_decide_about_proposals(call):
+    assert "error" in call("decide_learned", id=1, decision="accept")
+
+
+def test_the_seven_tools_are_described():
     names = [tool.name for tool in MEMORY_TOOLS]
 
     assert names == [
-        "search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "clear_fact",
+        "search_memory", "store_memory", "clear_memory",
+        "set_fact", "get_fact", "fact_history", "clear_fact",
     ]  # fmt: skip
     assert all(tool.description.endswith(".") for tool in MEMORY_TOOLS)
     assert "user" not in json.dumps([dict(tool.parameters["properties"]) for tool in MEMORY_TOOLS]).split('"')

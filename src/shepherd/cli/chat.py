@@ -18,13 +18,14 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
 )
-from shepherd.commands.explain import arguments_in_full
+from shepherd.commands.explain import arguments_in_full, news_in_words
 from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import Screen, counted, printable
-from shepherd.errors import UsageError
+from shepherd.errors import ShepherdError, UsageError
 
 if TYPE_CHECKING:
     from shepherd.config import Config
+    from shepherd.memory import Memory
 
 __all__ = [
     "about_the_built_in_model",
@@ -34,6 +35,7 @@ __all__ = [
     "execute",
     "local_model",
     "provider_and_model",
+    "show_news_at_end",
 ]
 
 _DESCRIPTION = """\
@@ -134,6 +136,8 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
     if note and not arguments.json:
         screen.note(note)
     is_conversation = message is None and not arguments.json
+    # In a pipe nobody would see it: it waits for the next conversation.
+    shows_news = is_conversation or (screen.err_is_terminal and not arguments.json)
     with Session(
         config,
         model=model,
@@ -142,6 +146,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         loading=screen.transient,
         confirm=partial(_confirm, screen) if is_conversation else None,
         is_limited="max_tokens" in given_settings(arguments),
+        at_end=partial(show_news_at_end, screen) if shows_news else None,
     ) as session:
         assistant = session.assistant
         resumed = assistant.resume() if arguments.resume else 0
@@ -203,6 +208,16 @@ def local_model(config: Config, model: str, screen: Screen) -> tuple[str, str]:
     with downloads(screen) as report:
         path = model_path(replace(config, model=model or provider.model or config.model), report)
     return str(path), about_the_built_in_model() if is_built_in(path) else ""
+
+
+def show_news_at_end(screen: Screen, memory: Memory, user_id: str) -> None:
+    """Show what was learned at the end of a conversation."""
+    try:
+        lines = news_in_words(memory.take_news(user_id), in_chat=False)
+    except ShepherdError:  # the next start shows it
+        return
+    for line in lines:
+        screen.note(line)
 
 
 def about_the_built_in_model() -> str:

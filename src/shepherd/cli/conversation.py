@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
-from shepherd.commands.explain import about_learning, memory_in_words, turn_in_words
+from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.paths import history_file
@@ -20,6 +20,7 @@ from shepherd.types import Thought, ToolCall
 if TYPE_CHECKING:
     from shepherd.chat_session import Session
     from shepherd.cli.editor import Editor
+    from shepherd.memory import Memory
 
 __all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
 
@@ -46,20 +47,42 @@ class Conversation:
         self._editor = editor or Editor(screen, history_file(), COMMANDS)
         self._has_listed = False
         self._chat = Chat(assistant, screen, self._editor, session=session)
+        self._watched: Memory | None = None
 
     def run(self, resumed: int) -> int:
         """Converse until /quit or Ctrl-D; returns the exit code."""
         self._greet(resumed)
         self._screen.begin_chat()
-        while not self._chat.done:
-            self._editor.private = self._assistant.private
-            self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0
-            text = self._editor.read()
-            if text is None:
-                break
-            if text.strip():
-                self._handle(text)
+        with ExitStack() as stack:
+            while not self._chat.done:
+                self._editor.private = self._assistant.private
+                self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0
+                self._watch(stack)
+                for line in self._news():
+                    self._screen.note(line)
+                text = self._editor.read()
+                if text is None:
+                    break
+                if text.strip():
+                    self._handle(text)
         return 0
+
+    def _watch(self, stack: ExitStack) -> None:
+        """Show what is learned while a line is typed. Another provider may have opened the memory."""
+        memory = self._assistant.memory
+        if memory is not None and memory is not self._watched:
+            self._watched = memory
+            stack.callback(memory.extraction.watch(lambda user: self._editor.say_above(self._news)))
+
+    def _news(self) -> list[str]:
+        """Return a line for each thing that was learned and not shown yet."""
+        memory = self._assistant.memory
+        if memory is None or self._assistant.private:
+            return []
+        try:
+            return news_in_words(memory.take_news(self._assistant.user_id))
+        except ShepherdError:  # shown another time
+            return []
 
     def _handle(self, text: str) -> None:
         before, self._has_listed = self._chat.listed, False

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,9 +87,11 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
 
 def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> int:
     from shepherd.chat_session import Session
+    from shepherd.cli.chat import show_news_at_end
 
     config = loaded_settings(Namespace()).config
-    with Session(config, warn=screen.warn) as session:
+    at_end = None if "--json" in options else partial(show_news_at_end, screen)
+    with Session(config, warn=screen.warn, at_end=at_end) as session:
         assistant = session.assistant
         if "--json" in options:
             from shepherd.cli.jsonlines import answer_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input, PipeInput
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
+from prompt_toolkit.patch_stdout import patch_stdout
 
 from shepherd.commands.history import open_history
-from shepherd.commands.screen import Screen
+from shepherd.commands.screen import Screen, printable
 
 __all__ = ["Editor", "ScriptedEditor"]
 
@@ -41,6 +42,8 @@ class Editor:
         self.private = False
         self.n_listed = 0  # memories that the last command listed, which Alt keys change
         self._screen = screen
+        self._lock = threading.Lock()
+        self._is_reading = False  # text on stdout goes above the prompt
         self._session: PromptSession[str] = PromptSession(
             history=open_history(history_path, lambda: self.private, screen.warn),
             key_bindings=_key_bindings(self),
@@ -58,9 +61,7 @@ class Editor:
         """Return the next message, perhaps of several lines; None when the user is done."""
         while True:
             try:
-                text = self._session.prompt(
-                    self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder()
-                )
+                text = self._read_line()
             except EOFError:
                 return None
             except KeyboardInterrupt:
@@ -71,6 +72,35 @@ class Editor:
                 continue
             self._cleared = False
             return text
+
+    def say_above(self, lines: Callable[[], Iterable[str]]) -> None:
+        """Write lines above the line that is being typed, from any thread.
+
+        `lines` is only called while the prompt is on a terminal, and nothing else is written meanwhile.
+        """
+        with self._lock:
+            if self._is_reading:
+                for line in lines():
+                    sys.stdout.write(f"{self._screen.styled(printable(line), 'dim', out=True)}\n")
+
+    def _read_line(self) -> str:
+        if not self._screen.out_is_terminal:
+            return self._prompt()
+        with patch_stdout(raw=True):
+            self._set_reading(True)
+            try:
+                return self._prompt()
+            finally:
+                self._set_reading(False)
+
+    def _prompt(self) -> str:
+        return self._session.prompt(
+            self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder()
+        )
+
+    def _set_reading(self, is_reading: bool) -> None:
+        with self._lock:
+            self._is_reading = is_reading
 
     def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
         """Let the user edit the texts, one after the other; returns None when the user cancels."""

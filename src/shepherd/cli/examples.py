@@ -26,6 +26,12 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory search --threshold 0.3 editor", "what would be appended to a message"),
     ),
     "shepherd memory show": ("shepherd memory show 1099511627777",),
+    "shepherd memory learned": (
+        ("shepherd memory learned", "each sentence and what was learned from it"),
+        ("shepherd memory learned --waiting", "proposals that wait for you"),
+        ("shepherd memory learned --undo 12", "restore what was known before"),
+        ("shepherd memory learned --accept", "accept the newest proposal"),
+    ),
     "shepherd memory add": ('shepherd memory add "Which IDE do I use?" "VS Code with vim keybindings"',),
     "shepherd memory edit": ('shepherd memory edit 1099511627777 --answer "Helix"',),
     "shepherd memory pin": (
@@ -69,7 +75,11 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         "shepherd facts clear name",
         ("shepherd facts clear name --history", "and its earlier values"),
     ),
-    "shepherd facts history": (("shepherd facts history name", "its earlier values, with dates"),),
+    "shepherd facts at": (
+        ("shepherd facts at 2026-03-01", "at the end of that day"),
+        ("shepherd facts at 2026-03-01 14:30", "at that moment"),
+    ),
+    "shepherd facts history": (("shepherd facts history name", "its values, and when each held"),),
     "shepherd knowledge": (
         ("shepherd knowledge import notes/", "a folder of documents"),
         ("shepherd knowledge search retrieval", "matching passages"),

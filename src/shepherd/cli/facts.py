@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,9 @@ def build_parser() -> Parser:
     get = add_action(actions, "get", "the value of one fact")
     put = add_action(actions, "set", "set a fact; its previous value goes to its history")
     clear = add_action(actions, "clear", "forget a fact")
-    history = add_action(actions, "history", "earlier values of a fact")
+    at = add_action(actions, "at", "the facts as they were at a date")
+    at.add_argument("date", nargs="+", metavar="DATE", help="2026-03-01 (its end), or 2026-03-01 14:30")
+    history = add_action(actions, "history", "the values of a fact: from when until when, and who said so")
     for action in (get, put, clear, history):
         action.add_argument(
             "key", metavar="KEY", help="name of the fact; favorite_color is favoriteColor, too"
@@ -74,18 +77,37 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     screen.result({"cleared": arguments.key})
 
 
+def _at(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.memory.periods import moment_of
+
+    when = moment_of(" ".join(arguments.date), time.time())
+    facts = memory.facts_at(when)
+    screen.listing(
+        {fact.key: fact.value for fact in facts},
+        ["fact", "value"],
+        [(fact.key, fact.value) for fact in facts],
+        empty=f"no fact is known for {day(int(when), with_time=True)}",
+    )
+
+
 def _history(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    history = memory.fact_history(arguments.key)
-    if not history:
+    periods = memory.fact_periods(arguments.key, corrected=True)
+    if not periods:
         raise _missing(arguments.key)
     rows = [
-        (day(c.changed_at, with_time=True), "(cleared)" if c.value is None else c.value, c.source)
-        for c in history
+        (
+            day(period.since),
+            period.value,
+            "now" if period.until is None else day(period.until),
+            period.source,
+            period.statement,
+        )
+        for period in periods
     ]
-    screen.listing(history, ["when", "value", "from"], rows)
+    screen.listing(periods, ["from", "value", "until", "source", "you said"], rows)
 
 
-_ACTIONS = {"list": _list, "get": _get, "set": _set, "clear": _clear, "history": _history}
+_ACTIONS = {"list": _list, "get": _get, "set": _set, "clear": _clear, "at": _at, "history": _history}
 
 
 def _missing(key: str) -> ShepherdError:

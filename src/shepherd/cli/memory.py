@@ -21,12 +21,13 @@ from shepherd.cli.parsing import (
     stdin_bytes,
 )
 from shepherd.cli.progress import amount, working
+from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import new_file
 
 if TYPE_CHECKING:
-    from shepherd.memory import ExtractionJob, Memory
+    from shepherd.memory import ExtractionJob, LearnedItem, Memory
     from shepherd.types import MemoryRecord
 
 __all__ = ["build_parser", "execute"]
@@ -66,6 +67,19 @@ def _add_reading(actions: Any) -> None:
     add_search(actions, "what would be recalled, with scores")
     show = add_action(actions, "show", "one memory in full")
     show.add_argument("id", type=ID, metavar="ID", help="its number, as list shows it")
+    learned = add_action(
+        actions, "learned", "what was learned from your words; keep, undo, accept or reject it"
+    )
+    add_limit(learned, 50)
+    learned.add_argument("--waiting", action="store_true", help="only proposals that wait for a decision")
+    decisions = learned.add_mutually_exclusive_group()
+    decisions.add_argument("--keep", type=ID, metavar="ID", help="confirm what was learned")
+    for name, what in (
+        ("undo", "restore what was known before (without ID: the newest)"),
+        ("accept", "accept a proposal (the newest)"),
+        ("reject", "reject a proposal (the newest)"),
+    ):
+        decisions.add_argument(f"--{name}", type=ID, nargs="?", const=0, metavar="ID", help=what)
 
 
 def _add_changing(actions: Any) -> None:
@@ -118,6 +132,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
     if arguments.action == "jobs":
         reads = arguments.retry is None and arguments.drop is None
+    if arguments.action == "learned":
+        reads = all(getattr(arguments, name) is None for name in _DECISIONS)
     # Only a search needs the vectors, and warns where they cannot be used.
     options = {"warn": screen.warn} if arguments.action == "search" else {}
     opened = open_memory_to_read if reads else open_memory
@@ -320,6 +336,32 @@ def _first(ids: tuple[int, ...]) -> str:
     return shown if len(ids) <= _MOST_SHOWN else f"{shown} and {len(ids) - _MOST_SHOWN:,} more"
 
 
+_DECISIONS = ("keep", "undo", "accept", "reject")
+
+
+def _learned(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.tools import decide
+
+    for action in _DECISIONS:
+        if (number := getattr(arguments, action)) is not None:
+            item = decide(memory, action, number or None)
+            if item is None:
+                hint = "shepherd memory learned lists what was learned"
+                raise ShepherdError(nothing_to(action, number), hint=hint)
+            screen.result(item, note=decided_in_words(item))
+            return
+    items = memory.learned(arguments.limit, waiting_only=arguments.waiting)
+    rows = [(item.id, day(item.at), item.statement, _what(item), item.state) for item in items]
+    empty = "nothing waits for a decision" if arguments.waiting else "nothing has been learned yet"
+    screen.listing(items, ["id", "when", "you said", "learned", "state"], rows, empty=empty)
+    if not screen.as_json and any(item.kind == "proposed" and item.state == "new" for item in items):
+        screen.note("--accept ID replaces what you set yourself, --reject ID leaves it")
+
+
+def _what(item: LearnedItem) -> str:
+    return f"proposed: {item_in_words(item)}" if item.kind == "proposed" else item_in_words(item)
+
+
 def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
     record = memory.get_memory(memory_id)
     if record is None:
@@ -378,4 +420,5 @@ _ACTIONS = {
     "backup": _backup,
     "audit": _audit,
     "jobs": _jobs,
+    "learned": _learned,
 }

@@ -55,6 +55,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         raise UsageError("the screen needs a terminal", hint="shepherd chat answers in pipes, too")
     with GCPolicy() as gc_policy:
         app = _run(arguments, screen, gc_policy)
+    for line in app.conversation.farewell:
+        screen.note(line)
     if app.failure is not None:
         raise app.failure
     if arguments.json:

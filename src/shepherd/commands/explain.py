@@ -13,22 +13,28 @@ from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
-    from shepherd.memory import Memory
+    from shepherd.memory import LearnedItem, Memory
     from shepherd.turn.events import Finished
     from shepherd.types import TurnStats
 
 __all__ = [
     "about_learning",
     "arguments_in_full",
+    "decided_in_words",
     "ending",
     "explain_injection",
     "explain_stats",
     "explain_turn",
+    "item_in_words",
     "learned_in_words",
     "list_facts",
+    "list_learned",
     "list_memories",
     "memory_in_words",
+    "news_in_words",
+    "nothing_to",
     "provenance",
+    "state_in_words",
     "turn_in_words",
 ]
 
@@ -204,6 +210,102 @@ def learned_in_words(memory: Memory, user_id: str) -> str:
     if stats.dead:
         parts.append(f"{stats.dead:,} failed (shepherd memory jobs)")
     return ", ".join(parts)
+
+
+# ---- what was learned
+
+# Lines about what was learned that are shown at once; /learned has the others.
+_MOST_NEWS = 5
+# Texts within a line about one learned thing, and of a sentence in a list.
+_PART_CHARS, _SENTENCE_CHARS = 60, 160
+
+
+def item_in_words(item: LearnedItem) -> str:
+    """Return what was learned: `location = Paris (was Köln)`."""
+    key, value, before = _part(item.key), _part(item.value), _part(item.before or "")
+    match item.kind:
+        case "remembered":
+            return f"{key} {value}".strip()
+        case "ended":
+            return f"{key} = {before or value} has ended"
+        case "proposed":
+            new = f"{key} = {value}" if value else f"{key} has ended"
+            return f"{new} (is {before})" if before else new
+        case _:
+            return f"{key} = {value} (was {before})" if before else f"{key} = {value}"
+
+
+def news_in_words(items: Sequence[LearnedItem], *, in_chat: bool = True) -> list[str]:
+    """Return a line for each new thing, with the command that undoes or accepts it.
+
+    Of many only the latest are shown. `in_chat`: slash commands work.
+    """
+    shown = items[-_MOST_NEWS:]
+    lines = [_news(item, in_chat=in_chat) for item in shown]
+    if n_hidden := len(items) - len(shown):
+        how = "/learned" if in_chat else "shepherd memory learned"
+        lines.insert(0, f"{counted(n_hidden, 'more thing')} learned \N{MIDDLE DOT} {how}")
+    return lines
+
+
+def _news(item: LearnedItem, *, in_chat: bool) -> str:
+    command = "/{} {}" if in_chat else "shepherd memory learned --{} {}"
+    undo, accept, reject = (command.format(name, item.id) for name in ("undo", "accept", "reject"))
+    dot = " \N{MIDDLE DOT} "
+    if item.kind != "proposed":
+        verb = {"ended": "", "remembered": "remembered "}.get(item.kind, "learned ")
+        return f"{verb}{item_in_words(item)}{dot}{undo}"
+    key, value, before = _part(item.key), _part(item.value), _part(item.before or "")
+    said = f"you said {value}" if value else f"you said that {key} = {before} has ended"
+    kept = f"{key} is {before}, as you set it" if value else "you set it yourself"
+    return f"{said}; {kept}{dot}{accept}{dot if in_chat else ' or '}{reject}"
+
+
+def nothing_to(action: str, number: object = None) -> str:
+    """Return the error for a decision that cannot be made."""
+    if not number:
+        return f"there is nothing to {action}"
+    return f"cannot {action} {number}: there is no such number, or it was decided or changed since"
+
+
+def decided_in_words(item: LearnedItem) -> str:
+    """Return what a decision about a learned thing has changed."""
+    key, value, before = _part(item.key), _part(item.value), _part(item.before or "")
+    if item.state == "kept":
+        return f"kept: {item_in_words(item)}"
+    if item.state == "rejected":
+        return f"rejected: {key} is still {before}" if before else f"rejected: {key} = {value}"
+    if item.state == "accepted":
+        return f"accepted: {key} = {value}" if value else f"accepted: {key} = {before} has ended"
+    if item.kind == "remembered":
+        return f"undone: the memory {key!r} is deleted"
+    return f"undone: {key} = {before} again" if before else f"undone: {key} = {value} is forgotten"
+
+
+def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
+    """Print each learned thing below the sentence that it came from, with its number and its state."""
+    width = max((len(str(item.id)) for item in items), default=0)
+    for item in items:
+        indent = " " * (width + 2)
+        said = f'"{shortened(item.statement, _SENTENCE_CHARS)}"' if item.statement else "by the model"
+        screen.print(f"{item.id:{width}}  {said}")
+        mark = "proposed: " if item.kind == "proposed" else ""
+        screen.print(f"{indent}{mark}{item_in_words(item)}")
+        screen.print(f"{indent}{state_in_words(item)}", "dim")
+
+
+def state_in_words(item: LearnedItem) -> str:
+    """Return its age, and the decision about it."""
+    parts = [age_in_words((time.time() - item.at) / 86_400)]
+    if item.state != "new":
+        parts.append(item.state)
+    elif item.kind == "proposed":
+        parts.append("waits to be accepted or rejected")
+    return " \N{MIDDLE DOT} ".join(parts)
+
+
+def _part(text: str) -> str:
+    return shortened(text, _PART_CHARS)
 
 
 def turn_in_words(finished: Finished) -> str:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from shepherd.commands.explain import (
+    decided_in_words,
     explain_injection,
     explain_stats,
     explain_turn,
     learned_in_words,
     list_facts,
+    list_learned,
     list_memories,
+    nothing_to,
 )
 from shepherd.commands.screen import Screen, counted, near_miss, shortened
 from shepherd.config import SETTINGS
@@ -275,10 +278,52 @@ def _clear(chat: Chat, argument: str) -> None:
 
 
 def _undo(chat: Chat, argument: str) -> None:
+    if argument:
+        _decide(chat, "undo", argument)
+        return
     text = chat.assistant.undo()
     chat.screen.note(
         "there is nothing to undo" if text is None else "the last message and its answer are removed"
     )
+
+
+def _learned(chat: Chat, argument: str) -> None:
+    if argument:
+        raise UsageError(f"usage: {COMMANDS['learned'].usage}")
+    items = chat.memory.learned(_LISTED, user_id=chat.user)
+    list_learned(chat.screen, items)
+    if not items:
+        chat.screen.note("nothing has been learned yet")
+        return
+    waits = any(item.kind == "proposed" and item.state == "new" for item in items)
+    decisions = "/accept NUMBER, /reject NUMBER, " if waits else ""
+    chat.screen.note(f"{decisions}/keep NUMBER, /undo NUMBER; shepherd memory learned lists all of it")
+
+
+def _accept(chat: Chat, argument: str) -> None:
+    _decide(chat, "accept", argument)
+
+
+def _reject(chat: Chat, argument: str) -> None:
+    _decide(chat, "reject", argument)
+
+
+def _keep(chat: Chat, argument: str) -> None:
+    if not argument:
+        raise UsageError(f"usage: {COMMANDS['keep'].usage}", hint="/learned shows the numbers")
+    _decide(chat, "keep", argument)
+
+
+def _decide(chat: Chat, action: str, number: str) -> None:
+    """Keep, undo, accept or reject what was learned under this number, or the newest that waits for it."""
+    if number and not number.isdecimal():
+        raise UsageError(f"usage: {COMMANDS[action].usage}", hint="/learned shows the numbers")
+    from shepherd.tools import decide
+
+    item = decide(chat.memory, action, int(number) if number else None, chat.user)
+    if item is None:
+        raise UsageError(nothing_to(action, number), hint="/learned lists what was learned")
+    chat.screen.note(decided_in_words(item))
 
 
 def _help(chat: Chat, argument: str) -> None:
@@ -483,6 +528,10 @@ COMMANDS: dict[str, Command] = {
     "forget": Command("/forget NUMBER|KEY", "forget a memory (number or id) or a fact", _forget),
     "edit": Command("/edit NUMBER", "change a memory", _edit),
     "pin": Command("/pin NUMBER", "pin or unpin a memory", _pin),
+    "learned": Command("/learned", "what was learned from your words, and what waits for you", _learned),
+    "accept": Command("/accept [NUMBER]", "accept a proposal: the number, or the newest one", _accept),
+    "reject": Command("/reject [NUMBER]", "reject a proposal: the number, or the newest one", _reject),
+    "keep": Command("/keep NUMBER", "confirm what was learned", _keep),
     "private": Command("/private [on|off]", "recall nothing and store nothing until switched back", _private),
     "provider": Command("/provider [NAME [MODEL]]", "list providers, or switch to another one", _provider),
     "model": Command("/model [NAME]", "which model answers, or switch to another one", change_model),
@@ -490,7 +539,7 @@ COMMANDS: dict[str, Command] = {
     "tools": Command("/tools", "tools of the model", _tools),
     "clear": Command("/clear", "start a new conversation", _clear),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
-    "undo": Command("/undo", "remove the last message and its answer", _undo),
+    "undo": Command("/undo [NUMBER]", "remove the last message and its answer, or what was learned", _undo),
     "help": Command("/help", "this list", _help),
     "quit": Command("/quit", "end, as Ctrl-D does", _quit),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shepherd.escaping import storable
@@ -24,13 +24,32 @@ class ExtractionQueue:
     `owners`, `claim` and `due_in` then concern all users.
     """
 
-    def __init__(self, rows: UserRows, *, serves_everyone: bool = False) -> None:
+    def __init__(
+        self,
+        rows: UserRows,
+        *,
+        serves_everyone: bool = False,
+        watchers: list[Callable[[str], object]] | None = None,
+    ) -> None:
         self._rows = rows
         self._serves_everyone = serves_everyone
+        self._watchers = [] if watchers is None else watchers
 
     def of_everyone(self) -> ExtractionQueue:
         """Return the queue for a worker that serves all users."""
-        return ExtractionQueue(self._rows, serves_everyone=True)
+        return ExtractionQueue(self._rows, serves_everyone=True, watchers=self._watchers)
+
+    def watch(self, ended: Callable[[str], object]) -> Callable[[], None]:
+        """Call `ended` with the user of each job that a worker of this memory ends; return what stops that.
+
+        It is called in the worker's thread, and must neither raise nor block.
+        """
+        self._watchers.append(ended)
+        return lambda: self._watchers.remove(ended)
+
+    def _tell(self, user_id: str) -> None:
+        for ended in tuple(self._watchers):
+            ended(user_id)
 
     def release(self, owner: str, user_id: str | None = None, *, session: str = "", limit: int = 0) -> int:
         """Make the owner's open jobs due, of one session or of all.
@@ -98,7 +117,7 @@ class ExtractionQueue:
         ]
         size = size_of(new) + (len(stated) + len(new)) * SMALL_ROW_BYTES
         terms = self._rows.store.terms
-        return self._rows.store.write(
+        stored = self._rows.store.write(
             job.user_id,
             lambda connection: jobs.finish(
                 connection,
@@ -111,18 +130,22 @@ class ExtractionQueue:
             ),
             size=size,
         )
+        self._tell(job.user_id)
+        return stored
 
     def fail(
         self, job: ExtractionJob, error: str, *, refused: bool, most_refusals: int, retry_in_s: float
     ) -> bool:
         """Record a failure; return whether the job is dead now, after that many refusals."""
         at = self._rows.clock() + retry_in_s
-        return self._rows.store.write(
+        is_dead = self._rows.store.write(
             job.user_id,
             lambda connection: jobs.fail(
                 connection, job, error=storable(error), refused=refused, most_refusals=most_refusals, at=at
             ),
         )
+        self._tell(job.user_id)
+        return is_dead
 
     def jobs(self, user_id: str | None = None) -> list[ExtractionJob]:
         """Return all jobs that are not done, oldest first."""

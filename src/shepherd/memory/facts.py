@@ -398,8 +398,13 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
     return [change for change in changes if is_alike(change.key)]
 
 
-def periods(connection: Connection, user_id: str, key: str | None) -> list[FactPeriod]:
-    """Return the values of a fact, or of all, with the times in which they held, oldest first."""
+def periods(
+    connection: Connection, user_id: str, key: str | None, *, corrected: bool = False
+) -> list[FactPeriod]:
+    """Return the values of a fact, or of all, with the times in which they held, oldest first.
+
+    With `corrected` also values that, as is known now, held at no time; their `until` is their `since`.
+    """
     by_key: dict[str, list[FactChange]] = {}
     for change in history(connection, user_id, key):
         by_key.setdefault(fold_key(change.key) or change.key, []).append(change)
@@ -409,8 +414,21 @@ def periods(connection: Connection, user_id: str, key: str | None) -> list[FactP
         period
         for folded in {**by_key, **now}
         for period in _timeline(by_key.get(folded, ()), now.get(folded))
+        if corrected or period.until is None or period.since < period.until
     ]
-    return sorted(found, key=lambda period: (period.since, period.recorded_at, period.key))
+    return sorted(
+        found,
+        key=lambda period: (
+            (
+                period.until is None,
+                period.since if period.until is None else period.until,
+                period.recorded_at,
+                period.key,
+            )
+            if corrected
+            else (period.since, period.recorded_at, period.key)
+        ),
+    )
 
 
 def _timeline(changes: Iterable[FactChange], fact: Fact | None) -> list[FactPeriod]:
@@ -437,11 +455,12 @@ def _timeline(changes: Iterable[FactChange], fact: Fact | None) -> list[FactPeri
 
 
 def _until(periods: Iterable[FactPeriod], end: int) -> list[FactPeriod]:
-    """Return the periods up to a moment."""
+    """Return the periods up to a moment; those that begin later have no length."""
     return [
-        period if period.until is not None and period.until <= end else replace(period, until=end)
+        period
+        if period.until is not None and period.until <= end
+        else replace(period, until=max(end, period.since))
         for period in periods
-        if period.since < end
     ]
 
 

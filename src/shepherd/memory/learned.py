@@ -32,8 +32,10 @@ __all__ = [
     "items_since",
     "keep",
     "learn_fact",
+    "mark_shown",
     "move",
     "move_memory",
+    "news",
     "note_change",
     "note_memory",
     "reject",
@@ -59,6 +61,8 @@ _ITEMS = (
     " WHERE l.user_id = ?) AS i"
 )
 _WAITING = "kind = 'proposed' AND state = 'new'"
+# Key in `meta` of the last item that was shown to a user, before the user's id.
+_SHOWN = "learned_shown/"
 # Rows of a user that are kept; those that wait are kept as well.
 _KEPT = 2000
 _LARGEST = (1 << 63) - 1
@@ -291,6 +295,23 @@ def items_since(connection: Connection, user_id: str, item_id: int, limit: int) 
     """Return the items with a larger id, oldest first."""
     rows = connection.execute(f"{_ITEMS} WHERE id > ? ORDER BY id LIMIT ?", (user_id, item_id, limit))
     return [LearnedItem(*row) for row in rows]
+
+
+def news(connection: Connection, user_id: str, limit: int) -> list[LearnedItem]:
+    """Return the items of the user that `mark_shown` has not marked, oldest first."""
+    rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_SHOWN + user_id,))
+    return items_since(connection, user_id, rows[0][0] if rows else 0, limit)
+
+
+def mark_shown(connection: Connection, user_id: str, limit: int) -> list[LearnedItem]:
+    """Mark all items as shown, and return those that were not."""
+    unseen = news(connection, user_id, limit)
+    if unseen:
+        connection.execute(
+            "INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+            (_SHOWN + user_id, unseen[-1].id),
+        )
+    return unseen
 
 
 def _find(connection: Connection, user_id: str, item_id: int) -> LearnedItem | None:
@@ -537,6 +558,7 @@ def take_back(
 def move(connection: Connection, from_user: str, user_id: str) -> None:
     """Give all items of a user to another."""
     connection.execute("UPDATE learned SET user_id = ? WHERE user_id = ?", (user_id, from_user))
+    connection.execute("DELETE FROM meta WHERE key = ?", (_SHOWN + from_user,))
 
 
 def move_memory(connection: Connection, memory_id: int, new_id: int) -> None:

@@ -459,9 +459,15 @@ class Memory:
         """
         return self._rows.read(user_id, (), facts.at, when)
 
-    def fact_periods(self, key: str | None = None, user_id: str | None = None) -> list[FactPeriod]:
-        """Return the values of a fact, or of all, and from when until when each held, oldest first."""
-        return self._rows.read(user_id, [], facts.periods, None if key is None else storable(key.strip()))
+    def fact_periods(
+        self, key: str | None = None, user_id: str | None = None, *, corrected: bool = False
+    ) -> list[FactPeriod]:
+        """Return the values of a fact, or of all, and from when until when each held, oldest first.
+
+        With `corrected` also values that held at no time, since others replaced them: they end as they begin.
+        """
+        wanted = None if key is None else storable(key.strip())
+        return self._rows.read(user_id, [], facts.periods, wanted, corrected=corrected)
 
     # ---- what was learned
 
@@ -486,6 +492,15 @@ class Memory:
     def learned_since(self, item_id: int, user_id: str | None = None) -> list[LearnedItem]:
         """Return the items with a larger id, oldest first, at most 1,000: those not shown yet."""
         return self._rows.read(user_id, [], learned.items_since, _whole(item_id), _MOST_ITEMS)
+
+    def take_news(self, user_id: str | None = None) -> list[LearnedItem]:
+        """Return what this user was not shown yet, oldest first, at most 1,000, and mark it as shown.
+
+        Each item is returned once, whatever process asks.
+        """
+        if not self._rows.read(user_id, [], learned.news, 1):
+            return []
+        return self._rows.write(user_id, [], learned.mark_shown, _MOST_ITEMS)
 
     def keep(self, item_id: int, user_id: str | None = None) -> LearnedItem | None:
         """Mark an item as looked at and right; return it, None if there is no such new item."""

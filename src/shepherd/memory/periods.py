@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import NamedTuple
 
 from shepherd._native.text import keywords
+from shepherd.errors import UsageError
 from shepherd.memory.records import Periods
 
-__all__ = ["NamedTimes", "beginning", "mentions_time", "named_periods", "named_times", "without_time"]
+__all__ = [
+    "NamedTimes",
+    "beginning",
+    "mentions_time",
+    "moment_of",
+    "named_periods",
+    "named_times",
+    "without_time",
+]
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -252,3 +261,36 @@ def _of_ago(number: str, unit: str, today: datetime) -> tuple[int, int]:
 
 def _between(first: datetime, end: datetime) -> tuple[int, int]:
     return int(first.timestamp()), int(end.timestamp())
+
+
+_ISO_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
+_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+# Their periods reach until today, since "last week" may mean the last seven days.
+_VAGUE = re.compile(r"\b(?:last|past|this|ago|since)\b")
+
+
+def moment_of(text: str, now: float, zone: tzinfo | None = None) -> float:
+    """Return the moment that a date names, in unix seconds; UsageError for anything else.
+
+    A day, a month or a year stands for its end, or for now if it has not ended.
+
+    >>> moment_of("2026-03-01T12:00Z", 1_800_000_000)
+    1772366400.0
+    """
+    given = text.strip()
+    try:
+        if _ISO_DAY.fullmatch(given):
+            end = datetime.fromisoformat(given).replace(tzinfo=zone) + timedelta(days=1)
+        elif named := _ISO_MONTH.fullmatch(given):
+            first = datetime(int(named[1]), int(named[2] or 1), 1, tzinfo=zone)
+            end = _next(first, bool(named[2]))
+        elif given[:4].isdigit() and given[4:5] == "-":
+            exact = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", given))
+            return (exact if exact.tzinfo or zone is None else exact.replace(tzinfo=zone)).timestamp()
+        else:
+            periods = () if _VAGUE.search(given.lower()) else named_periods(given, now, zone)
+            end = datetime.fromtimestamp(max(one[1] for one in periods), timezone.utc)
+        return min(end.timestamp() - 1, now)
+    except (ValueError, OverflowError, OSError):
+        hint = "a month (2026-03), a year or a moment (2026-03-01 14:30) is possible, too"
+        raise UsageError("expected a date such as 2026-03-01", hint=hint) from None

@@ -212,6 +212,7 @@ def _unsupported(block: _Block, place: str) -> Denied:
 router = APIRouter(prefix="/v1/messages")
 
 _ROUTE = "/v1/messages"
+_STOP = event({"type": "message_stop"}, "message_stop")
 _REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -242,7 +243,7 @@ async def messages(request: Request, body: MessagesBody) -> Response:
             "usage": usage,
         }
         opening = event({"type": "message_start", "message": start}, "message_start")
-        stream = chat.stream(opening, blocks.events_of, lambda: _last_events(chat, blocks), _error)
+        stream = chat.stream(opening, blocks.events_of, lambda: _last_events(chat, blocks), _error, _closing)
         return EventStream(stream, chat.cancel)
     async with cancelled_on_disconnect(request.receive, chat.cancel), chat:
         async for piece in chat:
@@ -325,7 +326,13 @@ def _error(problem: Problem) -> tuple[dict[str, Any], str]:
 
 def _last_events(chat: Chat, blocks: _Blocks) -> bytes:
     delta = {"type": "message_delta", "delta": _ending(chat, blocks), "usage": _usage(chat.stats)}
-    return blocks.end() + event(delta, "message_delta") + event({"type": "message_stop"}, "message_stop")
+    stop = _STOP if chat.news is None else b""
+    return blocks.end() + event(delta, "message_delta") + stop
+
+
+def _closing(learned: list[dict[str, Any]]) -> bytes:
+    """Return the event about what was learned, which Anthropic's clients pass over, and the end."""
+    return event({"type": "learned", "learned": learned}, "learned") + _STOP
 
 
 def _kind_of(piece: Piece) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -18,6 +21,7 @@ from shepherd.server.errors import Denied, Problem, invalid, problem_of
 from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody, event
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import check_conversation
+from shepherd.server.public_ids import public_item
 from shepherd.server.state import Served, ServerState
 from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.types import (
@@ -31,10 +35,12 @@ from shepherd.types import (
 )
 
 if TYPE_CHECKING:
+    from shepherd.memory import Memory
     from shepherd.server.turns import ServedTurn
 
 __all__ = ["MOST_TOKENS", "Chat", "ChatFields", "ChatRequest", "grammar_of", "require_model"]
 
+_log = logging.getLogger(__name__)
 
 # Largest number of tokens that a request may name: far more than any window has.
 MOST_TOKENS = 1 << 24
@@ -84,12 +90,16 @@ def grammar_of(request: ChatRequest) -> str:
 
 
 class ChatFields(StrictBody):
-    """Fields that the chat requests of both APIs share. `memory` and `memory_tools` are Shepherd's own."""
+    """Fields that the chat requests of both APIs share.
+
+    Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
+    """
 
     model: str
     stream: bool | None = False
     memory: bool | None = None
     memory_tools: bool | None = None
+    learned: bool | None = None
     user: str | None = None
 
     def request(self, user_id: str) -> ChatRequest:
@@ -105,6 +115,78 @@ def require_model(state: ServerState, name: str) -> None:
         raise Denied(404, "model_not_found", message, param="model")
 
 
+# Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
+_LEARNING_S = 10.0
+
+
+class LearnedNews:
+    """What is learned from a turn and right after it, for a client that asked for an event about it.
+
+    Each thing is told once, in the order of the requests. All methods are called on the event loop.
+    """
+
+    def __init__(self, state: ServerState, user_id: str, told: int) -> None:
+        self._state, self._user, self._told = state, user_id, told
+        self._ended = asyncio.Event()
+        self._is_cancelled = False
+
+    @classmethod
+    async def of(cls, state: ServerState, request: ChatRequest) -> LearnedNews:
+        """Return the news since what this user was told last, or else from now on."""
+        told = state.told_items.get(request.user_id)
+        if told is None and state.memory is not None and request.remembers:
+            memory = state.memory
+            latest = await blocking(lambda: memory.learned(1, user_id=request.user_id))
+            told = latest[0].id if latest else 0
+            state.told_items.put(request.user_id, told)
+        return cls(state, request.user_id if request.remembers else "", told or 0)
+
+    async def wait(self) -> list[dict[str, Any]]:
+        """Return what is new, once the worker has read what this user said; [] if the memory fails."""
+        memory = self._state.memory
+        if memory is None or not self._user:
+            return []
+        loop = asyncio.get_running_loop()
+
+        def note(user_id: str) -> None:
+            if user_id == self._user:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._ended.set)
+
+        stop = memory.extraction.watch(note)
+        self._state.in_progress.add(self.cancel)
+        try:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._settle(memory), _LEARNING_S)
+            news = await blocking(lambda: memory.learned_since(self._told, self._user))
+        except ShepherdError as error:
+            _log.warning("looking up what was learned failed: %s", error)
+            return []
+        finally:
+            stop()
+            self._state.in_progress.discard(self.cancel)
+        if news:
+            self._state.told_items.put(self._user, news[-1].id)
+        return [public_item(item) for item in news]
+
+    def cancel(self) -> None:
+        """End the wait."""
+        self._is_cancelled = True
+        self._ended.set()
+
+    async def _settle(self, memory: Memory) -> None:
+        """Wait until no message of this user is left to read."""
+        while self._state.worker is not None and not self._is_cancelled:
+            self._ended.clear()
+            jobs = await blocking(lambda: memory.extraction.jobs(self._user))
+            now = time.time()
+            if not any(
+                job.state == "running" or (job.state == "waiting" and job.next_try <= now) for job in jobs
+            ):
+                return
+            await self._ended.wait()
+
+
 class Chat:
     """An answer. Iterate it for its pieces within `async with`; `stats` are set after the block."""
 
@@ -118,6 +200,7 @@ class Chat:
         self._stats: TurnStats | None = None
         # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
+        self.news: LearnedNews | None = None
         state.in_progress.add(self.cancel)
 
     @classmethod
@@ -126,8 +209,10 @@ class Chat:
         state: ServerState = request.app.state.shepherd
         require_model(state, body.model)
         caller = caller_of(request, body.user)
-        if body.memory_tools:
+        if body.memory_tools or body.learned:
             caller.require(MEMORY)
+        if body.learned and not body.stream:
+            raise invalid("learned", "only a stream has it; GET /v1/learned lists what was learned")
 
         def convert() -> ChatRequest:
             asked = body.request(caller.user_id)
@@ -136,7 +221,10 @@ class Chat:
 
         is_large = len(await request.body()) > LARGE_BYTES
         asked = await blocking(convert, is_large=True) if is_large else convert()
-        return await cls.begin(state, route, asked, request.receive, is_large=is_large)
+        news = await LearnedNews.of(state, asked) if body.learned else None
+        chat = await cls.begin(state, route, asked, request.receive, is_large=is_large)
+        chat.news = news
+        return chat
 
     @classmethod
     async def begin(
@@ -210,6 +298,8 @@ class Chat:
     def cancel(self) -> None:
         """End the answer soon."""
         self._turn.cancel()
+        if self.news is not None:
+            self.news.cancel()
 
     async def stream(
         self,
@@ -217,10 +307,12 @@ class Chat:
         events_of: Callable[[Piece], bytes],
         ending: Callable[[], bytes],
         error_of: Callable[[Problem], tuple[Any, str]],
+        closing: Callable[[list[dict[str, Any]]], bytes],
     ) -> AsyncGenerator[bytes, None]:
         """Yield the answer as server-sent events; `error_of` gives the data and the name of an error's event.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
+        `closing` gives what comes after `ending` if the client asked for what is learned.
         """
         try:
             async with self:
@@ -234,7 +326,11 @@ class Chat:
         except ShepherdError as error:
             yield opening + event(*error_of(problem_of(error)))
             return
-        yield FinalEvents(opening + ending())
+        if self.news is None:
+            yield FinalEvents(opening + ending())
+            return
+        yield opening + ending()
+        yield FinalEvents(closing(await self.news.wait()))
 
     def __aiter__(self) -> AsyncIterator[Piece]:
         return self if self._turn.filters_pieces else self._reader

@@ -289,7 +289,15 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 # These answers are the same for everybody; the page has a field for the key.
 _OPEN_PATHS = frozenset({"/health", *page.PATHS})
-_MEMORY_PATHS = ("/v1/memory", "/v1/facts", "/v1/extraction", "/v1/trace", "/v1/knowledge", "/v1/context")
+_MEMORY_PATHS = (
+    "/v1/memory",
+    "/v1/facts",
+    "/v1/learned",
+    "/v1/extraction",
+    "/v1/trace",
+    "/v1/knowledge",
+    "/v1/context",
+)
 _BEARER = "bearer "
 # Concurrent lookups of keys. They have a limiter of their own: the threads of handlers may all be busy.
 _LOOKUPS = 8

@@ -319,6 +319,7 @@ def _tool(function: _ToolFunction) -> Tool:
 
 
 _ROUTE = "/v1/chat/completions"
+_DONE = event("[DONE]")
 REASONS: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
@@ -336,7 +337,8 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         chunks = _Chunks(chat, name, include_usage)
-        return EventStream(chat.stream(chunks.opening, chunks.of, chunks.last, _error), chat.cancel)
+        events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing)
+        return EventStream(events, chat.cancel)
     return await _whole(request, chat, name)
 
 
@@ -399,7 +401,12 @@ class _Chunks:
         last = [event({**self._head, "choices": [end], **usage})]
         if self._include_usage:
             last.append(event({**self._head, "choices": [], "usage": usage_of(self._chat.stats)}))
-        return b"".join([*last, event("[DONE]")])
+        return b"".join(last if self._chat.news is not None else [*last, _DONE])
+
+    def closing(self, learned: list[dict[str, Any]]) -> bytes:
+        """Return the chunk about what was learned, and the end."""
+        usage = {"usage": None} if self._include_usage else {}
+        return event({**self._head, "choices": [], **usage, "learned": learned}) + _DONE
 
     def _new_logprobs(self) -> dict[str, Any] | None:
         tokens = self._chat.take_logprobs() if self._chat.has_logprobs else []

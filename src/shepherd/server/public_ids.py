@@ -1,21 +1,24 @@
 """Ids as they leave the server: each counts within its user or conversation, and tells nothing of others.
 
-In the database an id of a memory contains its user's number, and messages and jobs of all users are counted
-together.
+In the database an id of a memory contains its user's number, and messages, jobs and learned things of all
+users are counted together.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from shepherd.memory import ExtractionJob, Memory
+from shepherd.memory import ExtractionJob, LearnedItem, Memory
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.trace.traces import Entry
 from shepherd.transactions import Connection
 
-__all__ = ["job_ids", "memory_id", "sequence_of", "traced"]
+__all__ = ["find_item", "job_ids", "memory_id", "public_item", "sequence_of", "traced"]
 
 _SEQUENCES = (1 << SEQUENCE_BITS) - 1
 _LARGE_NUMBER = re.compile(r"[0-9]{13,}")
@@ -46,6 +49,27 @@ def job_ids(memory: Memory, jobs: Iterable[ExtractionJob]) -> dict[str, Extracti
         return found
 
     return memory.transactions.read(positions)
+
+
+# Learned things that are compared with a public id at once.
+_PAGE = 500
+
+
+def public_item(item: LearnedItem) -> dict[str, Any]:
+    """Return a learned thing with its public id, which is made of what the user knows of it."""
+    known = json.dumps([item.key, item.value, item.statement, item.session, item.at])
+    return {**asdict(item), "id": hashlib.sha256(known.encode()).hexdigest()[:16]}
+
+
+def find_item(memory: Memory, user_id: str, public_id: str) -> LearnedItem | None:
+    """Return the user's learned thing of that public id, the newest of several; None if there is none."""
+    before: int | None = None
+    while items := memory.learned(_PAGE, before, user_id=user_id):
+        for item in items:
+            if public_item(item)["id"] == public_id:
+                return item
+        before = items[-1].id
+    return None
 
 
 def traced(entries: Sequence[Entry], root: str) -> dict[str, Any]:

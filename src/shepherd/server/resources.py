@@ -7,9 +7,10 @@ Words to search for are sent in a body and not in a URL, which is written to log
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
@@ -17,13 +18,16 @@ from pydantic import Field
 
 from shepherd import __version__
 from shepherd.config import default_user_id
+from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import ExtractionJob, Memory, MemoryStats
-from shepherd.server.errors import Denied
+from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryStats
+from shepherd.memory.periods import moment_of
+from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import StrictBody
 from shepherd.server.identity import METRICS, caller_of
-from shepherd.server.public_ids import job_ids, memory_id, sequence_of, traced
+from shepherd.server.public_ids import find_item, job_ids, memory_id, public_item, sequence_of, traced
 from shepherd.server.state import AppState
+from shepherd.tools import decide
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
 from shepherd.types import Injection, Learning, MemoryRecord, Message, SearchResult
@@ -41,6 +45,7 @@ TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Text = Annotated[str, Field(max_length=1 << 20)]
 Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
 Offset = Annotated[int, Query(ge=0, le=_LARGEST_ID)]
+When = Annotated[str | None, Query(max_length=40)]
 
 
 class NewMemory(StrictBody):
@@ -234,32 +239,51 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
 
 @router.delete("/memory/{memory_id}")
 def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
-    """Delete a memory."""
+    """Delete a memory, which can be restored for a while."""
     if not own.writable.delete_memory(own.memory_id(memory_id), own.user):
         raise missing("memory")
     return {"id": memory_id, "deleted": True}
+
+
+@router.post("/memory/{memory_id}/restore")
+def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
+    """Restore a memory that this server has deleted lately, with its id, source, conversation and pin."""
+    if not own.writable.restore_forgotten(own.memory_id(memory_id), own.user):
+        raise missing("memory that can be restored")
+    return _memory(own, memory_id)
 
 
 # ---- facts
 
 
 @router.get("/facts")
-def list_facts(own: OwnMemory, history: bool = False) -> dict[str, Any]:
-    """List all facts in the order of their keys; with `history` also every change, of cleared facts too."""
-    facts: dict[str, Any] = {"data": [asdict(fact) for fact in own.memory.get_all_facts(own.user)]}
+def list_facts(own: OwnMemory, history: bool = False, at: When = None) -> dict[str, Any]:
+    """List all facts in the order of their keys, or those that held `at` a date.
+
+    With `history` also every change, and from when until when each value held, of cleared facts too.
+    """
+    memory = own.memory
+    found = memory.get_all_facts(own.user) if at is None else memory.facts_at(_moment(at), user_id=own.user)
+    facts: dict[str, Any] = {"data": [asdict(fact) for fact in found]}
     if history:
-        facts["history"] = [asdict(change) for change in own.memory.fact_history(None, own.user)]
+        facts["history"] = [asdict(change) for change in memory.fact_history(None, own.user)]
+        facts["periods"] = [asdict(period) for period in memory.fact_periods(None, own.user, corrected=True)]
     return facts
 
 
 @router.get("/facts/{key:path}")
 def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
-    """Return a fact with all its earlier values."""
+    """Return a fact with all its earlier values, and from when until when each of them held."""
     value = own.memory.get_fact(key, own.user)
     history = own.memory.fact_history(key, own.user)
     if value is None and not history:
         raise missing("fact")
-    return {"key": key, "value": value, "history": [asdict(change) for change in history]}
+    return {
+        "key": key,
+        "value": value,
+        "history": [asdict(change) for change in history],
+        "periods": [asdict(period) for period in own.memory.fact_periods(key, own.user, corrected=True)],
+    }
 
 
 @router.put("/facts/{key:path}")
@@ -275,6 +299,48 @@ def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     if not own.writable.clear_fact(key, own.user):
         raise missing("fact")
     return {"key": key, "deleted": True}
+
+
+# ---- what was learned
+
+
+@router.get("/learned")
+def list_learned(
+    own: OwnMemory,
+    limit: Limit = 50,
+    before: Annotated[str | None, Query(max_length=40)] = None,
+    waiting: bool = False,
+) -> dict[str, Any]:
+    """List what was learned from what the user said, the newest first; `waiting`: only open proposals.
+
+    `before` is the id of the last one that the client has.
+    """
+    memory = own.memory
+    last = None if before is None else _learned(own, before).id
+    found = memory.learned(limit, last, waiting_only=waiting, user_id=own.user)
+    return {"data": [public_item(item) for item in found]}
+
+
+@router.post("/learned/{learned_id}/{decision}")
+def decide_learned(
+    own: OwnMemory, learned_id: str, decision: Literal["keep", "undo", "accept", "reject"]
+) -> dict[str, Any]:
+    """Keep or undo what was learned, accept or reject a proposal; return it with its new state."""
+    memory = own.writable
+    item = _learned(own, learned_id)
+    decided = decide(memory, decision, item.id, own.user)
+    if decided is None:
+        raise Denied(
+            409, "already_decided", f"there is nothing to {decision}: it was decided, or changed since"
+        )
+    return public_item(decided)
+
+
+def _learned(own: Own, public_id: str) -> LearnedItem:
+    item = find_item(own.memory, own.user, public_id)
+    if item is None:
+        raise missing("learned thing")
+    return item
 
 
 # ---- the extraction queue
@@ -398,6 +464,13 @@ def _traced(position: int, message: Message) -> dict[str, Any]:
         "keywords": list(injection.keywords),
         "recall_us": injection.recall_us,
     }
+
+
+def _moment(text: str) -> float:
+    try:
+        return moment_of(text, time.time())
+    except UsageError as error:
+        raise invalid("at", f"{error}: {error.hint}") from None
 
 
 def _lines(entries: Iterator[dict[str, Any]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
+from shepherd.lru_cache import LRUCache
 from shepherd.memory import ApiKeys, Memory
 from shepherd.types import NOT_LEARNING, Learning
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from shepherd.types import TurnStats
 
 __all__ = ["AppState", "InjectionTime", "Served", "ServerState", "Stopwatch"]
+
+# Users whose last event about learning is known; others hear of what is learned from then on.
+_USERS_TOLD = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class ServerState(AppState):
     worker: ExtractionWorker | None = None
     embeddings: Embeddings | None = None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
+    # By user, the last learned thing that a client was told of.
+    told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
 
     def cancel_all(self) -> None:
         """Cancel all answers; what they have said so far is kept."""

@@ -5,11 +5,20 @@ This package knows memory and knowledge, not models, templates or screens. A cal
 
 from __future__ import annotations
 
-from shepherd.tools.builtin import MEMORY_TOOLS, conversation_tools, knowledge_tools, memory_tools
+from shepherd.tools.builtin import (
+    LEARNED_TOOLS,
+    MEMORY_TOOLS,
+    conversation_tools,
+    decide,
+    knowledge_tools,
+    learned_tools,
+    memory_tools,
+)
 from shepherd.tools.mcp_servers import Confirm, ServerSpec, chosen_servers, opened_servers, read_servers
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
 __all__ = [
+    "LEARNED_TOOLS",
     "MEMORY_TOOLS",
     "AssistantTool",
     "Confirm",
@@ -18,7 +27,9 @@ __all__ = [
     "Toolbox",
     "chosen_servers",
     "conversation_tools",
+    "decide",
     "knowledge_tools",
+    "learned_tools",
     "memory_tools",
     "opened_servers",
     "read_servers",

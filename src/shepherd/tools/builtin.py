@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -10,11 +11,21 @@ from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.extraction import is_secret
 from shepherd.knowledge import Knowledge, KnowledgeTools
-from shepherd.memory import Memory
+from shepherd.memory import LearnedItem, Memory
+from shepherd.memory.facts import fold_key
+from shepherd.memory.periods import moment_of
 from shepherd.tools.toolbox import Arguments, AssistantTool, Toolbox
 from shepherd.types import Fact, Tool
 
-__all__ = ["MEMORY_TOOLS", "conversation_tools", "knowledge_tools", "memory_tools"]
+__all__ = [
+    "LEARNED_TOOLS",
+    "MEMORY_TOOLS",
+    "conversation_tools",
+    "decide",
+    "knowledge_tools",
+    "learned_tools",
+    "memory_tools",
+]
 
 
 _SOURCE = "tool"
@@ -40,6 +51,7 @@ _LIMIT = {
     "minimum": 1,
     "maximum": _MOST_RESULTS,
 }
+_DATE = _text("a day or a month, such as 2026-03-01 or 2026-03")
 _OFFSET = {"type": "integer", "description": "where to go on: next_offset of the last result", "minimum": 0}
 
 MEMORY_TOOLS = (
@@ -72,11 +84,39 @@ MEMORY_TOOLS = (
     ),
     _tool(
         "get_fact",
-        "One fact about this user by its key, or all of them without one.",
-        {"key": _KEY, "offset": _OFFSET},
+        "One fact about this user by its key, or all of them without one; with a date, as it was then.",
+        {"key": _KEY, "date": _DATE, "offset": _OFFSET},
         [],
     ),
+    _tool(
+        "fact_history",
+        "All values that a fact about this user has had: from when until when, and what the user said.",
+        {"key": _KEY},
+        ["key"],
+    ),
     _tool("clear_fact", "Forget a fact about this user.", {"key": _KEY}, ["key"]),
+)
+
+# For other assistants: a model that is being talked with must not decide about its own proposals.
+LEARNED_TOOLS = (
+    _tool(
+        "list_learned",
+        "What was learned from what this user said, the newest first, and proposals that wait for the user.",
+        {
+            "waiting": {"type": "boolean", "description": "only proposals that wait"},
+            "limit": {**_LIMIT, "description": "how many at most"},
+        },
+        [],
+    ),
+    _tool(
+        "decide_learned",
+        "Keep or undo what was learned, accept or reject a proposal, when the user has decided that.",
+        {
+            "id": {"type": "integer", "description": "its id, as list_learned shows it", "minimum": 1},
+            "decision": {"type": "string", "enum": ["keep", "undo", "accept", "reject"]},
+        },
+        ["id", "decision"],
+    ),
 )
 
 
@@ -89,8 +129,37 @@ def memory_tools(
     tools that change something refuse. Text that looks like a secret is not stored, unless `keeps_secrets`.
     """
     box = _MemoryTools(memory, user_id, refusal, writes, keeps_secrets)
-    run = (box.search, box.store, box.clear, box.set_fact, box.get_fact, box.clear_fact)
+    run = (
+        *(box.search, box.store, box.clear),
+        *(box.set_fact, box.get_fact, box.fact_history, box.clear_fact),
+    )
     return [AssistantTool(tool, action) for tool, action in zip(MEMORY_TOOLS, run, strict=True)]
+
+
+def learned_tools(memory: Memory, user_id: str, *, writes: bool) -> list[AssistantTool]:
+    """Return LEARNED_TOOLS for this user; without `writes` nothing can be decided."""
+    box = _MemoryTools(memory, user_id, lambda: "", writes, keeps_secrets=False)
+    run = (box.list_learned, box.decide_learned)
+    return [AssistantTool(tool, action) for tool, action in zip(LEARNED_TOOLS, run, strict=True)]
+
+
+# Decisions about what was learned, and the state after each.
+_DECIDED = {"keep": "kept", "undo": "undone", "accept": "accepted", "reject": "rejected"}
+
+
+def decide(
+    memory: Memory, decision: str, item_id: int | None, user_id: str | None = None
+) -> LearnedItem | None:
+    """Keep, undo, accept or reject what was learned, and return it; None if that cannot be done.
+
+    Without an id it is the newest for which it can be done; only `keep` needs one.
+    """
+    item: LearnedItem | None
+    if decision == "keep":
+        item = None if item_id is None else memory.keep(item_id, user_id=user_id)
+    else:
+        item = getattr(memory, decision)(item_id, user_id=user_id)
+    return item if item is not None and item.state == _DECIDED[decision] else None
 
 
 class _MemoryTools:
@@ -137,9 +206,46 @@ class _MemoryTools:
     def get_fact(self, arguments: Arguments) -> object:
         self._check()
         offset = arguments.get("offset", 0)
+        if "date" in arguments:
+            facts = self._memory.facts_at(moment_of(arguments["date"], time.time()), self._user_id)
+            if "key" in arguments:
+                wanted = fold_key(arguments["key"])
+                return _part_of(next((f.value for f in facts if fold_key(f.key) == wanted), None), offset)
+            return _some_of(facts, offset)
         if "key" in arguments:
             return _part_of(self._memory.get_fact(arguments["key"], self._user_id), offset)
         return _some_of(self._memory.get_all_facts(self._user_id), offset)
+
+    def fact_history(self, arguments: Arguments) -> object:
+        self._check()
+        periods = self._memory.fact_periods(arguments["key"], self._user_id, corrected=True)
+        shown: list[dict[str, Any]] = []
+        n_chars = 0
+        for period in reversed(periods):
+            entry = {
+                "value": _shortened(period.value),
+                "from": _date(period.since),
+                "until": None if period.until is None else _date(period.until),
+                "said": _shortened(period.statement),
+            }
+            n_chars += len(entry["value"] or "") + len(entry["said"] or "") + _AROUND_CHARS
+            if shown and n_chars > _PAGE_CHARS:
+                return {"values": shown, "older": len(periods) - len(shown)}
+            shown.append(entry)
+        return {"values": shown}
+
+    def list_learned(self, arguments: Arguments) -> object:
+        limit, waiting = arguments.get("limit", _MOST_RESULTS), arguments.get("waiting", False)
+        items = self._memory.learned(limit, waiting_only=waiting, user_id=self._user_id)
+        return {"learned": [_item(item) for item in items]}
+
+    def decide_learned(self, arguments: Arguments) -> object:
+        self._check(changes=True)
+        item = decide(self._memory, arguments["decision"], arguments["id"], self._user_id)
+        if item is None:
+            hint = "list_learned shows the ids and their states"
+            raise UsageError("no such id, or it was decided or changed since", hint=hint)
+        return _item(item)
 
     def clear_fact(self, arguments: Arguments) -> object:
         self._check(changes=True)
@@ -177,6 +283,24 @@ def _some_of(facts: Sequence[Fact], offset: int) -> dict[str, Any]:
             return {"facts": shown, "next_offset": number}
         shown[key] = value
     return {"facts": shown}
+
+
+def _item(item: LearnedItem) -> dict[str, Any]:
+    """Return a learned thing as another assistant reads it."""
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "key": _shortened(item.key),
+        "value": _shortened(item.value),
+        "before": None if item.before is None else _shortened(item.before),
+        "said": _shortened(item.statement),
+        "date": _date(item.at),
+        "state": item.state,
+    }
+
+
+def _date(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(seconds))
 
 
 def _shortened(text: str) -> str:

@@ -29,6 +29,7 @@ from shepherd.tui.conversation import (
     Event,
     Failed,
     History,
+    Learned,
     Loading,
     Output,
     Piece,
@@ -48,7 +49,19 @@ if TYPE_CHECKING:
 __all__ = ["ShepherdApp"]
 
 # Commands in the palette.
-_WITHOUT_ARGUMENT = ("why", "stats", "clear", "undo", "save", "model", "config", "tools")
+_WITHOUT_ARGUMENT = (
+    "why",
+    "stats",
+    "learned",
+    "accept",
+    "reject",
+    "clear",
+    "undo",
+    "save",
+    "model",
+    "config",
+    "tools",
+)
 # From this many columns on, the panel fits beside the conversation.
 _WIDE = 100
 # After this pause in typing nobody waits for the screen.
@@ -72,6 +85,7 @@ class ShepherdApp(App[None]):
         Binding("f4", "knowledge", "Knowledge"),
         Binding("f5", "provider", "Provider"),
         Binding("f6", "private", "Private"),
+        Binding("f7", "learned", "Learned", show=False),
         Binding("escape", "stop", "Stop", show=False),
         Binding("ctrl+c", "stop_or_quit", "Stop", show=False, priority=True),
         Binding("ctrl+d", "quit", "Quit", show=False),
@@ -100,6 +114,7 @@ class ShepherdApp(App[None]):
         self._side = SidePanel(id="side")
         self._status = StatusLine()
         self.is_answering = False
+        self._news: tuple[str, ...] = ()  # about what was learned, held back while an answer comes
         self._has_asked_to_quit = False
 
     def compose(self) -> ComposeResult:
@@ -187,6 +202,15 @@ class ShepherdApp(App[None]):
 
         self.push_screen(MemoryScreen(self.chat_state.memory, self.chat_state.user_id))
 
+    def action_learned(self) -> None:
+        """Keep, undo, accept or reject what was learned."""
+        if self.chat_state is None or self.chat_state.memory is None:
+            self.notify("this conversation has no memory", severity="warning")
+            return
+        from shepherd.tui.memory import LearnedScreen
+
+        self.push_screen(LearnedScreen(self.chat_state.memory, self.chat_state.user_id))
+
     def action_knowledge(self) -> None:
         """Search and read knowledge, follow its connections, put nodes into focus."""
         if self.chat_state is None or self.chat_state.memory is None:
@@ -243,8 +267,8 @@ class ShepherdApp(App[None]):
     async def _happened(self, message: Happened) -> None:
         event = message.event
         match event:
-            case ChatState():
-                self._show_state(event)
+            case ChatState() | Learned():
+                await self._between_turns(event)
             case Loading():
                 self._status.show_loading(event.text)
             case Asked():
@@ -293,6 +317,16 @@ class ShepherdApp(App[None]):
             await self._transcript.end_answer()
             if text := ending(event.stats):
                 await self._transcript.remark(text, "note")
+
+    async def _between_turns(self, event: ChatState | Learned) -> None:
+        """Show the new state, or what was learned; the latter waits while an answer comes."""
+        if isinstance(event, Learned):
+            self._news += event.lines
+        else:
+            self._show_state(event)
+        if self._news and not self.is_answering:
+            lines, self._news = self._news, ()
+            await self._transcript.remark("\n".join(lines), "learned")
 
     async def _begin(self, event: Asked) -> None:
         self.is_answering = True

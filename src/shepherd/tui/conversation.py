@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -39,6 +39,7 @@ __all__ = [
     "Event",
     "Failed",
     "History",
+    "Learned",
     "Loading",
     "Output",
     "Piece",
@@ -117,6 +118,13 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """Lines about what was learned; they may come while an answer does."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Loading:
     """A text about what takes time; empty when it is over."""
 
@@ -154,7 +162,9 @@ class Ended:
     error: Exception | None
 
 
-_Shown: TypeAlias = Asked | Piece | Thinking | Output | History | Loading | Failed | Ended | ChatState
+_Shown: TypeAlias = (
+    Asked | Piece | Thinking | Output | History | Learned | Loading | Failed | Ended | ChatState
+)
 Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
 
@@ -170,6 +180,8 @@ class Conversation(threading.Thread):
         self._revising: Future[dict[str, str] | None] = Future()
         self._confirming: Future[bool] = Future()
         self._is_stopping = False
+        self._watched: Memory | None = None
+        self.farewell: list[str] = []  # what was learned at the end, once the thread has ended
 
     @property
     def said(self) -> list[Message]:
@@ -227,16 +239,20 @@ class Conversation(threading.Thread):
         from shepherd.commands.slash import Chat
 
         options = self._options
-        with Session(
-            options.config,
-            model=options.model,
-            memory=options.memory,
-            warn=self._warn,
-            loading=self._load,
-            report=self._report,
-            confirm=self.confirm,
-            is_limited=options.is_limited,
-        ) as session:
+        with (
+            Session(
+                options.config,
+                model=options.model,
+                memory=options.memory,
+                warn=self._warn,
+                loading=self._load,
+                report=self._report,
+                confirm=self.confirm,
+                is_limited=options.is_limited,
+                at_end=self._learned_at_end,
+            ) as session,
+            ExitStack() as stack,
+        ):
             self._assistant = session.assistant
             screen = _Recorder()
             chat = Chat(session.assistant, screen, self, session=session)
@@ -244,10 +260,38 @@ class Conversation(threading.Thread):
                 self._warn("there is no conversation to continue; this is a new one", "")
             self._post(History(tuple(session.assistant.history)))
             self._post(Output(self._greeting(session.assistant)))
+            self._watch(stack)
+            self._post_news()
             self._post(_state_of(session))
             while not chat.done and (line := self._lines.get()) is not None:
                 self._work(line, chat, screen)
+                self._watch(stack)
+                self._post_news()
                 self._post(_state_of(session))
+
+    def _watch(self, stack: ExitStack) -> None:
+        """Post what is learned between two lines. Another provider may have opened the memory."""
+        memory = self._assistant.memory if self._assistant is not None else None
+        if memory is not None and memory is not self._watched:
+            self._watched = memory
+            stack.callback(memory.extraction.watch(lambda user: self._post_news()))
+
+    def _post_news(self) -> None:
+        """Post what was learned and not shown yet. From this thread and the worker's."""
+        from shepherd.commands.explain import news_in_words
+
+        assistant = self._assistant
+        if assistant is None or assistant.memory is None or assistant.private or self._is_stopping:
+            return
+        with suppress(ShepherdError):  # shown another time
+            if lines := news_in_words(assistant.memory.take_news(assistant.user_id)):
+                self._post(Learned(tuple(lines)))
+
+    def _learned_at_end(self, memory: Memory, user_id: str) -> None:
+        from shepherd.commands.explain import news_in_words
+
+        with suppress(ShepherdError):  # the next start shows it
+            self.farewell = news_in_words(memory.take_news(user_id), in_chat=False)
 
     def _greeting(self, assistant: Assistant) -> tuple[tuple[bool, str], ...]:
         from shepherd import __version__

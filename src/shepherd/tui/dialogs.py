@@ -158,6 +158,7 @@ _KEYS = {
         ("F4", "knowledge and focus"),
         ("F5", "switch to another provider"),
         ("F6", "private: recall nothing, store nothing"),
+        ("F7", "what was learned, and proposals"),
         ("Ctrl-P", "all commands, by name"),
         ("Ctrl-Q", "quit, as Ctrl-C twice does"),
     ],

@@ -1,4 +1,4 @@
-"""Screen of memories and facts: search, read, edit, pin, forget and add."""
+"""Screens of memories and facts (search, read, edit, pin, forget, add) and of what was learned."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Label
+from textual.widgets import Footer, Input, Label, OptionList
+from textual.widgets.option_list import Option
 
-from shepherd.commands.screen import counted
+from shepherd.commands.explain import decided_in_words, item_in_words, state_in_words
+from shepherd.commands.screen import counted, printable, shortened
 from shepherd.errors import ShepherdError
-from shepherd.tui.dialogs import Revise
+from shepherd.tools import decide
+from shepherd.tui.dialogs import Reading, Revise
 from shepherd.tui.items import Item, Items, notify_error
 from shepherd.types import Fact
 
 if TYPE_CHECKING:
-    from shepherd.memory import Memory
+    from shepherd.memory import LearnedItem, Memory
 
-__all__ = ["MemoryScreen"]
+__all__ = ["LearnedScreen", "MemoryScreen"]
 
 _PAGE = 200
 
@@ -145,3 +148,106 @@ class MemoryScreen(Screen[None]):
 
 def _words_of(fact: Fact) -> str:
     return f"{fact.key} {fact.value}".casefold()
+
+
+class LearnedScreen(Screen[None]):
+    """What was learned from the words of one user, proposals first; to keep, undo, accept and reject."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f7", "leave", "Back"),
+        Binding("k", "decide('keep')", "Keep"),
+        Binding("u", "decide('undo')", "Undo"),
+        Binding("a", "decide('accept')", "Accept"),
+        Binding("r", "decide('reject')", "Reject"),
+    ]
+    AUTO_FOCUS = "#learned"
+
+    def __init__(self, memory: Memory, user: str) -> None:
+        super().__init__()
+        self._memory, self._user = memory, user
+        self._items: list[LearnedItem] = []
+
+    def compose(self) -> ComposeResult:
+        """Build the list."""
+        yield Label("", classes="title", id="learned-title")
+        yield OptionList(id="learned", markup=False)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self._fill()
+
+    def action_leave(self) -> None:
+        """Return to the conversation."""
+        self.dismiss()
+
+    @work
+    async def action_decide(self, action: str) -> None:
+        """Keep, undo, accept or reject the item under the cursor."""
+        place = self.query_one("#learned", OptionList).highlighted
+        if place is None or place >= len(self._items):
+            return
+        item_id = self._items[place].id
+        try:
+            item = await asyncio.to_thread(decide, self._memory, action, item_id, self._user)
+        except ShepherdError as error:
+            notify_error(self, error)
+            return
+        if item is None:
+            self.notify(f"there is nothing to {action} here", severity="warning")
+        else:
+            self.notify(decided_in_words(item), markup=False)
+        self._fill()
+
+    @on(OptionList.OptionSelected)
+    def _read(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        item = self._items[event.option_index]
+        said = f"{_quoted(item.statement)}\n\n" if item.statement else ""
+        what = printable(f"{item.key}\n\n{item.value or item.before or ''}")
+        about = (f"\n\n{state_in_words(item)}", "dim")
+        self.app.push_screen(Reading(Content.assemble(said, what, about)))
+
+    @work(exclusive=True)
+    async def _fill(self) -> None:
+        try:
+            waiting, latest = await asyncio.to_thread(self._query)
+        except ShepherdError as error:
+            notify_error(self, error)
+            return
+        ids = {item.id for item in waiting}
+        self._items = [*waiting, *(item for item in latest if item.id not in ids)]
+        listed = self.query_one("#learned", OptionList)
+        place = listed.highlighted
+        listed.clear_options()
+        for item in self._items:
+            listed.add_option(None)  # a rule, since an item has several lines
+            listed.add_option(Option(_learned_in_short(item)))
+        if not self._items:
+            listed.add_option(Option(Content.styled("Nothing has been learned yet.", "dim"), disabled=True))
+        else:
+            listed.highlighted = min(place or 0, len(self._items) - 1)
+        title = f"{counted(len(waiting), 'proposal')} to decide" if waiting else "Learned from your words"
+        self.query_one("#learned-title", Label).update(Content(title))
+
+    def _query(self) -> tuple[list[LearnedItem], list[LearnedItem]]:
+        waiting = self._memory.learned(_PAGE, waiting_only=True, user_id=self._user)
+        return waiting, self._memory.learned(_PAGE, user_id=self._user)
+
+
+def _learned_in_short(item: LearnedItem) -> Content:
+    """Return the sentence, what was learned from it, and its state."""
+    what = printable(item_in_words(item))
+    if item.kind == "proposed":
+        what = f"proposed: {what}"
+    said = _quoted(shortened(item.statement[:1000], 160)) if item.statement else "by the model"
+    is_over = item.state in ("undone", "rejected", "expired")
+    return Content.assemble(
+        said,
+        (f"\n{what}", "strike dim" if is_over else "bold"),
+        (f"\n{state_in_words(item)}", "$text-muted"),
+    )
+
+
+def _quoted(text: str) -> str:
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{printable(text)}\N{RIGHT DOUBLE QUOTATION MARK}"

@@ -30,6 +30,7 @@ class Prompt(TextArea):
         Binding("alt+enter,shift+enter,ctrl+j", "new_line", "New line", show=False),
         Binding("tab", "complete", "Complete", show=False),
         Binding("f6", "app.private", "Private", show=False),  # overrides TextArea's
+        Binding("f7", "app.learned", "Learned", show=False),
         Binding("ctrl+d", "delete_or_quit", "Quit", show=False),
     ]
 

@@ -19,7 +19,7 @@ const VIEWS = [
   ["facts", "Facts", facts],
   ["knowledge", "Knowledge", knowledge],
   ["why", "Why", why],
-  ["learning", "Learning", learning],
+  ["learning", "Learned", learning],
   ["statistics", "Statistics", statistics],
 ];
 

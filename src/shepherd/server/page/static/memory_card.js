@@ -97,9 +97,8 @@ async function forget(card, record, button, counted) {
     card.remove();
     counted(-1);
     const undo = async () => {
-      const again = await post("/v1/memory", { question: record.question, answer: record.answer, timestamp: Math.max(record.timestamp, 0) });
-      const kept = record.pinned ? await patch(`/v1/memory/${again.id}`, { pinned: true }) : again;
-      draw(card, { ...record, ...kept }, counted);
+      const restored = await post(`/v1/memory/${record.id}/restore`);
+      draw(card, { ...record, ...restored }, counted);
       list.insertBefore(card, next?.parentElement === list ? next : null);
       counted(1);
     };

@@ -3,7 +3,7 @@
 import { get, put, remove } from "./api.js";
 import { area, empty, field, fill, h, longWords, newId, words } from "./dom.js";
 import { entryForm, newEntry, refill } from "./forms.js";
-import { ago, beginning, count, iso, moment, origin } from "./format.js";
+import { ago, beginning, count, date, iso, moment, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, offerUndo, say } from "./notice.js";
 
@@ -16,7 +16,7 @@ export async function show(root) {
 
 async function load(view) {
   const told = await get("/v1/facts", { history: true });
-  const past = historyByKey(told.history);
+  const past = periodsByKey(told.periods);
   view.summary.textContent = told.data.length
     ? `${count(told.data.length, "fact")}, which every message may have beside it`
     : "";
@@ -32,12 +32,12 @@ function nothing() {
   );
 }
 
-/** Changes by key, the newest first; keys by the newest change. */
-function historyByKey(changes) {
+/** The periods of each key's values, the newest first; keys by the newest period. */
+function periodsByKey(periods) {
   const past = new Map();
-  for (const change of changes.toReversed()) {
-    if (!past.has(change.key)) past.set(change.key, []);
-    past.get(change.key).push(change);
+  for (const period of periods.toReversed()) {
+    if (!past.has(period.key)) past.set(period.key, []);
+    past.get(period.key).push(period);
   }
   return past;
 }
@@ -72,7 +72,7 @@ function drawFact(view, card, fact, changes) {
         factButton("forget", "Forget", id, (made) => forgetFact(view, fact, made)),
       ),
     ),
-    changes.length > 1 ? past(changes.slice(1), `${count(changes.length - 1, "earlier value")}`) : null,
+    pastOf(changes),
   );
 }
 
@@ -83,16 +83,31 @@ function factButton(name, label, id, act) {
   return made;
 }
 
-function past(changes, label) {
-  const entries = changes.map((change) =>
+function pastOf(periods) {
+  if (periods.length > 1) return timeline(periods, count(periods.length - 1, "earlier value"));
+  return periods[0]?.statement ? timeline(periods, "Where it comes from") : null;
+}
+
+/** From when until when each value held, who said so, and in which words. */
+function timeline(periods, label) {
+  if (!periods.length) return null;
+  const entries = periods.map((period) =>
     h(
       "li",
       {},
-      change.value === null ? h("em", {}, "forgotten") : words(change.value),
-      h("span", { class: "meta" }, h("time", { datetime: iso(change.changed_at) }, moment(change.changed_at)), change.source ? words(origin(change.source)) : null),
+      words(period.value),
+      h("span", { class: "meta" }, h("span", {}, span(period)), period.source ? words(origin(period.source)) : null),
+      period.statement ? words(`“${period.statement}”`, { class: "said" }, "p") : null,
     ),
   );
   return h("details", { class: "past" }, h("summary", {}, label), h("ol", { class: "timeline" }, entries));
+}
+
+function span({ since, until }) {
+  const from = h("time", { datetime: iso(since), title: moment(since) }, date(since));
+  if (until === null) return ["since ", from];
+  if (until <= since) return [from, ", corrected"];
+  return [from, " – ", h("time", { datetime: iso(until), title: moment(until) }, date(until))];
 }
 
 function editFact(view, card, fact, changes) {
@@ -140,7 +155,7 @@ function focusFact(view, key, act) {
 function forgotten(view, gone) {
   if (!gone.length) return null;
   const entries = gone.map(([key, changes]) => {
-    const last = changes.find((change) => change.value !== null);
+    const last = changes[0];
     const again = h("button", { type: "button", class: "quiet" }, "Know it again");
     again.addEventListener("click", () =>
       attempt(again, async () => {
@@ -150,7 +165,7 @@ function forgotten(view, gone) {
         say("It is a fact again.");
       }),
     );
-    return h("li", {}, h("div", { class: "row" }, words(key, { class: "key" }), last ? again : null), past(changes, "What it was"));
+    return h("li", {}, h("div", { class: "row" }, words(key, { class: "key" }), again), timeline(changes, "What it was"));
   });
   return h("details", { class: "gone" }, h("summary", {}, `${count(gone.length, "forgotten fact")}`), h("ul", { class: "plain" }, entries));
 }

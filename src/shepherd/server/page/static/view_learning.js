@@ -1,11 +1,13 @@
-// Learning: what was said and is still to be turned into facts and memories.
+// Learned: proposals that wait, what was learned from which sentence, and what is still to be read.
 
-import { get, post, remove } from "./api.js";
-import { empty, fill, h } from "./dom.js";
-import { ago, count, integer, iso, moment } from "./format.js";
+import { Refused, get, post, put, remove } from "./api.js";
+import { area, empty, field, fill, h, newId, words } from "./dom.js";
+import { entryForm, refill } from "./forms.js";
+import { ago, beginning, count, integer, iso, moment } from "./format.js";
 import { attempt, confirmed, say } from "./notice.js";
 import { tiles } from "./plots.js";
 
+const PAGE = 50;
 const STATES = {
   open: "being collected",
   waiting: "waiting",
@@ -15,8 +17,14 @@ const STATES = {
 };
 
 export async function show(root) {
-  const view = { figures: h("div", {}), list: h("div", { class: "list" }) };
-  const again = h("button", { type: "button" }, "Look again");
+  const view = {
+    proposals: h("div", {}),
+    list: h("div", { class: "list" }),
+    more: h("div", { class: "actions" }),
+    figures: h("div", {}),
+    jobs: h("div", { class: "list" }),
+  };
+  const again = h("button", { type: "button" }, "Refresh");
   again.addEventListener("click", () =>
     attempt(again, async () => {
       await load(view);
@@ -25,16 +33,224 @@ export async function show(root) {
   );
   fill(
     root,
-    h("div", { class: "heading" }, h("h1", {}, "Learning"), again),
-    h("p", { class: "lead" }, "What you say is read again in the background, while nobody is answered, and becomes facts and memories."),
-    view.figures,
+    h("div", { class: "heading" }, h("h1", {}, "Learned"), again),
+    h("p", { class: "lead" }, "Your own statements become facts and memories in the background. Here you keep, change or undo each of them."),
+    view.proposals,
     view.list,
+    view.more,
+    h("h2", { class: "part" }, "Still to be read"),
+    view.figures,
+    view.jobs,
   );
   await load(view);
 }
 
 async function load(view) {
-  const { data, stats } = await get("/v1/extraction/jobs");
+  const [waiting, learned, queue] = await Promise.all([
+    get("/v1/learned", { waiting: true, limit: PAGE }),
+    get("/v1/learned", { limit: PAGE }),
+    get("/v1/extraction/jobs"),
+  ]);
+  const ids = new Set(waiting.data.map((item) => item.id));
+  const rest = learned.data.filter((item) => !ids.has(item.id));
+  drawProposals(view, waiting.data);
+  refill(view.list, rest.length || ids.size ? rest.map((item) => itemCard(view, item)) : [nothingLearned()]);
+  offerMore(view, learned.data);
+  drawQueue(view, queue);
+}
+
+function nothingLearned() {
+  return empty(
+    "Nothing has been learned yet.",
+    "When you tell something about yourself in a conversation, such as “I moved to Lyon”, it appears here with the sentence it came from.",
+  );
+}
+
+// ---- proposals
+
+function drawProposals(view, items) {
+  if (!items.length) {
+    fill(view.proposals);
+    return;
+  }
+  fill(
+    view.proposals,
+    h(
+      "section",
+      { class: "proposals", "aria-label": "Waiting for your decision" },
+      h("h2", { class: "part" }, "Waiting for your decision"),
+      h("div", { class: "list" }, items.map((item) => proposalCard(view, item))),
+    ),
+  );
+}
+
+function proposalCard(view, item) {
+  const id = newId("proposal");
+  const accept = decisionButton(view, item, "accept", "Accept", id, "primary");
+  const reject = decisionButton(view, item, "reject", "Reject", id);
+  return h(
+    "article",
+    { class: "card learned proposal", "data-id": item.id, "aria-labelledby": id },
+    quoted(item),
+    h("p", { class: "result", id }, proposed(item)),
+    h("div", { class: "foot" }, meta(item), h("div", { class: "actions" }, accept, reject)),
+  );
+}
+
+function proposed(item) {
+  const key = words(item.key, { class: "key" });
+  if (!item.value) return [key, " ends? You set it to ", value(item.before ?? ""), " yourself."];
+  return [key, " = ", value(item.value), "? You set it to ", value(item.before ?? ""), " yourself."];
+}
+
+// ---- what was learned
+
+function itemCard(view, item) {
+  const card = h("article", { class: "card learned", "data-id": item.id });
+  drawItem(view, card, item);
+  return card;
+}
+
+function drawItem(view, card, item) {
+  const id = newId("learned");
+  const isOver = ["undone", "rejected", "expired"].includes(item.state);
+  card.setAttribute("aria-labelledby", id);
+  card.classList.toggle("over", isOver);
+  fill(
+    card,
+    quoted(item),
+    h("p", { class: "result", id }, result(item)),
+    h("div", { class: "foot" }, meta(item), h("div", { class: "actions" }, isOver ? [] : decisions(view, card, item, id))),
+  );
+}
+
+function decisions(view, card, item, id) {
+  const isFact = ["learned", "changed"].includes(item.kind);
+  return [
+    item.state === "new" ? decisionButton(view, item, "keep", "Keep", id, "quiet") : null,
+    isFact ? button("change", "Change", id, "quiet", () => change(view, card, item)) : null,
+    decisionButton(view, item, "undo", "Undo", id, "quiet"),
+  ];
+}
+
+function quoted(item) {
+  return item.statement ? words(`“${item.statement}”`, { class: "said" }, "p") : h("p", { class: "said" }, "By the model");
+}
+
+function value(text) {
+  return words(text, { class: "value" });
+}
+
+function result(item) {
+  const key = words(item.key, { class: "key" });
+  if (item.kind === "remembered") return [key, " ", value(item.value)];
+  if (item.kind === "ended" || (item.kind === "proposed" && !item.value)) return [key, " = ", value(item.before ?? item.value), " has ended"];
+  return [key, " = ", value(item.value), item.before ? h("span", { class: "before" }, " (was ", words(item.before), ")") : null];
+}
+
+function meta(item) {
+  const kinds = { remembered: "memory", proposed: "proposal" };
+  return h(
+    "p",
+    { class: "meta" },
+    h("time", { datetime: iso(item.at), title: moment(item.at) }, ago(item.at)),
+    kinds[item.kind] ? h("span", {}, kinds[item.kind]) : null,
+    item.state === "new" ? null : h("span", { class: "mark" }, item.state),
+    item.session ? h("a", { href: `#/why/${encodeURIComponent(item.session)}` }, "its conversation") : null,
+  );
+}
+
+// ---- decisions
+
+function button(name, label, id, look, act) {
+  const made = h("button", { type: "button", class: look, id: newId(name), "data-act": name }, label);
+  made.setAttribute("aria-labelledby", `${made.id} ${id}`);
+  made.addEventListener("click", () => act(made));
+  return made;
+}
+
+const SAID = {
+  keep: (item) => `Kept: ${item.key} = ${beginning(item.value, 40)}`,
+  undo: (item) => (item.before ? `Undone: ${item.key} is ${beginning(item.before, 40)} again.` : "Undone."),
+  accept: (item) => (item.value ? `Accepted: ${item.key} is ${beginning(item.value, 40)} now.` : `Accepted: ${item.key} has ended.`),
+  reject: (item) => `Rejected: ${item.key} stays as you set it.`,
+};
+
+function decisionButton(view, item, decision, label, id, look = "") {
+  return button(decision, label, id, look, (made) =>
+    attempt(made, async () => {
+      const place = placeOf(view, made);
+      try {
+        const decided = await post(`/v1/learned/${encodeURIComponent(item.id)}/${decision}`);
+        await load(view);
+        say(SAID[decision](decided));
+      } catch (error) {
+        if (!(error instanceof Refused) || ![404, 409].includes(error.status)) throw error;
+        await load(view);
+        say("That cannot be done any more: it was decided, or changed since.");
+      }
+      focusNear(view, item, place);
+    }),
+  );
+}
+
+function placeOf(view, element) {
+  return cards(view).indexOf(element.closest(".learned"));
+}
+
+function cards(view) {
+  return [...view.proposals.querySelectorAll(".learned"), ...view.list.querySelectorAll(".learned")];
+}
+
+/** The keyboard continues at the same item, or else at the one in its place. */
+function focusNear(view, item, place) {
+  const now = cards(view);
+  const same = now.find((card) => card.dataset.id === String(item.id));
+  const near = [same, now[place], now.at(-1)].find((card) => card?.querySelector("button"));
+  (near?.querySelector("button") ?? document.getElementById("view")).focus();
+}
+
+function change(view, card, item) {
+  const input = area(item.value, { name: "value" });
+  const leave = () => {
+    drawItem(view, card, item);
+    card.querySelector("[data-act=change]").focus();
+  };
+  const send = async () => {
+    await put(`/v1/facts/${encodeURIComponent(item.key)}`, { value: input.value });
+    drawItem(view, card, item);
+    await load(view);
+    focusNear(view, item, placeOf(view, card));
+    say("Changed. What it was before stays in its history.");
+  };
+  const parts = [quoted(item), field(item.key, input)];
+  card.removeAttribute("aria-labelledby");
+  fill(card, entryForm(parts, { keep: "Save", send, leave }));
+  input.focus();
+}
+
+function offerMore(view, shown) {
+  if (shown.length < PAGE) {
+    fill(view.more);
+    return;
+  }
+  const more = h("button", { type: "button" }, "Show older ones");
+  more.addEventListener("click", () =>
+    attempt(more, async () => {
+      const { data } = await get("/v1/learned", { limit: PAGE, before: shown.at(-1).id });
+      const older = data.filter((item) => !(item.kind === "proposed" && item.state === "new"));
+      const added = older.map((item) => itemCard(view, item));
+      view.list.append(...added);
+      offerMore(view, data);
+      added[0]?.querySelector("button")?.focus();
+    }),
+  );
+  fill(view.more, more);
+}
+
+// ---- the queue
+
+function drawQueue(view, { data, stats }) {
   fill(
     view.figures,
     tiles([
@@ -45,7 +261,7 @@ async function load(view) {
       ["Memories learned", integer(stats.memories)],
     ]),
   );
-  fill(view.list, data.length ? data.map((job) => jobCard(view, job)) : nothing(stats));
+  fill(view.jobs, data.length ? data.map((job) => jobCard(view, job)) : nothing(stats));
 }
 
 function nothing(stats) {
@@ -71,7 +287,7 @@ function jobCard(view, job) {
   return h(
     "article",
     { class: "card job", "aria-label": title },
-    h("h2", {}, title),
+    h("h3", {}, title),
     job.error ? h("p", { class: "problem" }, job.error) : null,
     h(
       "div",
