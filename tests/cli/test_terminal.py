@@ -324,6 +324,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/config", "max_tokens"),
         ("/model", "tiny-scripted, window of 4,096 tokens"),
         ("/memroy", "there is no command /memroy.*did you mean /memory"),
+        ("/fact name", "there is no command /fact.*did you mean /facts or /"),
         ("/etc/fstab", "there is no command /etc/fstab.*type two"),
         ("/forget", r"usage: /forget"),
         ("/forget 12345", "there is no memory 12345"),

@@ -162,7 +162,7 @@ class _Conversation:
         elif name == "quit":
             self._is_done = True
         else:
-            hint = near_miss(name, _COMMANDS).replace("mean ", "mean /") or "/help lists them"
+            hint = near_miss(f"/{name}", (f"/{known}" for known in _COMMANDS)) or "/help lists them"
             raise UsageError(f"there is no command /{ascii(name)[1:-1][:40]} here", hint=hint)
         return None
 

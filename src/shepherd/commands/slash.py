@@ -103,7 +103,7 @@ class Chat:
             return line[1:]
         name, _, argument = line[1:].partition(" ")
         if name not in COMMANDS:
-            known = near_miss(name, COMMANDS).replace("mean ", "mean /") or "/help lists them."
+            known = near_miss(f"/{name}", (f"/{known}" for known in COMMANDS)) or "/help lists them."
             raise UsageError(
                 f"there is no command /{ascii(name)[1:-1][:40]}",
                 hint=f"{known} To send a message that begins with a slash, type two.",
