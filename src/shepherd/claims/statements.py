@@ -45,6 +45,14 @@ _SPELLINGS = tuple(
         # "a parrot, his name is Admiral"
         (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
         (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
+        # Words that say how long something has held already.
+        (r"(?:(?<=living)|(?<=working)) for (?:\w+ ){1,4}?(?:year|month|week|decade)s?", ""),
+        (r" (?:schon )?seit (?:\w+ ){0,3}?(?:jahr|monat|woche)\w*", ""),
+        (r" depuis (?:\w+ ){1,3}?(?:ans?|années?|mois|semaines?)", ""),
+        (r" desde hace (?:\w+ ){1,3}?(?:años?|mes(?:es)?|semanas?)", ""),
+        (r" da (?:\w+ ){1,2}?(?:ann[oi]|mes[ei]|settiman[ae])", ""),
+        (r" há (?:\w+ ){1,3}?(?:anos?|mês|meses|semanas?)", ""),
+        (r" (?:al|sinds) (?:\w+ ){1,3}?(?:jaar|jaren|maand(?:en)?|weken)", ""),
     )
 )
 # Rules for beginnings without a subject, and the subject that they lack.
