@@ -121,12 +121,13 @@ PREPARED = {
     "docs/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
     "docs/trace.md": _TALK,
 }
+_NEWEST = "$(shepherd memory list | head -n 1 | cut -f 1)"
 _MANY_MEMORIES = (
     *_TOLD,
     "shepherd memory list",
-    "shepherd memory show 1099511627777",
-    "shepherd memory edit 1099511627777 --answer Bella",
-    "shepherd memory pin 1099511627777",
+    f"shepherd memory show {_NEWEST}",
+    f"shepherd memory edit {_NEWEST} --answer Bella",
+    f"shepherd memory pin {_NEWEST}",
     "shepherd memory export out-again.jsonl",
     "shepherd memory stats",
     "shepherd memory jobs",
@@ -134,7 +135,7 @@ _MANY_MEMORIES = (
     "shepherd memory backup copy.db",
     "shepherd memory audit",
     "shepherd memory claim",
-    "shepherd memory forget 1099511627777",
+    f"shepherd memory forget {_NEWEST}",
 )
 _WITH_KEY = (
     "SHEPHERD_API_KEY=$(shepherd apikey create --owner steve)"
