@@ -31,13 +31,14 @@ def row(sequence: int, memory: Any) -> Row:
     question, answer, timestamp, *spoken = memory
     thread, label, asks = spoken or (0, 0, 0)
     texts = " ".join(question), " ".join(answer)
-    return (sequence, timestamp, sum(len(text.terms(one)) for one in texts), thread, label, asks, *texts)
+    doc_len = twin_rank.length(asks, *(text.terms(one) for one in texts))
+    return (sequence, timestamp, doc_len, thread, label, asks, *texts)
 
 
 def document(row: Row) -> Document:
     sequence, timestamp, doc_len, thread, label, asks, question, answer = row
-    terms = (*text.terms(question), *text.terms(answer))
-    return Document(sequence, terms, timestamp, doc_len, thread, label, asks)
+    texts = tuple(text.terms(question)), tuple(text.terms(answer))
+    return Document(sequence, texts, timestamp, doc_len, thread, label, asks)
 
 
 def publish(index: HotIndex, rows: Iterable[Row], version: int = 1) -> None:
@@ -100,7 +101,7 @@ def conversations(seed: int, n: int, n_words: int) -> list[Any]:
     for i in range(n):
         words = [f"w{int(n_words * rng.random() ** 3)}" for _ in range(rng.randint(1, 8))]
         age_s = (n - i) * 90_000 + rng.randint(0, 9999)
-        stored.append((words[:4], words[4:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 2)))
+        stored.append((words[:4], words[4:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 15)))
     return stored
 
 
@@ -153,7 +154,7 @@ def test_a_few_hundred_memories_of_any_age_rank_as_the_twin_says(seed: int) -> N
     for i in range(600):
         words = [f"w{rng.randrange(1 + rng.randrange(8))}" for _ in range(rng.randint(1, 9))]
         age_s = rng.choice([0, 1, 86_400, rng.randint(-9, 10**9), rng.randint(0, 10**7)])
-        memory = (words[:2], words[2:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 2))
+        memory = (words[:2], words[2:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 15))
         last = rows[-1][0] if rows else 40
         rows.append(row(last + (1 if seed % 2 else rng.choice([1, 1, 1, 3])), memory))
     index = filled(rows)
