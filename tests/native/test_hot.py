@@ -247,6 +247,25 @@ def test_a_memory_that_has_one_word_very_often_is_found_beside_a_rarer_word(k1: 
             assert index.search(1, keywords, 25, NOW, k1=k1, b=b) == expected
 
 
+@pytest.mark.parametrize("parts", [2, 4, 5, 15, 16, 17, 31, 32, 33, 48, 49, 254, 255, 300])
+def test_a_memory_that_has_more_of_a_word_than_the_others_is_found_beside_a_rarer_word(parts: int) -> None:
+    """An assistant wrote the frequent word once in most memories; the few need the bound of its list."""
+    stored: list[Any] = [([], ["echo" if i % 3 else "golf"], NOW, i + 1, 0, 8) for i in range(1500)]
+    for i in range(0, 1500, 6):
+        stored[i] = ([], ["fox", "golf"], NOW, i + 1, 0, 8)
+    for i in range(40):
+        stored[30 * i + 1] = (["echo"] * (parts // 16), ["echo"] * (parts % 16), NOW, 30 * i + 2, 0, 8)
+    rows = numbered(stored)
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for k in (3, 33):
+        for keywords in (["echo", "fox"], ["fox", "golf", "echo"], ["echo"]):
+            for b in (0.0, 0.3):
+                expected = twin_rank.search(documents, keywords, k, NOW, b=b)
+
+                assert index.search(1, keywords, k, NOW, b=b) == expected
+
+
 @settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.text(max_size=80), st.text(max_size=80)), min_size=1, max_size=8))
 def test_every_term_of_any_text_is_found(texts: list[tuple[str, str]]) -> None:
