@@ -322,7 +322,7 @@ def test_model_without_memory_has_no_tools_until_it_is_switched_back(talk, memor
     assert assistant.tools == ()
 
     assistant.switch(ModelAccess(engine, memory))
-    assert len(assistant.tools) == 6
+    assert len(assistant.tools) == 7
 
 
 def test_long_tool_turns_leave_the_window_whole(talk, new_engine, memory):

@@ -50,6 +50,7 @@ def test_recalled_has_the_parts_and_the_exact_tail(shepherd, model):
 
 
 def test_stdin_is_appended_to_the_prompt(shepherd, model):
+    shepherd("config", "set", "memory_extraction", "false")
     shepherd("-m", model, "--json", "-e", "I wrote this", input="+ a line\n+ another\n")
 
     (record,) = json.loads(shepherd("memory", "list", "--json").stdout)
@@ -94,6 +95,7 @@ def test_an_overflow_is_an_error_event_with_the_numbers(shepherd, model):
 def test_odd_characters_survive_the_round_trip(shepherd, model):
     text = 'a\0b "quoted" \\ \u202e é 日本 👨\u200d👩\u200d👧 \x1b[31m'
 
+    shepherd("config", "set", "memory_extraction", "false")
     shepherd("-m", model, "--json", input=json.dumps({"prompt": text}) + "\n")
 
     records = json.loads(shepherd("memory", "list", "--json").stdout)

@@ -19,6 +19,7 @@ def test_the_answer_alone_is_on_stdout(shepherd, model):
 
 
 def test_stdin_is_the_message(shepherd, model):
+    shepherd("config", "set", "memory_extraction", "false")
     done = shepherd("chat", "-m", model, input="My dog is called Rex\n")
 
     assert done.stdout == f"{ANSWER}\n"
@@ -38,6 +39,7 @@ def test_the_model_can_be_configured(shepherd, model):
 
 
 def test_what_was_told_is_appended_to_a_later_question(shepherd, model):
+    shepherd("config", "set", "memory_extraction", "false")  # what is learned at the end depends on the time
     shepherd("-m", model, "-e", "My favourite editor is Helix")
     shepherd("facts", "set", "name", "Steve")
 

@@ -267,7 +267,7 @@ def test_error_of_the_server_never_repeats_what_was_stored(
     postgres_server.execute("ALTER TABLE facts ADD CHECK (value <> 'my secret')", schema)
 
     with pytest.raises(Exception, match="23514") as caught:
-        memory.set_fact("pin", "my secret")
+        memory.set_fact("wish", "my secret")
 
     assert "my secret" not in f"{caught.value} {caught.value.__cause__}"
     assert caught.value.__suppress_context__

@@ -68,6 +68,12 @@ _LABEL = re.compile(r":(?:\s|$)")
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
 _PLACES = ("location", "origin", "birthplace")
+# Kinds whose value is a proper name, behind which "and hates the rain" is another statement.
+_NAMED = ("name", "last_name", "relative", "married_to", "attribute", "drives", "employer", *_PLACES)
+_ADDITION = re.compile(
+    r"\s+(?:and|but|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+(?-i:[a-z\u00df-\u00ff]).*",
+    re.IGNORECASE | re.DOTALL,
+)
 # Kinds of which there may be several.
 _MANY = (
     "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learns", "likes", "plays", "prefers",
@@ -276,6 +282,8 @@ def _asserted(
     lead, rest = match[0], text[match.end() :]
     stop = frame.stops.search(rest)
     value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), frame.kind)
+    if frame.kind in _NAMED:
+        value = _ADDITION.sub("", value)
     # "Claims Adjuster" reports nothing.
     if (
         not value
