@@ -76,7 +76,10 @@ def test_between_evictions_only_what_is_new_is_read(small):
             assert finished.stats.decoded_tokens < 100
 
 
-def test_what_left_the_window_is_recalled_in_the_same_conversation(small, monkeypatch):
+def test_what_left_the_window_is_recalled_in_the_same_conversation(small, memory, monkeypatch):
+    # Among two or three memories a word that two of them have tells too little.
+    for number in range(20):
+        memory.store_memory(f"The train number {number} leaves from platform {number}.", "")
     seconds = count(1_800_000_000)
     monkeypatch.setattr("shepherd.assistant.time", SimpleNamespace(time=lambda: next(seconds)))
     assistant = small()

@@ -12,7 +12,8 @@ from shepherd.types import Message
 from tests.claims.lines import false_facts, is_learned, lines_of
 from tests.examples import examples
 
-# --deep asks about all lines.
+# --deep, which selects by this mark, asks about all lines.
+pytestmark = pytest.mark.hypothesis
 EVERY = 3 if examples(1) == 1 else 1
 FILES = ("corpus.jsonl", "held_out.jsonl")
 BY_HAND = {"name": "Steve", "location": "Köln", "allergy": "bee stings", "employer": "Bosch"}

@@ -41,6 +41,7 @@ def test_model_with_memtools_notes_a_fact_and_answers(shepherd, calling_model):
 
 
 def test_setting_gives_the_tools_always_and_without_it_there_are_none(shepherd, calling_model):
+    shepherd("config", "set", "memory_extraction", "false")
     without = shepherd("-m", calling_model, "-e", "My name is Steve")
     assert "<tool_call>" in without.stdout
     assert shepherd("facts", "list").stdout == ""
@@ -84,7 +85,7 @@ def test_continued_conversation_knows_what_was_called(shepherd, calling_model):
 def test_tools_are_listed(shepherd):
     listed = shepherd("tools")
     assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == [
-        "search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "clear_fact",
+        "search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "fact_history", "clear_fact",
     ]  # fmt: skip
     assert "off; shepherd --memtools turns them on" in listed.stderr
 
