@@ -28,7 +28,10 @@ _TOKEN = re.compile(r"\+?[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
 _IS_DOING = re.compile(
     r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$|(?<!instru)(?<!depart)ment$"
 )
-_MONTH_NAMES = {"april", "may", "june", "august"}
+# Words that do not follow "I'm" as a name, and are names all the same.
+_ALSO_NAMES = {
+    "april", "may", "june", "august", "leo", "charlie", "summer", "autumn", "winter", "honey", "christian",
+}  # fmt: skip
 _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
@@ -284,7 +287,7 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "attribute":
             return _is_lasting(assertion.topic, value)
         case "relative":
-            is_name = words[0] not in word_list("no names") - _MONTH_NAMES
+            is_name = words[0] not in word_list("no names") - _ALSO_NAMES
             is_person = not word_list("passing") & set(assertion.topic.split())
             return is_name and is_person and not any(map(str.isdigit, value))
         case "location" | "origin" | "employer" | "birthplace":
@@ -298,7 +301,7 @@ def _is_name(assertion: Assertion, value: str) -> bool:
         words[0] in word_list("no names") or value != assertion.value or len(words) > 3
     ):
         return False
-    if words[0] in word_list("no names") - _MONTH_NAMES and not (
+    if words[0] in word_list("no names") - _ALSO_NAMES and not (
         value[0].isupper() and words[0] in word_list("also names")
     ):
         return False
