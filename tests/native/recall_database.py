@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shepherd._native.store import Connection
-from tests.native.twin_rank import Document, length
+from tests.native.twin_rank import Document
 
 # Question words, answer words, timestamp; then, if given, thread, label, asks.
 Memory = tuple[Any, ...]
@@ -123,8 +123,7 @@ def document(
     label: int = 0,
     asks: int = 0,
 ) -> Document:
-    texts = tuple(question), tuple(answer)
-    return Document(id, texts, when, length(asks, *texts), thread, label, asks)
+    return Document(id, (*question, *answer), when, len(question) + len(answer), thread, label, asks)
 
 
 def documents_of(ids: list[int], stored: list[Any]) -> list[Document]:
@@ -140,6 +139,5 @@ def zipf_memories(seed: int, n: int, n_words: int, longest: int = 12) -> list[An
         chosen = rng.choices(vocabulary, weights, k=rng.randrange(1, longest))
         cut = rng.randrange(len(chosen) + 1)
         when = NOW - (n - i) * 3600
-        asks = rng.randrange(3) + rng.choice([0, 8, 8, 4, 12])
-        stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), asks))
+        stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), rng.randrange(3)))
     return stored

@@ -67,8 +67,7 @@ SHARED = (
         edits INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0,
         message_bytes INTEGER NOT NULL DEFAULT 0)""",
-    # doc_len: the number of words, of which an assistant's count a part. thread, label, asks: features for
-    # ranking, see discourse.py; asks also says which of the two texts an assistant wrote.
+    # thread, label, asks: features for ranking, see discourse.py.
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,
