@@ -156,6 +156,7 @@ def test_file_size_limit_is_said_and_loses_nothing(path: Path, run_python: RunPy
 
 WITHOUT_RIGHTS = """
 import json, os, sys
+import shepherd.secret_detection  # loaded when it is first needed, perhaps from a folder of the first user
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory
 if os.geteuid() == 0:
