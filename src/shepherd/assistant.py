@@ -170,7 +170,7 @@ class Assistant:
 
     @property
     def learning(self) -> Learning:
-        """Whether something is learned from this conversation, by which model, or why not."""
+        """State of learning in this conversation: the model that learns, or why none does."""
         return self._access.learning
 
     @property

@@ -50,7 +50,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Whether facts and memories are learned from messages: by which `model`, or the `reason` why not.
+    """State of learning from messages: the `model` that learns, or the `reason` why none does.
 
     `where` says where the model runs: "bundled", "chat" (the chat's own), "local", or the endpoint's host.
     """

@@ -1,4 +1,4 @@
-"""What a message states about its writer; questions, wishes and the affairs of others state nothing."""
+"""Statements of a message about its writer; questions, wishes and the affairs of others state nothing."""
 
 from __future__ import annotations
 

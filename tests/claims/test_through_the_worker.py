@@ -1,4 +1,4 @@
-"""What users have learned of them, each of whom says one line: the real worker, memory and bundled model."""
+"""Facts of users who each say one line, learned by the real worker with the bundled model."""
 
 from __future__ import annotations
 

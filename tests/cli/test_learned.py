@@ -1,4 +1,4 @@
-"""What is learned is shown, undone and decided: `shepherd memory learned`, `shepherd facts`, and the chat."""
+"""Learned things are shown, undone and decided: `shepherd memory learned`, `shepherd facts`, and the chat."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def assertions(message: str) -> list[Assertion]:
         return []
     found: list[Assertion] = []
     text = own_words(message)
-    # Only whoever introduces himself says "I'm Steve" behind a greeting.
+    # "I'm Steve" gives a name only in an introduction, such as behind a greeting.
     greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
     for n, (sentence, asks) in enumerate(_sentences(text)):
         found += _stated(sentence, asks, greets=greets and n < _INTRODUCTION)

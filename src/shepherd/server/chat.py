@@ -120,7 +120,7 @@ _LEARNING_S = 10.0
 
 
 class LearnedNews:
-    """What is learned from a turn and right after it, for a client that asked for an event about it.
+    """News of what a turn taught, for a client that asked for an event about it.
 
     Each thing is told once, in the order of the requests. All methods are called on the event loop.
     """

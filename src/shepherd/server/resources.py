@@ -95,7 +95,7 @@ class Own:
 
     @property
     def learning(self) -> Learning:
-        """Whether this server learns from messages, and with which model."""
+        """State of learning on this server, and the model that learns."""
         return self._state.learning
 
     @property

@@ -151,7 +151,7 @@ def _words_of(fact: Fact) -> str:
 
 
 class LearnedScreen(Screen[None]):
-    """What was learned from the words of one user, proposals first; to keep, undo, accept and reject."""
+    """List of what one user taught, proposals first; items can be kept, undone, accepted and rejected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f7", "leave", "Back"),
