@@ -123,7 +123,11 @@ class _Sentences:
         spans = sentence_spans(text) or [(0, 0)]
         self._starts = [start for start, _ in spans]
         self._asks = [is_question(text[start:end]) for start, end in spans]
-        self._supposes = [rule("unreal").search(text, start, end) is not None for start, end in spans]
+        # A question asserts nothing anyway, and the search is the slowest step of a short message.
+        self._states = [
+            not asks and rule("unreal").search(text, start, end) is None
+            for asks, (start, end) in zip(self._asks, spans, strict=True)
+        ]
 
     def asks(self, start: int) -> bool:
         """Return whether the sentence at `start` is a question."""
@@ -131,8 +135,7 @@ class _Sentences:
 
     def states(self, start: int) -> bool:
         """Return whether the sentence at `start` asserts something."""
-        at = self._at(start)
-        return not (self._asks[at] or self._supposes[at])
+        return self._states[self._at(start)]
 
     def _at(self, start: int) -> int:
         return max(bisect_right(self._starts, start) - 1, 0)

@@ -45,7 +45,8 @@ class EntityRegistry:
         self, entities: Iterable[Entity] = (), *, turn: int = 0, known: Iterable[Known] = ()
     ) -> None:
         self._state = State.of(entities, turn)
-        self._before: list[State] = []  # each of the last turns
+        # The state before each of the last turns, and the known names that it follows.
+        self._before: list[tuple[State, Gazetteer]] = []
         self._is_open = False
         self._known = _NOT_KNOWN_YET
         names = Gazetteer(known)
@@ -122,14 +123,14 @@ class EntityRegistry:
         self._is_open = False
         if not self._before:
             return False
-        self._state = self._before.pop()
-        if self._known is not _NOT_KNOWN_YET:  # facts may have changed since
+        self._state, known = self._before.pop()
+        if self._known is not known:  # facts have changed since
             self._state.follow_facts(self._known)
         return True
 
     def _open_turn(self) -> None:
         if not self._is_open:
-            self._before.append(self._state.copy())
+            self._before.append((self._state.copy(), self._known))
             self._is_open = True
 
     # ---- what is known of them
