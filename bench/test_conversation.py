@@ -66,7 +66,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def memory(tmp_path: Path, data: corpus.Corpus) -> Iterator[object]:
     from shepherd import Memory
 
-    with Memory(tmp_path / "memory.db", user_id=USER) as opened:
+    with Memory(tmp_path / "memory.db", user_id=USER, keeps_secrets=True) as opened:  # see test_writes.py
         for row in data.memories:
             opened.store_memory(row.question, row.answer, timestamp=row.timestamp)
         opened.set_fact("name", "Steve")

@@ -65,7 +65,7 @@ def memories() -> Corpus:
 def memory(tmp_path_factory: pytest.TempPathFactory, memories: Corpus) -> Iterator[Memory]:
     path = tmp_path_factory.mktemp("bench") / "memory.db"
     _fill(path, memories)
-    with Memory(path, recall_cache_mb=4096, clock=lambda: float(NOW)) as opened:
+    with Memory(path, recall_cache_mb=4096, clock=lambda: float(NOW), keeps_secrets=True) as opened:
         yield opened
 
 

@@ -295,7 +295,7 @@ def test_memory_beside_64_streams(benchmark: Any, model: Path, tmp_path: Path) -
     waits for a processor, of the engine's making and others'.
     """
     path, home = tmp_path / "memory.db", tmp_path / "home"
-    with Memory(path, user_id=USER) as memory:
+    with Memory(path, user_id=USER, keeps_secrets=True) as memory:  # see test_writes.py
         for row in corpus.build(sized(20_000, 1_000), 1, n_questions=1).memories:
             memory.store_memory(row.question, row.answer, timestamp=row.timestamp)
         memory.set_fact("name", "steve")

@@ -222,7 +222,7 @@ def _measure(kind: str, folder: Path, model: Path) -> Run:
 
     run = Run(kind, SIZES.get(kind, SIZE))
     path = str(folder / "memory.db")
-    with Memory(path, user_id=USER) as memory:
+    with Memory(path, user_id=USER, keeps_secrets=True) as memory:  # see test_writes.py
         for row in corpus.build(2_000, 1, n_questions=1).memories:
             memory.store_memory(row.question, row.answer, timestamp=row.timestamp)
         memory.set_fact("name", "steve")
