@@ -24,7 +24,7 @@ from shepherd.benchmark import corpus
 
 N_TURNS = sized(50, 6)
 N_MEMORIES = sized(2_000, 300)
-N_CTX = 16_384
+N_CTX = 24_576
 ANSWER_TOKENS = 24
 USER = "steve"
 
