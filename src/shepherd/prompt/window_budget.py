@@ -199,10 +199,13 @@ class WindowBudget:
 
         `prompt_tokens` is the engine's own count of the prompt, where ours was lower.
         """
-        if self.retention != "keep" and self._leaving(draft, prompt_tokens):
+        leaving = self._leaving(draft, prompt_tokens)
+        if leaving and self.retention != "keep":
             self.strip_all(draft)
-        prompt = draft.prompt
-        draft.evict([prompt[i] for i in self._leaving(draft, prompt_tokens)])
+            leaving = self._leaving(draft, prompt_tokens)
+        if leaving:
+            prompt = draft.prompt
+            draft.evict([prompt[i] for i in leaving])
 
     def excess_tokens(self, draft: Draft, prompt_tokens: int = 0) -> int:
         """Return by how many tokens this turn alone, with a reserve for the answer, exceeds the window.

@@ -274,6 +274,7 @@ class Conversations:
             request = replace(request, tools=(*request.tools, *toolbox.tools))
         model = self.models.take({*self.config.sampling, *request.sampling}, uses_memory=request.uses_memory)
         try:
+            options = self._options(request, model)
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
             restored = self._restored(request, hashes)
@@ -300,7 +301,7 @@ class Conversations:
                 model,
                 draft,
                 budget,
-                self._options(request, model),
+                options,
                 plan=planner.plan if planner is not None else draft.planned,
                 toolbox=toolbox,
                 own_names=own_names,

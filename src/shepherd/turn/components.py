@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,13 @@ def no_promise_grammar(model: ChatModel) -> str:
     """Return the grammar of the bundled model's answers where nothing is stored; "" for other models."""
     from shepherd.inference import Engine
 
-    if not isinstance(model, Engine) or supports_entity_blocks(Path(model.model.path)):
+    return _grammar_without_promise(model.model.path) if isinstance(model, Engine) else ""
+
+
+# Each turn asks, and a model that is loaded stays the same.
+@lru_cache(maxsize=8)
+def _grammar_without_promise(path: str) -> str:
+    if supports_entity_blocks(Path(path)):
         return ""
     others = [
         f'"{_PROMISE[:n]}" ([^{_PROMISE[n]}] any)?' if n else f"[^{_PROMISE[n]}] any"
