@@ -18,7 +18,6 @@ from tools.config_reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ALONE = [
-    "README.md",
     *(f"docs/{page}.md" for page in ("engine", "entities", "knowledge", "langchain", "library", "models")),
     *(f"docs/{page}.md" for page in ("trace", "vectors")),
 ]
