@@ -34,7 +34,7 @@ typedef struct {
     double label, period;          /* factors of a memory with a label, of a time, that the question names */
 } shp_rescore_weights;
 
-/* Chosen on labelled conversations; docs/how-recall-works.md has what each is worth. */
+/* Chosen on labelled conversations; docs/explanation/how-recall-works.md has what each is worth. */
 static inline shp_rescore_weights shp_rescore_default_weights(void)
 {
     return (shp_rescore_weights){{0.15, 0.4, 0.7}, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3};
