@@ -173,6 +173,8 @@ INSTEAD = {
     "shepherd bench": ("shepherd bench --memories 300",),
     "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 300 --users 1",),
     "shepherd demo": ("shepherd demo --fast",),
+    # Without writing into the repository.
+    ".venv/bin/python -m bench.headlines": ("python -m bench.headlines --check",),
     _CLAUDE: (_CLAUDE, "shepherd provider set claude base_url {upstream}"),
     'shepherd context build "What do we know about the hills?" --max-tokens 2000 | other-program': (
         'shepherd context build "What do we know about the hills?" --max-tokens 2000 | cat',

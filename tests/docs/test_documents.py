@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import headlines
 from shepherd.inference.models import resolve
 from tests.hub import LoopbackHub
 from tests.server.processes import ServerProcess
@@ -42,6 +43,13 @@ def test_every_bench_has_its_question_and_its_bar() -> None:
     rows = re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "bench/README.md").read_text("utf-8"), re.MULTILINE)
 
     assert sorted(rows) == sorted(path.name for path in ROOT.glob("bench/test_*.py"))
+
+
+def test_table_of_the_benches_is_that_of_their_results() -> None:
+    text = headlines.README.read_text(encoding="utf-8")
+
+    assert text == headlines.with_table(text)
+    assert set(headlines.newest()) == set(headlines.KINDS)
 
 
 def _python_of(document: str) -> str:
