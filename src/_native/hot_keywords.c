@@ -20,32 +20,33 @@ static int is_too_common(const known_word *words, int n, int i)
     return n_rarer >= SHP_HOT_MAX_KEYWORDS;
 }
 
-/* Upper bound of the score of the list's postings: a score grows with tf and falls with the length. */
+/* Upper bound of the score of the list's postings: a score grows with the parts and falls with the length. */
 static double upper_bound_of(const hot_search *s, const hot_keyword *word)
 {
     const hot_bounds *bounds = &word->list.bounds;
     double most = 0.0;
-    for (int times = 1; times <= 4; times++) {
-        uint8_t len = bounds->least_len[times - 1];
-        if (times > bounds->most_tf)
-            break;
-        /* From 255 occurrences on tf is unknown: take the limit of the formula. */
-        int is_unknown = times == 4 && bounds->most_tf == HOT_BIG;
-        double tf = times < 4 ? times : bounds->most_tf;
-        double share = is_unknown ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
+    for (int step = hot_step_of(bounds->least_parts); step <= hot_step_of(bounds->most_parts); step++) {
+        uint8_t parts = HOT_MOST_OF_STEP[step] < bounds->most_parts ? HOT_MOST_OF_STEP[step] : bounds->most_parts;
+        /* From 255 parts on they are unknown: take the limit of the formula. */
+        double share = parts == HOT_BIG
+                           ? word->idf * s->bm25.k1_plus_1
+                           : shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), bounds->least_len[step]);
         most = share > most ? share : most;
     }
     return most * SLACK;
 }
 
-/* Fills the table of scores of a single occurrence, from the list's shortest memory to the user's longest. */
+/* Fills the table of scores of a word that a person wrote once, from the list's shortest memory to the user's
+   longest. */
 static void fill_table(hot_search *s, hot_keyword *word)
 {
-    if (word->list.n < TABLE_POSTINGS)
+    /* In a list with the words of an assistant as well, guessing which scores are in the table takes longer than
+       computing all of them. */
+    if (word->list.n < TABLE_POSTINGS || word->list.bounds.least_parts < SHP_RANK_PARTS)
         return;
     word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
     double *table = s->tables[word - s->keywords];
-    for (int len = word->list.bounds.least_len[0]; len < word->n_table; len++)
+    for (int len = word->list.bounds.least_len[HOT_STEP_OF_ONE]; len < word->n_table; len++)
         table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
     word->table = table;
 }
@@ -61,17 +62,17 @@ static void add_keyword(hot_search *s, uint32_t term)
     hot_list_open(&s->index->heap, found, &word->list);
 }
 
-/* A length that at least n_wanted memories of the list do not exceed. */
-static double usual_length(const hot_search *s, const hot_keyword *word)
+/* A score that at least n_wanted memories of the list reach whose parts are `parts` or more; 0 without so many. */
+static double usual_score(const hot_search *s, const hot_keyword *word, uint32_t parts)
 {
     uint16_t n_of_length[HOT_BIG + 1] = {0};
     int64_t n = 0;
     for (uint32_t i = 0; i < word->list.n; i++)
-        n_of_length[word->list.weights[i] >> 8]++;
-    for (int len = 0; len < HOT_BIG; len++)
+        n_of_length[word->list.weights[i] >> 8] += (word->list.weights[i] & 255) >= parts;
+    for (int len = 0; len <= HOT_BIG; len++)
         if ((n += n_of_length[len]) >= s->n_wanted)
-            return len;
-    return s->index->longest;
+            return shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), len < HOT_BIG ? len : s->index->longest);
+    return 0.0;
 }
 
 /* A score that at least n_wanted memories reach: in a list of so many, all reach that of the longest and oldest possible
@@ -87,8 +88,12 @@ static double initial_threshold(const hot_search *s)
         if (word->list.n < s->n_wanted)
             continue;
         int is_short = !is_counted && word->list.n <= COUNTED_POSTINGS;
-        double length = is_short ? usual_length(s, word) : s->index->longest;
-        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, length) / SLACK * oldest;
+        uint32_t parts = word->list.bounds.least_parts;
+        double reached = is_short && parts < SHP_RANK_PARTS ? usual_score(s, word, SHP_RANK_PARTS) : 0.0;
+        if (reached == 0.0)
+            reached = is_short ? usual_score(s, word, parts)
+                               : shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), s->index->longest);
+        reached = reached / SLACK * oldest;
         if (reached > least)
             least = reached;
         is_counted = 1;

@@ -209,8 +209,9 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .second_before = sums[-before] * counts[before],
         .second_after = sums[after] * counts[after],
         .best = best > sums[0] ? best : sums[0],
-        .asks_before = near->asks >> 4,
-        .asks = near->asks & 15,
+        .asks_before = shp_asks_of(near->asks >> 4),
+        .asks = shp_asks_of(near->asks),
+        .talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE,
         .label = near->has_label ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };

@@ -119,7 +119,8 @@ static int sum_list(hot_search *s, hot_keyword *word, uint32_t base, int n_touch
             touched[n_touched++] = (uint16_t)place;
         else
             mark_twice(s, place);
-        sums[place] = sum + ((weight & 255) == 1 && weight < end ? table[weight >> 8] : score_posting(s, word, at));
+        int is_in_table = (weight & 255) == SHP_RANK_PARTS && weight < end;
+        sums[place] = sum + (is_in_table ? table[weight >> 8] : score_posting(s, word, at));
     }
     word->at = at;
     return n_touched;

@@ -42,7 +42,7 @@ typedef struct {
     double idf;
     double upper_bound;  /* of the score of any of its postings, with slack */
     int n_table;         /* lengths below this one are in the table */
-    const double *table; /* score of a single occurrence, by length */
+    const double *table; /* score of a word that a person wrote once, by length */
 } hot_keyword;
 
 /* BM25 of a candidate and of the memories next to it: one cache line, copied from the window in which they were
@@ -98,13 +98,13 @@ static inline double recency_at(const hot_search *s, int64_t timestamp)
 static inline double score_posting(const hot_search *s, const hot_keyword *word, int64_t at)
 {
     uint16_t weight = word->list.weights[at];
-    uint32_t tf = weight & 255, len = weight >> 8, document = word->list.documents[at];
-    if (tf == 1 && (int)len < word->n_table)
+    uint32_t parts = weight & 255, len = weight >> 8, document = word->list.documents[at];
+    if (parts == SHP_RANK_PARTS && (int)len < word->n_table)
         return word->table[len];
-    if (tf == HOT_BIG)
-        tf = hot_big_tf_of(&s->index->heap, word->term, document);
+    if (parts == HOT_BIG)
+        parts = hot_big_parts_of(&s->index->heap, word->term, document);
     double doc_len = len == HOT_BIG ? s->index->documents[document].doc_len : (double)len;
-    return shp_rank_term(&s->bm25, word->idf, tf, doc_len);
+    return shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), doc_len);
 }
 
 /* Binary search: the last index in (low, high] whose document is at most `document`; `low` if there is none. No branch

@@ -33,11 +33,11 @@ _MOST_KEYWORDS = 16
 # One row per keyword, its postings in PostgreSQL's binary form of a bigint array: a posting takes 48 bytes of
 # traffic and no Python object. A keyword without postings has no row.
 _POSTINGS = (
-    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)),"
+    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.parts)),"
     " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
     " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
     " CROSS JOIN LATERAL (SELECT id, {corpus.timestamp}::bigint AS timestamp, doc_len::bigint AS doc_len,"
-    "  coalesce(counts[array_position(repeated, k.term)], 1)::bigint AS tf"
+    "  coalesce(counts[array_position(repeated, k.term)], {corpus.usual_parts})::bigint AS parts"
     "  FROM {corpus.terms} WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
     " GROUP BY k.place ORDER BY k.place"
 )
@@ -130,11 +130,11 @@ def _postings(connection: Connection, corpus: Corpus, tenant: int, words: list[s
     return [
         _Postings(
             _numbers(ids),
-            _numbers(tf).astype(np.float64),
+            _numbers(parts).astype(np.float64) / rank.PARTS,
             _numbers(doc_len).astype(np.float64),
             _numbers(timestamps).astype(np.float64),
         )
-        for _, ids, tf, doc_len, timestamps in rows
+        for _, ids, parts, doc_len, timestamps in rows
     ]
 
 
