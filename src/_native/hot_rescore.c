@@ -31,7 +31,7 @@ typedef struct {
     uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
     size_t n_slots;  /* a power of two */
     double rarest_idf;
-    double least;    /* smallest mean of a hit */
+    double least;    /* smallest mean of a hit, in which an assistant's words count as much as they can */
     int is_strict;   /* compute the relevance of each */
     int64_t n_scored;    /* memories that may be hits, with: */
     double *evidence;    /* -1: it is none; to a multiple of LANES */
@@ -188,6 +188,29 @@ static int32_t label_of(const hot_search *s, uint32_t document)
     return s->index->documents[document].label;
 }
 
+/* The BM25 of a memory's whole words, of which `bm25` is the usual one. */
+static double whole_of(const hot_search *s, uint32_t document, double bm25)
+{
+    if (!(s->index->near[document].asks & SHP_ASSISTANT))
+        return bm25;
+    double whole = 0.0;
+    for (int i = 0; i < s->n; i++) {
+        const hot_keyword *word = &s->keywords[i];
+        int64_t at = seek_down(word->list.documents, -1, (int64_t)word->list.n - 1, document);
+        if (at >= 0 && word->list.documents[at] == document)
+            whole += shp_rank_term(&s->bm25, word->idf, shp_rank_whole_tf(parts_at(s, word, at)),
+                                   doc_len_at(s, word, at));
+    }
+    return whole;
+}
+
+static double relevance_of(const rescoring *r, uint32_t document, double bm25, double evidence)
+{
+    const hot_search *s = r->search;
+    const shp_rescore_hit hit = {.bm25 = bm25, .whole = whole_of(s, document, bm25), .evidence = evidence};
+    return shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
+}
+
 /* Where the next memory that may be a hit is written. */
 typedef struct {
     double *evidence, *bm25;
@@ -215,12 +238,14 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .label = near->has_label ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };
-    const shp_rescore_hit hit = {.bm25 = sums[0], .evidence = shp_rescore_evidence(&s->query->rescore, &beside)};
-    double mean = shp_rescore_mean(&hit);
-    int is_hit = (hit.evidence > 0.0) & (mean >= r->least);
-    if (r->is_strict)
-        is_hit &= shp_rank_relevance_of(mean, s->idf_sum, r->rarest_idf) >= s->query->min_relevance;
-    *out->evidence++ = is_hit ? hit.evidence : -1.0;
+    double evidence = shp_rescore_evidence(&s->query->rescore, &beside);
+    /* No word of an assistant counts more than so many times as much when it is whole. */
+    double most_whole = sums[0] * (near->asks & SHP_ASSISTANT ? SHP_RANK_PARTS : 1);
+    const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = evidence};
+    int is_hit = (evidence > 0.0) & (shp_rescore_mean(&most) >= r->least);
+    if (r->is_strict && is_hit)
+        is_hit = relevance_of(r, document, sums[0], evidence) >= s->query->min_relevance;
+    *out->evidence++ = is_hit ? evidence : -1.0;
     *out->bm25++ = sums[0];
     *out->document++ = document;
 }
@@ -311,8 +336,7 @@ static int fill_hits(const rescoring *r, shp_hot_hit *hits)
     const hot_search *s = r->search;
     for (int64_t i = 0; i < r->n_best; i++) {
         const shp_candidate *best = &r->best[i];
-        const shp_rescore_hit hit = {.bm25 = best->bm25, .evidence = r->evidence[best->slot]};
-        double relevance = shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
+        double relevance = relevance_of(r, best->document, best->bm25, r->evidence[best->slot]);
         if (relevance < s->query->min_relevance)
             return 0;
         hits[i] = (shp_hot_hit){hot_sequence_of(s->index, best->document), best->bm25, best->score, relevance};

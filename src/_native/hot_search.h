@@ -95,16 +95,24 @@ static inline double recency_at(const hot_search *s, int64_t timestamp)
     return shp_rank_recency((s->query->rescore.now - (double)timestamp) / 86400.0, s->query->rescore.recency_floor);
 }
 
+static inline uint32_t parts_at(const hot_search *s, const hot_keyword *word, int64_t at)
+{
+    uint32_t parts = word->list.weights[at] & 255;
+    return parts < HOT_BIG ? parts : hot_big_parts_of(&s->index->heap, word->term, word->list.documents[at]);
+}
+
+static inline double doc_len_at(const hot_search *s, const hot_keyword *word, int64_t at)
+{
+    uint32_t len = word->list.weights[at] >> 8;
+    return len < HOT_BIG ? (double)len : s->index->documents[word->list.documents[at]].doc_len;
+}
+
 static inline double score_posting(const hot_search *s, const hot_keyword *word, int64_t at)
 {
     uint16_t weight = word->list.weights[at];
-    uint32_t parts = weight & 255, len = weight >> 8, document = word->list.documents[at];
-    if (parts == SHP_RANK_PARTS && (int)len < word->n_table)
-        return word->table[len];
-    if (parts == HOT_BIG)
-        parts = hot_big_parts_of(&s->index->heap, word->term, document);
-    double doc_len = len == HOT_BIG ? s->index->documents[document].doc_len : (double)len;
-    return shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), doc_len);
+    if ((weight & 255) == SHP_RANK_PARTS && weight >> 8 < word->n_table)
+        return word->table[weight >> 8];
+    return shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts_at(s, word, at)), doc_len_at(s, word, at));
 }
 
 /* Binary search: the last index in (low, high] whose document is at most `document`; `low` if there is none. No branch

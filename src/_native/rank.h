@@ -28,6 +28,12 @@ static inline double shp_rank_tf(uint32_t parts)
     return (double)parts / SHP_RANK_PARTS;
 }
 
+/* The same for relevance: rounded up to whole words, so that a word which only an assistant wrote counts as one. */
+static inline double shp_rank_whole_tf(uint32_t parts)
+{
+    return (double)((parts + (SHP_RANK_PARTS - 1)) / SHP_RANK_PARTS);
+}
+
 /* Largest k1: with it and counts of 32 bits every score is above 0 and finite, which searches rely on. */
 #define SHP_RANK_MOST_K1 1e6
 

@@ -32,6 +32,7 @@ from rescore cimport (
     shp_rescore_free,
     shp_rescore_hit,
     shp_rescore_key,
+    shp_rescore_mean,
     shp_rescore_memory,
     shp_rescore_pop,
     shp_rescore_query,
@@ -136,10 +137,11 @@ def key(str text):
 
 
 def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=None):
-    """Return (sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
+    """Return (sequence, bm25, mean, score) of the candidates and their neighbours, best first.
 
-    `memories` are (sequence, timestamp, bm25, thread, label, asks, is_candidate) in ascending order of sequence: all
-    candidates and the memories within three sequences of one.  `weights` are for all of them; None: those of talks
+    `memories` are (sequence, timestamp, bm25, whole, thread, label, asks, is_candidate) in ascending order of sequence:
+    all candidates and the memories within three sequences of one.  `whole` is the BM25 of whole words (`whole_tf`),
+    `mean` the BM25 that relevance is computed from.  `weights` are for all of them; None: those of talks
     between people, and with an assistant.  The formula is in rescore.c.
     """
     cdef list given = list(memories)
@@ -164,8 +166,8 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     memset(&buffers, 0, sizeof(buffers))
     try:
         for i in range(len(given)):
-            (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].thread, rows[i].label, rows[i].asks,
-             rows[i].is_candidate) = given[i]
+            (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].whole, rows[i].thread, rows[i].label,
+             rows[i].asks, rows[i].is_candidate) = given[i]
             if i and rows[i].sequence <= rows[i - 1].sequence:
                 raise ValueError("memories must be in ascending order of sequence")
             if not -MOST_SEQUENCE <= rows[i].sequence <= MOST_SEQUENCE:
@@ -173,7 +175,7 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
         if not shp_rescore(&buffers, &query, rows, len(given)):
             raise MemoryError
         while shp_rescore_pop(&buffers, &hit):
-            found.append((hit.sequence, hit.bm25, hit.evidence, hit.score))
+            found.append((hit.sequence, hit.bm25, shp_rescore_mean(&hit), hit.score))
     finally:
         shp_rescore_free(&buffers)
         free(rows)

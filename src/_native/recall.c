@@ -13,7 +13,7 @@
       are looked up in the table then, and so is a hit without postings.
    5. What is less relevant than asked is left out.
 
-   Cost: besides the postings 48 bytes a candidate, 40 a memory within reach and what rescoring takes, kept between
+   Cost: besides the postings 48 bytes a candidate, 48 a memory within reach and what rescoring takes, kept between
    searches. */
 #include "recall.h"
 
@@ -198,7 +198,7 @@ static void copy_memory(const shp_documents *documents, int64_t document, shp_re
 {
     out->sequence = documents->sequence[document];
     out->timestamp = documents->timestamp[document];
-    out->bm25 = 0.0;
+    out->bm25 = out->whole = 0.0;
     out->thread = documents->thread[document];
     out->label = documents->label[document];
     out->asks = documents->asks[document];
@@ -258,10 +258,11 @@ static void sum_reach(shp_recall_reader *reader)
             const span *run = &reader->spans[s];
             p = seek(list, p, run->first);
             for (; p < list->n && list->postings[p].document < run->end; p++) {
-                uint32_t document = list->postings[p].document;
-                reader->reach[run->place + document - run->first].bm25 +=
-                    shp_rank_term(&reader->bm25, list->idf, shp_rank_tf(list->postings[p].parts),
-                                  reader->documents->doc_len[document]);
+                uint32_t document = list->postings[p].document, parts = list->postings[p].parts;
+                double doc_len = reader->documents->doc_len[document];
+                shp_rescore_memory *memory = &reader->reach[run->place + document - run->first];
+                memory->bm25 += shp_rank_term(&reader->bm25, list->idf, shp_rank_tf(parts), doc_len);
+                memory->whole += shp_rank_term(&reader->bm25, list->idf, shp_rank_whole_tf(parts), doc_len);
             }
         }
     }

@@ -135,6 +135,7 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
     shp_rescore_hit *hit = &buffers->hits[buffers->n_hits++];
     hit->sequence = memory->sequence;
     hit->bm25 = memory->bm25;
+    hit->whole = memory->whole;
     hit->evidence = evidence;
     hit->score = evidence * shp_rank_recency(age_days, query->recency_floor);
 }

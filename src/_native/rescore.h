@@ -24,6 +24,7 @@ enum { SHP_TALK_PEOPLE = 0, SHP_TALK_ASSISTANT = 1, SHP_TALKS = 2 };
 typedef struct {
     int64_t sequence, timestamp; /* seconds */
     double bm25;                 /* of the query's keywords; 0 when it has none of them */
+    double whole;                /* the same of whole words (shp_rank_whole_tf) */
     int32_t thread;              /* key of its conversation: > 0 a session, < 0 stored together, 0 none */
     int32_t label;               /* key of the word before its first colon, 0 for none */
     uint8_t asks;                /* SHP_ASKS_... (3 counts as SHP_ASKS_ONLY) and SHP_ASSISTANT_... */
@@ -77,7 +78,7 @@ typedef struct {
 
 typedef struct {
     int64_t sequence;
-    double bm25, evidence, score;
+    double bm25, whole, evidence, score;
 } shp_rescore_hit;
 
 /* Buffers, reused between calls; all zero at first. */
@@ -138,10 +139,11 @@ static inline double shp_rescore_evidence(const shp_rescore_query *query, const 
 int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_memory *memories,
                 int64_t n);
 
-/* The BM25 from which the relevance of a hit is computed: half its own, half the whole evidence. */
+/* The BM25 from which the relevance of a hit is computed: half its own, half the evidence, its own words whole in both.
+   Without an assistant's words that is the mean of B and E. */
 static inline double shp_rescore_mean(const shp_rescore_hit *hit)
 {
-    return 0.5 * (hit->bm25 + hit->evidence);
+    return 0.5 * (hit->whole + (hit->evidence + (hit->whole - hit->bm25)));
 }
 
 /* Takes the best hit out of the heap; 0 when there is none.  Ties: the larger sequence first. */

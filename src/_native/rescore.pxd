@@ -9,7 +9,7 @@ cdef extern from "rescore.h" nogil:
 
     ctypedef struct shp_rescore_memory:
         int64_t sequence, timestamp   # seconds
-        double bm25
+        double bm25, whole
         int32_t thread, label         # keys, 0 for none
         uint8_t asks                  # 0, 1 asks at last, 2 only asks; + 4, 8: an assistant wrote the question, answer
         uint8_t is_candidate
@@ -28,7 +28,7 @@ cdef extern from "rescore.h" nogil:
 
     ctypedef struct shp_rescore_hit:
         int64_t sequence
-        double bm25, evidence, score
+        double bm25, whole, evidence, score
 
     ctypedef struct shp_rescore_buffers:
         shp_rescore_hit* hits         # owned
@@ -39,5 +39,6 @@ cdef extern from "rescore.h" nogil:
     int shp_rescore(shp_rescore_buffers* buffers, const shp_rescore_query* query, const shp_rescore_memory* memories,
                     int64_t n) noexcept                       # 0 when memory is out
     int shp_rescore_pop(shp_rescore_buffers* buffers, shp_rescore_hit* out) noexcept
+    double shp_rescore_mean(const shp_rescore_hit* hit) noexcept
     void shp_rescore_free(shp_rescore_buffers* buffers) noexcept
     int32_t shp_rescore_key(const uint8_t* bytes, size_t n) noexcept

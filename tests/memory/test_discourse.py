@@ -120,6 +120,21 @@ def test_statement_of_the_user_comes_before_a_long_reply_with_the_same_words(mem
     assert len(found) == 2
 
 
+def test_reply_is_as_relevant_as_a_message_of_the_same_words(memory: Memory) -> None:
+    for number in range(20):
+        memory.store_memory(
+            f"Tell me about topic number {number}.", f"Topic {number} is dull.", source="turn"
+        )
+    replied = memory.store_memory("Any ideas?", "Try sourdough with rye and caraway.", source="turn")
+    said = memory.store_memory("I try weaving with willow and hazel.", "Good idea!", source="turn")
+    [found] = memory.recall("What was that about sourdough and caraway?").results
+    assert found.id == replied
+    [other] = memory.recall("What was that about willow and hazel?").results
+    assert other.id == said
+    assert found.relevance > 0.9 * other.relevance > 0.5
+    assert found.score < 0.5 * other.score
+
+
 def test_edited_answer_is_still_the_assistants(memory: Memory) -> None:
     told = memory.archive_turn(Turn("Which pet?", "A parrot, perhaps, or a canary.", session="s"))
     memory.archive_turn(

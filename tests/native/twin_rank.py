@@ -60,6 +60,10 @@ class Document:
             / PARTS
         )
 
+    def whole_tf(self, word: str) -> float:
+        """The same in whole words, rounded up, for relevance."""
+        return float(math.ceil(self.tf(word)))
+
 
 def length(asks: int, question: Sequence[str], answer: Sequence[str]) -> int:
     """The length of a memory of these terms, in words of a person, rounded up."""
@@ -180,12 +184,12 @@ def search(
 
     by_id = {document.id: document for document in documents}
     ages = {document.id: (now - document.timestamp) / 86400.0 for document in documents}
-    bm25 = dict.fromkeys(by_id, 0.0)
+    bm25, whole = dict.fromkeys(by_id, 0.0), dict.fromkeys(by_id, 0.0)
     for document in documents:
         for word, weight in chosen:
-            if tf := document.tf(word):
-                term = bm25_term(weight, tf, float(document.doc_len), mean_len, k1=k1, b=b)
-                bm25[document.id] += term
+            for sums, tf in ((bm25, document.tf(word)), (whole, document.whole_tf(word))):
+                if tf:
+                    sums[document.id] += bm25_term(weight, tf, float(document.doc_len), mean_len, k1=k1, b=b)
     first = {id: score * recency(ages[id], recency_floor) for id, score in bm25.items() if score > 0.0}
     candidates = sorted(first, key=lambda id: (-first[id], -id))[: max(k, CANDIDATES)]
 
@@ -197,7 +201,8 @@ def search(
         if document.id not in candidates and not is_beside:
             continue
         total = evidence(document, by_id, bm25, candidates, labels, periods, weights)
-        fit = relevance(0.5 * (bm25[document.id] + total), idf_sum, n_docs)
+        own = whole[document.id]
+        fit = relevance(0.5 * (own + (total + (own - bm25[document.id]))), idf_sum, n_docs)
         if total > 0.0 and fit >= min_relevance:
             score = total * recency(ages[document.id], recency_floor)
             found.append((document.id, bm25[document.id], score, fit))
