@@ -3,7 +3,7 @@
    Layout.  Memories are numbered in the order of their sequences, which is that of their ids.  Each takes 28 bytes, in
    two arrays: the fields that ranking reads of all candidates, and those that it reads of the best alone
    (hot_documents.c).  A dictionary gives each word a term; a term has the list of the memories with the word
-   (hot_postings.c).  The texts are not stored.  About 250 bytes a memory for a large user.
+   (hot_postings.c), and another of those in which only an assistant wrote it.  The texts are not stored.  About 250 bytes a memory for a large user.
 
    Changes.  Added memories are appended to the lists.  A deleted or edited memory is searched for in every list, since
    its words are not stored: by binary search for a few memories, by one pass for many (5 to 50 ms for a million
@@ -172,6 +172,46 @@ static shp_hot_status insert_postings(shp_hot *index, uint32_t document, const u
     return SHP_HOT_OK;
 }
 
+/* The term of a word that an assistant wrote in a memory in which people wrote those of `own`, sorted as below. */
+static shp_hot_status intern_reply(shp_hot *index, const uint8_t *word, size_t n, const uint32_t *own, size_t n_own,
+                                   uint32_t *out)
+{
+    uint8_t marked[1 + HOT_LONGEST_WORD] = {HOT_REPLIES};
+    *out = hot_dictionary_find(&index->dictionary, hot_dictionary_hash(word, n), word, n);
+    uint32_t wanted = *out << 1;
+    if (*out != HOT_NONE && n_own && bsearch(&wanted, own, n_own, sizeof wanted, compare_numbers))
+        return SHP_HOT_OK;
+    if (n > HOT_LONGEST_WORD)
+        return SHP_HOT_BAD_ROW;
+    memcpy(marked + 1, word, n);
+    return hot_dictionary_intern(&index->dictionary, marked, n + 1, out);
+}
+
+/* Sets the numbers of the tokens, `n` from `first` on, and sorts them; their bytes begin at `bytes`. */
+static shp_hot_status number_tokens(shp_hot *index, const token_buffer *buffer, size_t first, size_t n,
+                                    const uint8_t *bytes, uint32_t *numbers)
+{
+    size_t n_own = 0, n_numbers = 0;
+    shp_hot_status status = SHP_HOT_OK;
+    for (uint32_t writer = 0; writer < 2 && n_numbers < n; writer++) {
+        const uint8_t *word = bytes;
+        for (size_t i = first; i < first + n && status == SHP_HOT_OK; i++) {
+            uint32_t length = buffer->lengths[i] & ~BY_ASSISTANT, number = 0;
+            if (!(buffer->lengths[i] & BY_ASSISTANT) == !writer) {
+                status = writer ? intern_reply(index, word, length, numbers, n_own, &number)
+                                : hot_dictionary_intern(&index->dictionary, word, length, &number);
+                numbers[n_numbers++] = number << 1 | writer;
+            }
+            word += length;
+        }
+        if (status != SHP_HOT_OK)
+            return status;
+        n_own = n_numbers;
+        sort_numbers(numbers, n_numbers);
+    }
+    return SHP_HOT_OK;
+}
+
 /* Tokens `first` to `last` of the buffer, whose bytes begin at *offset, become postings of `document`. */
 static shp_hot_status index_tokens(shp_hot *index, uint32_t document, const token_buffer *buffer, size_t first,
                                    size_t last, size_t *offset)
@@ -181,16 +221,11 @@ static shp_hot_status index_tokens(shp_hot *index, uint32_t document, const toke
     shp_hot_status status = SHP_HOT_OK;
     if (n > 256 && !(numbers = malloc(n * sizeof *numbers)))
         return SHP_HOT_NO_MEMORY;
-    for (size_t i = 0; i < n && status == SHP_HOT_OK; i++) {
-        uint32_t length = buffer->lengths[first + i] & ~BY_ASSISTANT, number = 0;
-        status = hot_dictionary_intern(&index->dictionary, buffer->bytes + *offset, length, &number);
-        numbers[i] = number << 1 | (buffer->lengths[first + i] & BY_ASSISTANT ? 1 : 0);
-        *offset += length;
-    }
-    if (status == SHP_HOT_OK) {
-        sort_numbers(numbers, n);
+    status = number_tokens(index, buffer, first, n, buffer->bytes + *offset, numbers);
+    for (size_t i = first; i < last; i++)
+        *offset += buffer->lengths[i] & ~BY_ASSISTANT;
+    if (status == SHP_HOT_OK)
         status = insert_postings(index, document, numbers, n);
-    }
     if (numbers != small)
         free(numbers);
     return status;

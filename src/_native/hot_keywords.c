@@ -7,8 +7,9 @@
 
 #include "hot_search.h"
 
+/* Its two lists, either perhaps HOT_NONE, and how many memories have it. */
 typedef struct {
-    uint32_t term, n;
+    uint32_t terms[2], n;
 } known_word;
 
 /* Whether at least 16 other known keywords are rarer than the i-th (or as rare, and earlier). */
@@ -36,43 +37,53 @@ static double upper_bound_of(const hot_search *s, const hot_keyword *word)
     return most * SLACK;
 }
 
-/* Fills the table of scores of a word that a person wrote once, from the list's shortest memory to the user's
-   longest. */
+/* Fills the table of scores of postings with the least parts, from their shortest memory to the user's longest. */
 static void fill_table(hot_search *s, hot_keyword *word)
 {
-    /* In a list with the words of an assistant as well, guessing which scores are in the table takes longer than
-       computing all of them. */
-    if (word->list.n < TABLE_POSTINGS || word->list.bounds.least_parts < SHP_RANK_PARTS)
+    const hot_bounds *bounds = &word->list.bounds;
+    if (word->list.n < TABLE_POSTINGS)
         return;
+    word->usual_parts = bounds->least_parts;
     word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
     double *table = s->tables[word - s->keywords];
-    for (int len = word->list.bounds.least_len[HOT_STEP_OF_ONE]; len < word->n_table; len++)
-        table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
+    double tf = shp_rank_tf(word->usual_parts);
+    for (int len = bounds->least_len[hot_step_of(bounds->least_parts)]; len < word->n_table; len++)
+        table[len] = shp_rank_term(&s->bm25, word->idf, tf, len);
     word->table = table;
 }
 
-static void add_keyword(hot_search *s, uint32_t term)
+static uint32_t n_of(const hot_search *s, uint32_t term)
 {
-    const hot_term *found = &s->index->dictionary.terms[term];
-    hot_keyword *word = &s->keywords[s->n++];
-    word->term = term;
-    word->idf = shp_rank_idf(s->n_docs, found->n);
-    word->n_table = 0;
-    s->idf_sum += word->idf;
-    hot_list_open(&s->index->heap, found, &word->list);
+    return term == HOT_NONE ? 0 : s->index->dictionary.terms[term].n;
 }
 
-/* A score that at least n_wanted memories of the list reach whose parts are `parts` or more; 0 without so many. */
-static double usual_score(const hot_search *s, const hot_keyword *word, uint32_t parts)
+static void add_keyword(hot_search *s, const known_word *known)
+{
+    double idf = shp_rank_idf(s->n_docs, known->n);
+    s->idf_sum += idf;
+    for (int i = 0; i < 2; i++) {
+        if (!n_of(s, known->terms[i]))
+            continue;
+        hot_keyword *word = &s->keywords[s->n++];
+        word->term = known->terms[i];
+        word->idf = idf;
+        word->n_table = 0;
+        word->usual_parts = 0;
+        hot_list_open(&s->index->heap, &s->index->dictionary.terms[word->term], &word->list);
+    }
+}
+
+/* A length that at least n_wanted memories of the list do not exceed. */
+static double usual_length(const hot_search *s, const hot_keyword *word)
 {
     uint16_t n_of_length[HOT_BIG + 1] = {0};
     int64_t n = 0;
     for (uint32_t i = 0; i < word->list.n; i++)
-        n_of_length[word->list.weights[i] >> 8] += (word->list.weights[i] & 255) >= parts;
-    for (int len = 0; len <= HOT_BIG; len++)
+        n_of_length[word->list.weights[i] >> 8]++;
+    for (int len = 0; len < HOT_BIG; len++)
         if ((n += n_of_length[len]) >= s->n_wanted)
-            return shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), len < HOT_BIG ? len : s->index->longest);
-    return 0.0;
+            return len;
+    return s->index->longest;
 }
 
 /* A score that at least n_wanted memories reach: in a list of so many, all reach that of the longest and oldest possible
@@ -88,12 +99,9 @@ static double initial_threshold(const hot_search *s)
         if (word->list.n < s->n_wanted)
             continue;
         int is_short = !is_counted && word->list.n <= COUNTED_POSTINGS;
-        uint32_t parts = word->list.bounds.least_parts;
-        double reached = is_short && parts < SHP_RANK_PARTS ? usual_score(s, word, SHP_RANK_PARTS) : 0.0;
-        if (reached == 0.0)
-            reached = is_short ? usual_score(s, word, parts)
-                               : shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), s->index->longest);
-        reached = reached / SLACK * oldest;
+        double length = is_short ? usual_length(s, word) : s->index->longest;
+        double tf = shp_rank_tf(word->list.bounds.least_parts);
+        double reached = shp_rank_term(&s->bm25, word->idf, tf, length) / SLACK * oldest;
         if (reached > least)
             least = reached;
         is_counted = 1;
@@ -165,22 +173,39 @@ static void look_up(const shp_hot *index, const shp_hot_word *words, int n, look
             found[i].term = hot_dictionary_find(dictionary, found[i].hash, words[i].bytes, words[i].n_bytes);
 }
 
+/* Writes the words of the query behind the mark of the lists of an assistant's words. */
+static void mark_words(const hot_search *s, uint8_t (*room)[1 + HOT_LONGEST_WORD], shp_hot_word *out)
+{
+    for (int i = 0; i < s->n_words; i++) {
+        /* No memory has a longer word. */
+        size_t n = s->words[i].n_bytes <= HOT_LONGEST_WORD ? s->words[i].n_bytes : 0;
+        room[i][0] = HOT_REPLIES;
+        memcpy(room[i] + 1, s->words[i].bytes, n);
+        out[i] = (shp_hot_word){room[i], n + 1};
+    }
+}
+
 void hot_find_keywords(hot_search *s)
 {
-    const hot_dictionary *dictionary = &s->index->dictionary;
     known_word known[MAX_WORDS];
-    looked_up found[MAX_WORDS];
-    int n_known = 0, n = s->n_words;
-    if (!dictionary->n)
+    looked_up found[2 * MAX_WORDS];
+    shp_hot_word words[2 * MAX_WORDS];
+    uint8_t marked[MAX_WORDS][1 + HOT_LONGEST_WORD];
+    int n_known = 0, n = s->n_words, has_replies = s->index->dictionary.n_replies > 0;
+    if (!s->index->dictionary.n)
         return;
-    look_up(s->index, s->words, n, found);
+    memcpy(words, s->words, (size_t)n * sizeof *words);
+    if (has_replies)
+        mark_words(s, marked, words + n);
+    look_up(s->index, words, has_replies ? 2 * n : n, found);
     for (int i = 0; i < n; i++) {
-        if (found[i].term == HOT_NONE || !dictionary->terms[found[i].term].n)
-            continue;
-        known[n_known] = (known_word){found[i].term, dictionary->terms[found[i].term].n};
-        s->n_postings += known[n_known++].n;
+        known_word word = {{found[i].term, has_replies ? found[n + i].term : HOT_NONE}, 0};
+        word.n = n_of(s, word.terms[0]) + n_of(s, word.terms[1]);
+        s->n_postings += word.n;
+        if (word.n)
+            known[n_known++] = word;
     }
     for (int i = 0; i < n_known; i++)
         if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
-            add_keyword(s, known[i].term);
+            add_keyword(s, &known[i]);
 }

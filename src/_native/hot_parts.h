@@ -4,6 +4,7 @@
 
 #include "hot.h"
 #include "sync.h"
+#include "text.h"
 
 #define HOT_NONE UINT32_MAX
 
@@ -22,6 +23,10 @@
 /* ---- words (hot_dictionary.c) */
 
 enum { HOT_LETTERS = 12, HOT_LONG = 255 };
+
+/* A word has two lists: of the memories in which a person wrote it, and of those in which only an assistant did, whose
+   term is the word behind this byte, which no UTF-8 has. */
+enum { HOT_REPLIES = 255, HOT_LONGEST_WORD = 4 * SHP_TERM_CHARACTERS };
 
 /* All data of a word except its list, together to save a cache miss. */
 typedef struct {
@@ -43,6 +48,7 @@ typedef struct {
     uint32_t n, capacity;
     uint32_t *slots; /* number of a term + 1, above it bits of the hash; 0 = free; n_slots is a power of two */
     uint32_t n_slots;
+    uint32_t n_replies; /* terms that begin with HOT_REPLIES */
 } hot_dictionary;
 
 uint32_t hot_dictionary_hash(const uint8_t *word, size_t n);
