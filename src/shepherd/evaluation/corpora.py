@@ -36,6 +36,8 @@ class Turn:
     speaker: str
     text: str
     answer: str = ""
+    # Writer of a memory of one's own; of a talk, the speakers' names say who is an assistant.
+    source: str = "import"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _from_export(entries: list[Mapping[str, Any]], questions: list[Mapping[str, 
             "",
             str(entry["question"]),
             str(entry["answer"]),
+            str(entry.get("source", "import")),
         )
         for entry in entries
         if entry.get("type") == "memory"
