@@ -39,7 +39,7 @@ typedef struct {
     double label, period;          /* factors of a memory with a label, of a time, that the question names */
 } shp_rescore_weights;
 
-/* Chosen on labelled conversations of each kind; docs/how-recall-works.md has what each is worth. */
+/* Chosen on labelled conversations of each kind; docs/explanation/how-recall-works.md has what each is worth. */
 static inline shp_rescore_weights shp_rescore_default_weights(int talk)
 {
     return talk == SHP_TALK_PEOPLE

@@ -178,7 +178,9 @@ def _relevance(entries: Mapping[str, object], place: str) -> str:
 
 def _why_nothing(injection: Injection) -> str:
     if injection.keywords:
-        return f"nothing was appended: no fact, and no memory fits {' '.join(injection.keywords)} well enough"
+        return (
+            f"nothing was appended: no fact, and no memory matches {' '.join(injection.keywords)} well enough"
+        )
     return "nothing was appended"
 
 

@@ -23,7 +23,7 @@ __all__ = ["Conversation", "Question", "Turn", "read_corpus"]
 
 # Dates that datetime supports in any time zone, even a year earlier.
 _EARLIEST, _LATEST = (datetime(year, 1, 1, tzinfo=timezone.utc).timestamp() for year in (1000, 9000))
-_FORMS = "expected conversations as docs/how-recall-works.md describes, LongMemEval, or an export"
+_FORMS = "expected conversations as docs/explanation/how-recall-works.md describes, LongMemEval, or an export"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def llama() -> Any:
         )
     except (ImportError, AttributeError) as error:
         raise ModelLoadError(
-            f"llama-cpp-python {version()} does not fit this build: {error}",
+            f"llama-cpp-python {version()} is incompatible with this build: {error}",
             hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'"),
         ) from error
     keep_log()
