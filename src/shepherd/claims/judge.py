@@ -207,6 +207,10 @@ def _key_of(assertion: Assertion) -> str:
         words = _topic_words(assertion.topic)
         # A number has the key "phone".
         return "_".join([*words, "model"] if words[-1:] == ["phone"] else words)
+    if assertion.kind == "origin" and rule("of a hometown").search(assertion.sentence):
+        return "hometown"
+    if assertion.kind == "uses" and rule("systems").fullmatch(assertion.value.rstrip("0123456789. ")):
+        return "operating_system"
     return {"married_to": "spouse", "drives": "car"}.get(assertion.kind, assertion.kind)
 
 

@@ -165,6 +165,11 @@ def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
 
 def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     found: list[Assertion] = []
+    # "Could you remember that …?" states it, and "I drive a Fiat, any tips?" asks with its last words.
+    asks = asks and not rule("asked to keep", begins=True).match(sentence)
+    asked = rule("asked in a word").search(sentence) if asks else None
+    if asked is not None:
+        sentence, asks = sentence[: asked.start()], False
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
     inherits = has_begun = False
     end = begin = 0
