@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from bench.small import sized
-from shepherd._native import text
+from shepherd._native import rank, text
 from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection, Recall
 from shepherd.benchmark import corpus
@@ -35,37 +35,41 @@ from shepherd.memory.schema import create_schema
 ROUNDS = sized(6, 2)
 PAGE = 500  # rows per call, as the background adds them
 CONVERSATION = 10
+RELEVANCE = 0.3  # as for a message
 
 _Row = tuple[int, int, int, int, int, int, str, str]
 
 SIZES = [(sized(100_000, 2_000), n_users) for n_users in (1, 1000)]
+# Who wrote the answers: column `asks` of every memory.
+PEOPLE, ASSISTANT = 0, rank.ASSISTANT_ANSWER
 if os.environ.get("SHEPHERD_BENCH_LARGE"):
     SIZES += [(1_000_000, 1), (1_000_000, 1000)]
 if os.environ.get("SHEPHERD_BENCH_HUGE"):
     SIZES += [(10_000_000, 1), (10_000_000, 1000)]
 
 
-def _pages(memories: Corpus, user: int) -> Iterator[list[_Row]]:
+def _pages(memories: Corpus, user: int, asks: int) -> Iterator[list[_Row]]:
     """Rows of one user, made as they are needed: ten million would not fit."""
     page: list[_Row] = []
     for number, place in enumerate(memories.memories.places_of(user)):
         memory = memories.memories[place]
-        length = len(text.terms(memory.question)) + len(text.terms(memory.answer))
+        texts = memory.question, memory.answer
+        length = rank.length_of(asks, *(len(text.terms(one)) for one in texts))
         thread = number // CONVERSATION + 1
-        page.append((number + 1, memory.timestamp, length, thread, 0, 0, memory.question, memory.answer))
+        page.append((number + 1, memory.timestamp, length, thread, 0, asks, *texts))
         if len(page) == PAGE:
             yield page
             page = []
     yield page
 
 
-def _build(memories: Corpus) -> tuple[dict[int, HotIndex], float]:
+def _build(memories: Corpus, asks: int) -> tuple[dict[int, HotIndex], float]:
     """Indexes of those who are asked, by tenant (users counted from 1), and CPU time a memory."""
     indexes, seconds, n_all = {}, 0.0, 0
     for user in sorted({user for user, _ in memories.questions}):
         index = indexes[user + 1] = HotIndex()
         n = length = 0
-        for page in _pages(memories, user):
+        for page in _pages(memories, user, asks):
             began = time.process_time()
             index.add(page)
             seconds += time.process_time() - began
@@ -103,8 +107,8 @@ def _check_against_tables(
         recall = Recall()
         for user, words in questions:
             tenant = user + 1
-            expected = recall.search(connection, tenant, words, 3, NOW)
-            found = indexes[tenant].search(1, words, 3, NOW)
+            expected = recall.search(connection, tenant, words, 3, NOW, min_relevance=RELEVANCE)
+            found = indexes[tenant].search(1, words, 3, NOW, min_relevance=RELEVANCE)
             assert [(tenant << 40 | hit[0], *hit[1:]) for hit in found or ()] == expected
 
 
@@ -119,19 +123,19 @@ def _ask(indexes: dict[int, HotIndex], questions: Any, floor: float) -> list[flo
     for user, words in questions:
         search = indexes[user + 1].search
         began = time.perf_counter()
-        search(1, words, 3, NOW, recency_floor=floor)
+        search(1, words, 3, NOW, recency_floor=floor, min_relevance=RELEVANCE)
         times.append(1e6 * (time.perf_counter() - began))
     return times
 
 
-def _upkeep(memories: Corpus, indexes: dict[int, HotIndex]) -> list[str]:
+def _upkeep(memories: Corpus, indexes: dict[int, HotIndex], asks: int) -> list[str]:
     """CPU time of appending one memory, saving, and loading, of the user with most."""
     counts = {tenant: index.counts() for tenant, index in indexes.items()}
     tenant = max(counts, key=lambda one: (counts[one] or {})["n_memories"])
     index, held = indexes[tenant], counts[tenant]
     assert held is not None
     n, length = held["n_memories"], held["total_length"]
-    own = [row for page in islice(_pages(memories, tenant - 1), 2) for row in page]
+    own = [row for page in islice(_pages(memories, tenant - 1, asks), 2) for row in page]
     began = time.process_time()
     saved = index.save()
     saved_s = time.process_time() - began
@@ -152,13 +156,18 @@ def _upkeep(memories: Corpus, indexes: dict[int, HotIndex]) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("asks", [PEOPLE, ASSISTANT], ids=["people", "assistant"])
 @pytest.mark.parametrize(("n_memories", "n_users"), SIZES)
-def test_a_search_of_the_hot_index(benchmark: Any, tmp_path: Path, n_memories: int, n_users: int) -> None:
+def test_a_search_of_the_hot_index(
+    benchmark: Any, tmp_path: Path, n_memories: int, n_users: int, asks: int
+) -> None:
     memories = corpus.build(n_memories, n_users)
     questions = [(user, text.keywords(" ".join(words))) for user, words in memories.questions]
-    indexes, build_s = _build(memories)
+    indexes, build_s = _build(memories, asks)
     if n_memories <= 100_000:
-        rows = {tenant: [row for page in _pages(memories, tenant - 1) for row in page] for tenant in indexes}
+        rows = {
+            tenant: [row for page in _pages(memories, tenant - 1, asks) for row in page] for tenant in indexes
+        }
         _check_against_tables(tmp_path / "memory.db", rows, indexes, questions[:100])
 
     def measure() -> dict[float, list[list[float]]]:
@@ -179,5 +188,5 @@ def test_a_search_of_the_hot_index(benchmark: Any, tmp_path: Path, n_memories: i
         # What the machine does beside only ever adds.
         print(f"    best of {len(rounds)}   {_spread([min(one) for one in zip(*rounds, strict=True)])}")
     print(f"  build {build_s * 1e6:.1f} us a memory (CPU), {n_bytes:.0f} bytes each in memory")
-    for line in _upkeep(memories, indexes):
+    for line in _upkeep(memories, indexes, asks):
         print(f"  {line}")

@@ -3,7 +3,8 @@
 Time: 100,000 generated memories of one user (SHEPHERD_BENCH_MEMORIES), three best, each side in a process of
 its own, in turns of 25 questions; four rounds, of which the first warms up. Quality: labelled conversations,
 one text per turn with speaker and day, recall and reciprocal rank as `shepherd eval` measures them. Those are
-not part of the project: SHEPHERD_BENCH_CONVERSATIONS names a file of the form in docs/how-recall-works.md.
+not part of the project: SHEPHERD_BENCH_CONVERSATIONS names a file of the form described in
+docs/explanation/how-recall-works.md.
 
     pip install 'shepherd-llm[bench]'
     SHEPHERD_BENCH_CONVERSATIONS=corpus.jsonl python -m pytest bench/test_peers.py --benchmark-only -s

@@ -125,6 +125,7 @@ def test_nothing_leaks_and_nobody_waits_for_ever(benchmark: Any, kind: str, tmp_
     )
     benchmark.extra_info.update(**counts, difference=difference)
     assert sum(counts[what] for what in ("cancel", "disconnect", "overflow")) >= EVENTS
-    # Cells of many conversations lie mixed, and sums come out differently: docs/engine.md, "The mirror".
+    # The cells of many conversations are interleaved, so sums are rounded differently: see "The mirror" in
+    # docs/explanation/engine.md.
     assert difference < 1e-3
     assert sizes[-1] - sizes[0] < GROWTH_MB or not JUDGED

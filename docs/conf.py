@@ -23,40 +23,46 @@ html_copy_source = False
 templates_path: list[str] = []
 exclude_patterns = ["images"]
 
-# Pages that lie elsewhere in the repository, where their readers look for them; the site includes them.
+# Files elsewhere in the repository, and the pages of the site that include them or stand for them.
 ELSEWHERE = {
-    "../bench/README.md": "benchmarks.md",
-    "../CONTRIBUTING.md": "contributing.md",
-    "../CHANGELOG.md": "changelog.md",
-    "../README.md": "index.md",
-    "../src/shepherd/models/MODEL_CARD.md": "model-card.md",
+    ROOT / "bench/README.md": "/reference/benchmarks.md",
+    ROOT / "CONTRIBUTING.md": "/how-to/contributing.md",
+    ROOT / "CHANGELOG.md": "/reference/changelog.md",
+    ROOT / "README.md": "/index.md",
+    ROOT / "src/shepherd/models/MODEL_CARD.md": "/reference/model-card.md",
 }
+_LINK = re.compile(r"\[([^\]]+)\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
 
 
-def _link_inside(_: Sphinx, __: str, source: list[str]) -> None:
-    """Links to those pages lead to the site's copy."""
-    for path, page in ELSEWHERE.items():
-        source[0] = source[0].replace(f"]({path}", f"]({page}")
+def _link_inside(app: Sphinx, page: str, source: list[str]) -> None:
+    """Point links from a page to files elsewhere at the site's pages for them."""
+    folder = (Path(app.srcdir) / page).parent
+
+    def inside(match: re.Match[str]) -> str:
+        words, target, anchor = match.groups(default="")
+        there = ELSEWHERE.get((folder / target).resolve())
+        return f"[{words}]({there}{anchor})" if there else match[0]
+
+    source[0] = _LINK.sub(inside, source[0])
 
 
 def _link_included(_: Sphinx, relative_path: Path, parent: str, source: list[str]) -> None:
-    """Links of an included page are from where it lies; all that is no page of the site becomes its words."""
+    """Resolve links of an included file from its folder; keep only the words where the site has no page."""
     folder = (ROOT / "docs" / relative_path).resolve().parent
 
     def inside(match: re.Match[str]) -> str:
         words, target, anchor = match.groups(default="")
         found = (folder / target).resolve()
-        for path, page in ELSEWHERE.items():
-            if found == (ROOT / "docs" / path).resolve():
-                return f"[{words}]({page}{anchor})"
-        if found.parent == ROOT / "docs" and found.suffix == ".md":
-            return f"[{words}]({found.name}{anchor})"
+        if there := ELSEWHERE.get(found):
+            return f"[{words}]({there}{anchor})"
+        if found.is_relative_to(ROOT / "docs") and found.suffix == ".md":
+            return f"[{words}](/{found.relative_to(ROOT / 'docs')}{anchor})"
         return words
 
-    source[0] = re.sub(r"\[([^\]]+)\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)", inside, source[0])
+    source[0] = _LINK.sub(inside, source[0])
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Register both with Sphinx, which calls this."""
     app.connect("source-read", _link_inside)
     app.connect("include-read", _link_included)

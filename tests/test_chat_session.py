@@ -499,7 +499,7 @@ OFF = "off: memory_extraction is false"
 UNUSED = "off: the memory is not used here"
 
 
-# The table in docs/learning.md.
+# The table in docs/explanation/learning.md.
 @pytest.mark.parametrize("extraction", ["auto", True])
 @pytest.mark.parametrize(
     ("provider", "settings", "state"),

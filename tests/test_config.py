@@ -179,9 +179,9 @@ def test_a_file_that_is_no_configuration_is_refused(path, data, message):
 def test_a_folder_in_its_place_is_named(path):
     path.mkdir(parents=True)
 
-    with pytest.raises(ConfigError, match="a folder stands where a file is expected"):
+    with pytest.raises(ConfigError, match="this is a folder, not a file"):
         load(path)
-    with pytest.raises(ConfigError, match="a folder stands where a file is expected"):
+    with pytest.raises(ConfigError, match="this is a folder, not a file"):
         ConfigFile(path).set("top_k", "1")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write docs/configuration.md from the table of settings; a test checks that it was.
+"""Write docs/reference/configuration.md from the table of settings; a test checks that it was.
 
-tools/config_reference.py > docs/configuration.md
+tools/config_reference.py > docs/reference/configuration.md
 """
 
 from __future__ import annotations

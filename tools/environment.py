@@ -56,7 +56,7 @@ CUDA_NAMED = re.compile(
 # Of a PC, a Jetson, Windows' Linux.
 GPU_DEVICES = (Path("/dev/nvidia0"), Path("/dev/nvhost-gpu"), Path("/dev/dxg"))
 CUDA_FOLDERS = ("/usr/local/cuda/bin", "/opt/cuda/bin")
-CUDA_REMEDY = """what can be done (docs/gpu.md):
+CUDA_REMEDY = """what can be done (docs/how-to/gpu.md):
   install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
   add -DCMAKE_CUDA_ARCHITECTURES=90 to CMAKE_ARGS to build for the GPU of another machine
   leave CMAKE_ARGS out to compute on the CPU"""

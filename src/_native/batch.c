@@ -161,6 +161,13 @@ static void append_batched(shp_scheduler *s, shp_slot *slot) {
     shp_sequence_append(&slot->sequence, s->batch.token + slot->first, s->batch.pos + slot->first, slot->n_batched);
 }
 
+static void report_prefill(const shp_slot *slot) {
+    const shp_job *job = slot->job;
+    int32_t n_reused = (int32_t)job->counts.reused_tokens;
+    if (!job->is_resumed)
+        shp_stream_report(job->out, slot->sequence.n - n_reused, job->n_prompt - n_reused);
+}
+
 static void after_batch(shp_scheduler *s) {
     s->prefill_limit = 2 * s->prefill_limit + 1 < s->n_chunk ? 2 * s->prefill_limit + 1 : s->n_chunk;
     for (int32_t i = 0; i < s->slots.n; i++)
@@ -170,9 +177,12 @@ static void after_batch(shp_scheduler *s) {
         shp_slot *slot = &s->slots.items[i];
         if (slot->n_batched == 0)
             continue;
-        if (slot->is_decoding)
+        if (slot->is_decoding) {
             sample(s, slot);
-        else if (slot->sequence.n == slot->job->n_prompt)
+            continue;
+        }
+        report_prefill(slot);
+        if (slot->sequence.n == slot->job->n_prompt)
             start_decode(s, slot);
         else
             save_checkpoint(s, slot);

@@ -19,7 +19,7 @@ typedef struct shp_documents_columns shp_documents_columns;
 typedef struct {
     const int64_t *sequence;  /* ascending; n of each */
     const int64_t *timestamp; /* seconds */
-    const int32_t *doc_len;   /* terms, not negative */
+    const int32_t *doc_len;   /* in words of a person (shp_length_of), not negative */
     const int32_t *thread;    /* conversation, 0 for none; this and the next two as in rescore.h */
     const int32_t *label;
     const uint8_t *asks;

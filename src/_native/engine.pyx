@@ -82,6 +82,7 @@ from stream cimport (
     shp_stream_likely,
     shp_stream_new,
     shp_stream_notify,
+    shp_stream_progress,
     shp_stream_stopped_by,
     shp_stream_take,
     shp_stream_tokens,
@@ -276,6 +277,13 @@ cdef class Stream:
     def stopped_by(self):
         """Index of the stop string that ended the text, in the order given; -1: none."""
         return shp_stream_stopped_by(self.ptr)
+
+    @property
+    def progress(self):
+        """Return `(read, total)`: tokens of the prompt that were read, of those that the cache lacks; zeros before."""
+        cdef int32_t n_read, n_to_read
+        shp_stream_progress(self.ptr, &n_read, &n_to_read)
+        return n_read, n_to_read
 
     def counters(self):
         """Return the run's token counts and times in nanoseconds, by name; zeros until it ends."""

@@ -188,8 +188,9 @@ cdef list _hits(const shp_hot_found* found, int64_t first_id):
 cdef class HotIndex:
     """Words, times and lengths of one user's memories at one version of them.
 
-    A memory is a row (id, timestamp, doc_len, thread, label, asks, question, answer).  `doc_len` is the number of terms
-    of both texts; the next three are as in rescore.h.  Ids are at least `first_id`, and less than `first_id` + 2^32.
+    A memory is a row (id, timestamp, doc_len, thread, label, asks, question, answer).  `doc_len` is the length of
+    both texts (rank.length_of); the next three are as in rescore.h.  Ids are at least `first_id`, and less than
+    `first_id` + 2^32.
 
     One thread at a time can call `add`, `remove` and `replace`; they leave the index stale until `publish`, and
     unusable when they raise.  Any number of threads can call `search` meanwhile.

@@ -129,12 +129,14 @@ shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slot
     free(dictionary->slots);
     dictionary->slots = slots;
     dictionary->n_slots = n_slots;
+    dictionary->n_replies = 0;
     for (uint32_t number = 0; number < dictionary->n; number++) {
         size_t n;
         const uint8_t *word = hot_dictionary_word(dictionary, &dictionary->terms[number], &n);
         uint32_t hash = hot_dictionary_hash(word, n), *slot = slot_of(dictionary, hash, word, n);
         if (*slot)
             return SHP_HOT_DAMAGED;
+        dictionary->n_replies += n && word[0] == HOT_REPLIES;
         *slot = slot_value(dictionary, hash, number);
     }
     return SHP_HOT_OK;
@@ -195,6 +197,7 @@ shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *
         return status;
     *slot_of(dictionary, hash, word, n) = slot_value(dictionary, hash, dictionary->n);
     dictionary->terms[dictionary->n] = term_of(dictionary, word, n);
+    dictionary->n_replies += n && word[0] == HOT_REPLIES;
     *out = dictionary->n++;
     return SHP_HOT_OK;
 }

@@ -45,7 +45,7 @@ static hot_near near_of(const shp_hot_row *row)
     return (hot_near){
         .timestamp = row->timestamp,
         .thread = (int32_t)row->thread,
-        .asks = (uint8_t)(row->asks < SHP_ASKS_ONLY ? row->asks : SHP_ASKS_ONLY),
+        .asks = (uint8_t)(shp_asks_of((uint8_t)row->asks) | (row->asks & SHP_ASSISTANT)),
         .has_label = row->label != 0,
     };
 }
@@ -63,15 +63,18 @@ static int64_t distance_to(const shp_hot *index, int64_t place, int64_t step)
 static void link_one(shp_hot *index, int64_t place)
 {
     hot_near *near = &index->near[place];
-    near->beside = near->second = 0;
+    near->second = 0;
     near->asks &= 15;
+    near->beside = near->asks & SHP_ASSISTANT ? HOT_ASSISTANT : 0;
     if (!near->thread || index->documents[place].doc_len < 0)
         return;
     if (distance_to(index, place, -1) == -1) {
-        near->beside |= HOT_PREVIOUS;
-        near->asks |= (uint8_t)(index->near[place - 1].asks << 4);
+        uint8_t previous = near[-1].asks;
+        near->beside |= HOT_PREVIOUS | (previous & SHP_ASSISTANT ? HOT_ASSISTANT : 0);
+        near->asks |= (uint8_t)(previous << 4);
     }
-    near->beside |= distance_to(index, place, 1) == 1 ? HOT_NEXT : 0;
+    if (distance_to(index, place, 1) == 1)
+        near->beside |= HOT_NEXT | (near[1].asks & SHP_ASSISTANT ? HOT_ASSISTANT : 0);
     for (int step = 1; step <= 2; step++) {
         near->second |= (uint8_t)(distance_to(index, place, -step) == -2 ? step : 0);
         near->second |= (uint8_t)(distance_to(index, place, step) == 2 ? step << 4 : 0);

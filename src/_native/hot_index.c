@@ -3,7 +3,7 @@
    Layout.  Memories are numbered in the order of their sequences, which is that of their ids.  Each takes 28 bytes, in
    two arrays: the fields that ranking reads of all candidates, and those that it reads of the best alone
    (hot_documents.c).  A dictionary gives each word a term; a term has the list of the memories with the word
-   (hot_postings.c).  The texts are not stored.  About 250 bytes a memory for a large user.
+   (hot_postings.c), and another of those in which only an assistant wrote it.  The texts are not stored.  About 250 bytes a memory for a large user.
 
    Changes.  Added memories are appended to the lists.  A deleted or edited memory is searched for in every list, since
    its words are not stored: by binary search for a few memories, by one pass for many (5 to 50 ms for a million
@@ -53,9 +53,11 @@ void shp_hot_free(shp_hot *index)
 typedef struct {
     uint8_t *bytes;
     size_t n_bytes, byte_capacity;
-    uint32_t *lengths; /* of each token */
+    uint32_t *lengths; /* in bytes, of each token; BY_ASSISTANT is set in those that an assistant wrote */
     size_t n, capacity;
 } token_buffer;
+
+#define BY_ASSISTANT (UINT32_C(1) << 31)
 
 static void buffer_free(token_buffer *buffer)
 {
@@ -63,7 +65,7 @@ static void buffer_free(token_buffer *buffer)
     free(buffer->lengths);
 }
 
-static shp_hot_status buffer_append(token_buffer *buffer, const shp_terms *terms)
+static shp_hot_status buffer_append(token_buffer *buffer, const shp_terms *terms, uint32_t writer)
 {
     if (buffer->n + terms->n > buffer->capacity) {
         size_t capacity = 2 * (buffer->n + terms->n) + 64;
@@ -83,7 +85,7 @@ static shp_hot_status buffer_append(token_buffer *buffer, const shp_terms *terms
     }
     size_t start = 0;
     for (size_t i = 0; i < terms->n; i++) {
-        buffer->lengths[buffer->n++] = (uint32_t)(terms->ends[i] - start);
+        buffer->lengths[buffer->n++] = (uint32_t)(terms->ends[i] - start) | writer;
         start = terms->ends[i];
     }
     if (terms->n_bytes)
@@ -93,7 +95,7 @@ static shp_hot_status buffer_append(token_buffer *buffer, const shp_terms *terms
 }
 
 /* As text.pyx reads: all words of a text that has nothing but stop words. */
-static shp_hot_status read_text(token_buffer *buffer, const uint8_t *text, size_t n_bytes)
+static shp_hot_status read_text(token_buffer *buffer, const uint8_t *text, size_t n_bytes, uint32_t writer)
 {
     shp_terms terms;
     shp_hot_status status = SHP_HOT_OK;
@@ -103,7 +105,7 @@ static shp_hot_status read_text(token_buffer *buffer, const uint8_t *text, size_
             status = SHP_HOT_NO_MEMORY;
         size_t n = terms.n;
         if (status == SHP_HOT_OK)
-            status = buffer_append(buffer, &terms);
+            status = buffer_append(buffer, &terms, writer);
         shp_terms_free(&terms);
         if (n || status != SHP_HOT_OK)
             break;
@@ -111,16 +113,22 @@ static shp_hot_status read_text(token_buffer *buffer, const uint8_t *text, size_
     return status;
 }
 
-/* Appends a row's tokens; they must be as many as its length says. */
-static shp_hot_status read_row(token_buffer *buffer, const shp_hot_row *row)
+/* Appends a row's tokens, `n` in all, whose length must be the row's. */
+static shp_hot_status read_row(token_buffer *buffer, const shp_hot_row *row, size_t *n)
 {
-    size_t before = buffer->n;
+    uint8_t asks = (uint8_t)row->asks;
+    size_t n_of_text[2], before = buffer->n;
     for (int i = 0; i < 2; i++) {
-        shp_hot_status status = read_text(buffer, row->texts[i], row->n_bytes[i]);
+        uint32_t writer = shp_parts_of_word(asks, i) == 1 ? BY_ASSISTANT : 0;
+        size_t first = buffer->n;
+        shp_hot_status status = read_text(buffer, row->texts[i], row->n_bytes[i], writer);
         if (status != SHP_HOT_OK)
             return status;
+        n_of_text[i] = buffer->n - first;
     }
-    return row->doc_len == (int64_t)(buffer->n - before) ? SHP_HOT_OK : SHP_HOT_BAD_ROW;
+    *n = buffer->n - before;
+    int64_t length = shp_length_of(asks, (int64_t)n_of_text[0], (int64_t)n_of_text[1]);
+    return row->doc_len == length ? SHP_HOT_OK : SHP_HOT_BAD_ROW;
 }
 
 /* ---- words of a memory, under the lock */
@@ -146,18 +154,60 @@ static void sort_numbers(uint32_t *numbers, size_t n)
     }
 }
 
-/* Puts `document` into the lists of its tokens, given as sorted numbers with repeats. */
+/* Puts `document` into the lists of its tokens, given as sorted numbers with repeats: twice the term's number, and one
+   more where an assistant wrote it. */
 static shp_hot_status insert_postings(shp_hot *index, uint32_t document, const uint32_t *numbers, size_t n)
 {
     int32_t doc_len = index->documents[document].doc_len;
     for (size_t i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n && numbers[next] == numbers[i];)
-            next++;
-        shp_hot_status status = hot_postings_insert(&index->heap, &index->dictionary.terms[numbers[i]], numbers[i],
-                                                    document, (uint32_t)(next - i), doc_len);
+        uint32_t number = numbers[i] >> 1, parts = 0;
+        for (next = i; next < n && numbers[next] >> 1 == number; next++)
+            parts += numbers[next] & 1 ? 1 : SHP_RANK_PARTS;
+        shp_hot_status status = hot_postings_insert(&index->heap, &index->dictionary.terms[number], number, document,
+                                                    parts, doc_len);
         if (status != SHP_HOT_OK)
             return status;
         index->n_postings++;
+    }
+    return SHP_HOT_OK;
+}
+
+/* The term of a word that an assistant wrote in a memory in which people wrote those of `own`, sorted as below. */
+static shp_hot_status intern_reply(shp_hot *index, const uint8_t *word, size_t n, const uint32_t *own, size_t n_own,
+                                   uint32_t *out)
+{
+    uint8_t marked[1 + HOT_LONGEST_WORD] = {HOT_REPLIES};
+    *out = hot_dictionary_find(&index->dictionary, hot_dictionary_hash(word, n), word, n);
+    uint32_t wanted = *out << 1;
+    if (*out != HOT_NONE && n_own && bsearch(&wanted, own, n_own, sizeof wanted, compare_numbers))
+        return SHP_HOT_OK;
+    if (n > HOT_LONGEST_WORD)
+        return SHP_HOT_BAD_ROW;
+    memcpy(marked + 1, word, n);
+    return hot_dictionary_intern(&index->dictionary, marked, n + 1, out);
+}
+
+/* Sets the numbers of the tokens, `n` from `first` on, and sorts them; their bytes begin at `bytes`. */
+static shp_hot_status number_tokens(shp_hot *index, const token_buffer *buffer, size_t first, size_t n,
+                                    const uint8_t *bytes, uint32_t *numbers)
+{
+    size_t n_own = 0, n_numbers = 0;
+    shp_hot_status status = SHP_HOT_OK;
+    for (uint32_t writer = 0; writer < 2 && n_numbers < n; writer++) {
+        const uint8_t *word = bytes;
+        for (size_t i = first; i < first + n && status == SHP_HOT_OK; i++) {
+            uint32_t length = buffer->lengths[i] & ~BY_ASSISTANT, number = 0;
+            if (!(buffer->lengths[i] & BY_ASSISTANT) == !writer) {
+                status = writer ? intern_reply(index, word, length, numbers, n_own, &number)
+                                : hot_dictionary_intern(&index->dictionary, word, length, &number);
+                numbers[n_numbers++] = number << 1 | writer;
+            }
+            word += length;
+        }
+        if (status != SHP_HOT_OK)
+            return status;
+        n_own = n_numbers;
+        sort_numbers(numbers, n_numbers);
     }
     return SHP_HOT_OK;
 }
@@ -171,15 +221,11 @@ static shp_hot_status index_tokens(shp_hot *index, uint32_t document, const toke
     shp_hot_status status = SHP_HOT_OK;
     if (n > 256 && !(numbers = malloc(n * sizeof *numbers)))
         return SHP_HOT_NO_MEMORY;
-    for (size_t i = 0; i < n && status == SHP_HOT_OK; i++) {
-        uint32_t length = buffer->lengths[first + i];
-        status = hot_dictionary_intern(&index->dictionary, buffer->bytes + *offset, length, &numbers[i]);
-        *offset += length;
-    }
-    if (status == SHP_HOT_OK) {
-        sort_numbers(numbers, n);
+    status = number_tokens(index, buffer, first, n, buffer->bytes + *offset, numbers);
+    for (size_t i = first; i < last; i++)
+        *offset += buffer->lengths[i] & ~BY_ASSISTANT;
+    if (status == SHP_HOT_OK)
         status = insert_postings(index, document, numbers, n);
-    }
     if (numbers != small)
         free(numbers);
     return status;
@@ -195,13 +241,13 @@ static void remove_postings(shp_hot *index, const uint32_t *documents, size_t n)
 /* ---- changes */
 
 static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const token_buffer *buffer, size_t first,
-                              size_t *offset)
+                              size_t n, size_t *offset)
 {
     shp_hot_status status = hot_document_add(index, row);
     if (status != SHP_HOT_OK)
         return status;
     uint32_t document = index->n_documents - 1;
-    return index_tokens(index, document, buffer, first, first + (size_t)row->doc_len, offset);
+    return index_tokens(index, document, buffer, first, first + n, offset);
 }
 
 /* Takes the lock for a change; 0 when it would have to wait and must not. */
@@ -216,21 +262,26 @@ static int own(shp_hot *index, int waits)
 shp_hot_status shp_hot_add(shp_hot *index, const shp_hot_row *rows, size_t n_rows, int waits)
 {
     token_buffer buffer = {0};
-    shp_hot_status status = SHP_HOT_OK;
+    size_t small[16], *n_tokens = n_rows > 16 ? malloc(n_rows * sizeof *n_tokens) : small;
+    shp_hot_status status = n_tokens ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
     for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++)
-        status = hot_row_is_sound(&rows[i]) ? read_row(&buffer, &rows[i]) : SHP_HOT_BAD_ROW;
+        status = hot_row_is_sound(&rows[i]) ? read_row(&buffer, &rows[i], &n_tokens[i]) : SHP_HOT_BAD_ROW;
     if (!own(index, waits)) {
         buffer_free(&buffer);
+        if (n_tokens != small)
+            free(n_tokens);
         return SHP_HOT_BUSY;
     }
     index->version = -1;
     size_t first = 0, offset = 0;
     for (size_t i = 0; i < n_rows && status == SHP_HOT_OK; i++) {
-        status = add_row(index, &rows[i], &buffer, first, &offset);
-        first += (size_t)rows[i].doc_len;
+        status = add_row(index, &rows[i], &buffer, first, n_tokens[i], &offset);
+        first += n_tokens[i];
     }
     shp_rwlock_disown(&index->lock);
     buffer_free(&buffer);
+    if (n_tokens != small)
+        free(n_tokens);
     return status;
 }
 
@@ -258,7 +309,8 @@ shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n
 shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
 {
     token_buffer buffer = {0};
-    shp_hot_status status = hot_row_is_sound(row) ? read_row(&buffer, row) : SHP_HOT_BAD_ROW;
+    size_t n_tokens = 0;
+    shp_hot_status status = hot_row_is_sound(row) ? read_row(&buffer, row, &n_tokens) : SHP_HOT_BAD_ROW;
     shp_rwlock_own(&index->lock);
     index->version = -1;
     uint32_t document = hot_document_find(index, row->sequence);
@@ -269,7 +321,7 @@ shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
         remove_postings(index, &document, 1);
         index->total_length -= index->documents[document].doc_len;
         hot_document_set(index, document, row);
-        status = index_tokens(index, document, &buffer, 0, buffer.n, &offset);
+        status = index_tokens(index, document, &buffer, 0, n_tokens, &offset);
     }
     shp_rwlock_disown(&index->lock);
     buffer_free(&buffer);
@@ -305,7 +357,7 @@ shp_hot_status shp_hot_count(shp_hot *index, shp_hot_counts *out)
     size_t n_bytes = sizeof *index + index->capacity * (sizeof(hot_document) + sizeof(hot_near)) +
                      index->capacity / HOT_BLOCK * sizeof(int64_t) + dictionary->name_capacity +
                      dictionary->capacity * sizeof(hot_term) + dictionary->n_slots * sizeof(uint32_t) +
-                     index->heap.capacity * 8 + index->heap.big_tf_capacity * sizeof(hot_big_tf);
+                     index->heap.capacity * 8 + index->heap.big_parts_capacity * sizeof(hot_big_parts);
     out->n_bytes = (int64_t)n_bytes;
     shp_rwlock_unshare(&index->lock);
     return SHP_HOT_OK;

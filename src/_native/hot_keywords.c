@@ -7,8 +7,9 @@
 
 #include "hot_search.h"
 
+/* Its two lists, either perhaps HOT_NONE, and how many memories have it. */
 typedef struct {
-    uint32_t term, n;
+    uint32_t terms[2], n;
 } known_word;
 
 /* Whether at least 16 other known keywords are rarer than the i-th (or as rare, and earlier). */
@@ -20,45 +21,56 @@ static int is_too_common(const known_word *words, int n, int i)
     return n_rarer >= SHP_HOT_MAX_KEYWORDS;
 }
 
-/* Upper bound of the score of the list's postings: a score grows with tf and falls with the length. */
+/* Upper bound of the score of the list's postings: a score grows with the parts and falls with the length. */
 static double upper_bound_of(const hot_search *s, const hot_keyword *word)
 {
     const hot_bounds *bounds = &word->list.bounds;
     double most = 0.0;
-    for (int times = 1; times <= 4; times++) {
-        uint8_t len = bounds->least_len[times - 1];
-        if (times > bounds->most_tf)
-            break;
-        /* From 255 occurrences on tf is unknown: take the limit of the formula. */
-        int is_unknown = times == 4 && bounds->most_tf == HOT_BIG;
-        double tf = times < 4 ? times : bounds->most_tf;
-        double share = is_unknown ? word->idf * s->bm25.k1_plus_1 : shp_rank_term(&s->bm25, word->idf, tf, len);
+    for (int step = hot_step_of(bounds->least_parts); step <= hot_step_of(bounds->most_parts); step++) {
+        uint8_t parts = HOT_MOST_OF_STEP[step] < bounds->most_parts ? HOT_MOST_OF_STEP[step] : bounds->most_parts;
+        /* From 255 parts on they are unknown: take the limit of the formula. */
+        double share = parts == HOT_BIG
+                           ? word->idf * s->bm25.k1_plus_1
+                           : shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts), bounds->least_len[step]);
         most = share > most ? share : most;
     }
     return most * SLACK;
 }
 
-/* Fills the table of scores of a single occurrence, from the list's shortest memory to the user's longest. */
+/* Fills the table of scores of postings with the least parts, from their shortest memory to the user's longest. */
 static void fill_table(hot_search *s, hot_keyword *word)
 {
+    const hot_bounds *bounds = &word->list.bounds;
     if (word->list.n < TABLE_POSTINGS)
         return;
+    word->usual_parts = bounds->least_parts;
     word->n_table = s->index->longest < HOT_BIG ? s->index->longest + 1 : HOT_BIG;
     double *table = s->tables[word - s->keywords];
-    for (int len = word->list.bounds.least_len[0]; len < word->n_table; len++)
-        table[len] = shp_rank_term(&s->bm25, word->idf, 1.0, len);
+    double tf = shp_rank_tf(word->usual_parts);
+    for (int len = bounds->least_len[hot_step_of(bounds->least_parts)]; len < word->n_table; len++)
+        table[len] = shp_rank_term(&s->bm25, word->idf, tf, len);
     word->table = table;
 }
 
-static void add_keyword(hot_search *s, uint32_t term)
+static uint32_t n_of(const hot_search *s, uint32_t term)
 {
-    const hot_term *found = &s->index->dictionary.terms[term];
-    hot_keyword *word = &s->keywords[s->n++];
-    word->term = term;
-    word->idf = shp_rank_idf(s->n_docs, found->n);
-    word->n_table = 0;
-    s->idf_sum += word->idf;
-    hot_list_open(&s->index->heap, found, &word->list);
+    return term == HOT_NONE ? 0 : s->index->dictionary.terms[term].n;
+}
+
+static void add_keyword(hot_search *s, const known_word *known)
+{
+    double idf = shp_rank_idf(s->n_docs, known->n);
+    s->idf_sum += idf;
+    for (int i = 0; i < 2; i++) {
+        if (!n_of(s, known->terms[i]))
+            continue;
+        hot_keyword *word = &s->keywords[s->n++];
+        word->term = known->terms[i];
+        word->idf = idf;
+        word->n_table = 0;
+        word->usual_parts = 0;
+        hot_list_open(&s->index->heap, &s->index->dictionary.terms[word->term], &word->list);
+    }
 }
 
 /* A length that at least n_wanted memories of the list do not exceed. */
@@ -88,7 +100,8 @@ static double initial_threshold(const hot_search *s)
             continue;
         int is_short = !is_counted && word->list.n <= COUNTED_POSTINGS;
         double length = is_short ? usual_length(s, word) : s->index->longest;
-        double reached = shp_rank_term(&s->bm25, word->idf, 1.0, length) / SLACK * oldest;
+        double tf = shp_rank_tf(word->list.bounds.least_parts);
+        double reached = shp_rank_term(&s->bm25, word->idf, tf, length) / SLACK * oldest;
         if (reached > least)
             least = reached;
         is_counted = 1;
@@ -160,22 +173,39 @@ static void look_up(const shp_hot *index, const shp_hot_word *words, int n, look
             found[i].term = hot_dictionary_find(dictionary, found[i].hash, words[i].bytes, words[i].n_bytes);
 }
 
+/* Writes the words of the query behind the mark of the lists of an assistant's words. */
+static void mark_words(const hot_search *s, uint8_t (*room)[1 + HOT_LONGEST_WORD], shp_hot_word *out)
+{
+    for (int i = 0; i < s->n_words; i++) {
+        /* No memory has a longer word. */
+        size_t n = s->words[i].n_bytes <= HOT_LONGEST_WORD ? s->words[i].n_bytes : 0;
+        room[i][0] = HOT_REPLIES;
+        memcpy(room[i] + 1, s->words[i].bytes, n);
+        out[i] = (shp_hot_word){room[i], n + 1};
+    }
+}
+
 void hot_find_keywords(hot_search *s)
 {
-    const hot_dictionary *dictionary = &s->index->dictionary;
     known_word known[MAX_WORDS];
-    looked_up found[MAX_WORDS];
-    int n_known = 0, n = s->n_words;
-    if (!dictionary->n)
+    looked_up found[2 * MAX_WORDS];
+    shp_hot_word words[2 * MAX_WORDS];
+    uint8_t marked[MAX_WORDS][1 + HOT_LONGEST_WORD];
+    int n_known = 0, n = s->n_words, has_replies = s->index->dictionary.n_replies > 0;
+    if (!s->index->dictionary.n)
         return;
-    look_up(s->index, s->words, n, found);
+    memcpy(words, s->words, (size_t)n * sizeof *words);
+    if (has_replies)
+        mark_words(s, marked, words + n);
+    look_up(s->index, words, has_replies ? 2 * n : n, found);
     for (int i = 0; i < n; i++) {
-        if (found[i].term == HOT_NONE || !dictionary->terms[found[i].term].n)
-            continue;
-        known[n_known] = (known_word){found[i].term, dictionary->terms[found[i].term].n};
-        s->n_postings += known[n_known++].n;
+        known_word word = {{found[i].term, has_replies ? found[n + i].term : HOT_NONE}, 0};
+        word.n = n_of(s, word.terms[0]) + n_of(s, word.terms[1]);
+        s->n_postings += word.n;
+        if (word.n)
+            known[n_known++] = word;
     }
     for (int i = 0; i < n_known; i++)
         if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
-            add_keyword(s, known[i].term);
+            add_keyword(s, &known[i]);
 }

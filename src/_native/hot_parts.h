@@ -4,6 +4,7 @@
 
 #include "hot.h"
 #include "sync.h"
+#include "text.h"
 
 #define HOT_NONE UINT32_MAX
 
@@ -23,11 +24,15 @@
 
 enum { HOT_LETTERS = 12, HOT_LONG = 255 };
 
+/* A word has two lists: of the memories in which a person wrote it, and of those in which only an assistant did, whose
+   term is the word behind this byte, which no UTF-8 has. */
+enum { HOT_REPLIES = 255, HOT_LONGEST_WORD = 4 * SHP_TERM_CHARACTERS };
+
 /* All data of a word except its list, together to save a cache miss. */
 typedef struct {
     uint32_t n;     /* memories that have it */
     uint32_t place; /* size_class 0: the one memory that has it; else its chunk, in units of 8 bytes */
-    uint8_t tf, len; /* size_class 0: of that one posting */
+    uint8_t parts, len; /* size_class 0: of that one posting, as in hot_list */
     uint8_t size_class;
     uint8_t n_letters; /* bytes, or HOT_LONG: the word is in names */
     union {
@@ -43,6 +48,7 @@ typedef struct {
     uint32_t n, capacity;
     uint32_t *slots; /* number of a term + 1, above it bits of the hash; 0 = free; n_slots is a power of two */
     uint32_t n_slots;
+    uint32_t n_replies; /* terms that begin with HOT_REPLIES */
 } hot_dictionary;
 
 uint32_t hot_dictionary_hash(const uint8_t *word, size_t n);
@@ -62,37 +68,51 @@ void hot_dictionary_free(hot_dictionary *dictionary);
 /* ---- postings (hot_postings.c) */
 
 enum {
-    HOT_BIG = 255,    /* this or more: the true number is stored elsewhere */
-    HOT_CLASSES = 119 /* of chunks; the largest has 2^31 units */
+    HOT_BIG = 255,     /* this or more: the true number is stored elsewhere */
+    HOT_CLASSES = 119, /* of chunks; the largest has 2^31 units */
+    HOT_STEPS_OF_PARTS = 6, HOT_STEP_OF_ONE = 2 /* see hot_bounds; the step of a word that a person wrote once */
 };
 
 /* Head of a chunk; behind it capacity documents (uint32_t, rising), then as many weights (uint16_t). */
 typedef struct {
-    uint8_t least_len[4]; /* shortest memory that has the word once, twice, three times, more often; 255 at most */
-    uint8_t most_tf;      /* 255 at most */
-    uint8_t unused[3];
+    uint8_t least_len[HOT_STEPS_OF_PARTS]; /* of the memories whose parts are on this step, the shortest; 255 at most */
+    uint8_t least_parts, most_parts;       /* 255 at most */
 } hot_bounds;
+
+/* The most parts of each step: a word that an assistant wrote once, or a few times, or a person once, twice, three
+   times, more often. */
+static const uint8_t HOT_MOST_OF_STEP[HOT_STEPS_OF_PARTS] = {
+    1, 4, SHP_RANK_PARTS, 2 * SHP_RANK_PARTS, 3 * SHP_RANK_PARTS, HOT_BIG,
+};
+
+static inline int hot_step_of(uint8_t parts)
+{
+    int step = 0;
+    for (int i = 0; i < HOT_STEPS_OF_PARTS - 1; i++)
+        step += parts > HOT_MOST_OF_STEP[i];
+    return step;
+}
 
 typedef struct {
     const uint32_t *documents; /* rising */
-    const uint16_t *weights;   /* tf | len << 8, each 255 at most */
+    const uint16_t *weights;   /* parts (rank.h) | len << 8, each 255 at most */
     uint32_t n;
     uint32_t single_document; /* where the pointers point if there is no chunk */
     uint16_t single_weight;
     hot_bounds bounds;
 } hot_list;
 
-/* A word that one memory has 255 times or more. */
+/* A word that counts 255 parts or more in one memory. */
 typedef struct {
     uint64_t key; /* term << 32 | document */
-    uint32_t tf;
+    uint32_t parts;
     uint32_t unused; /* 0: no padding gets into a saved file */
-} hot_big_tf;
+} hot_big_parts;
 
 typedef struct {
     uint64_t *units; /* all chunks; a search reads nothing else of the heap but the next field */
-    hot_big_tf *big_tfs; /* rising by key */
-    uint32_t n_big_tfs, big_tf_capacity;
+    hot_big_parts *big_parts; /* rising by key */
+    uint32_t n_big_parts, big_parts_capacity;
     uint64_t n_units, capacity;
     uint32_t free_chunks[HOT_CLASSES]; /* first of each class, linked by their first four bytes; 0 = none */
     uint64_t n_free_units;
@@ -105,10 +125,10 @@ uint32_t hot_class_capacity(int size_class);
 void hot_list_open(const hot_heap *heap, const hot_term *term, hot_list *out);
 /* Prefetches the cache lines that a search of the list reads first. */
 void hot_list_fetch(const hot_heap *heap, const hot_term *term);
-uint32_t hot_big_tf_of(const hot_heap *heap, uint32_t term, uint32_t document);
+uint32_t hot_big_parts_of(const hot_heap *heap, uint32_t term, uint32_t document);
 
 /* Adds a posting, mostly at the end; the document must not be there yet. */
-shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t number, uint32_t document, uint32_t tf,
+shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t number, uint32_t document, uint32_t parts,
                                    int32_t doc_len);
 /* Removes the postings of the documents (ascending); returns how many there were. */
 uint32_t hot_postings_remove(hot_heap *heap, hot_term *term, uint32_t number, const uint32_t *documents, size_t n);
@@ -124,16 +144,17 @@ typedef struct {
     int32_t label;   /* as in rescore.h */
 } hot_document;
 
-enum { HOT_PREVIOUS = 1, HOT_NEXT = 2 };
+enum { HOT_PREVIOUS = 1, HOT_NEXT = 2, HOT_ASSISTANT = 4 };
 
 /* The fields that ranking reads of every candidate and its neighbours, four memories to a cache line; hot_document is
    read of the best alone. */
 typedef struct {
     int64_t timestamp;
     int32_t thread;      /* as in rescore.h */
-    uint8_t beside;      /* HOT_PREVIOUS, HOT_NEXT: the memory of its thread one sequence away is the one at -1, 1 */
+    uint8_t beside;      /* HOT_PREVIOUS, HOT_NEXT: the memory of its thread one sequence away is the one at -1, 1;
+                            HOT_ASSISTANT: an assistant wrote in it or in one of these */
     uint8_t second;      /* places to the ones two sequences away: before, and after in the upper half; 0: none */
-    uint8_t asks;        /* SHP_ASKS_...; in the upper half of the memory before, if HOT_PREVIOUS */
+    uint8_t asks;        /* SHP_ASKS_..., SHP_ASSISTANT_...; in the upper half of the memory before, if HOT_PREVIOUS */
     uint8_t has_label;
 } hot_near;
 

@@ -7,8 +7,8 @@
    scans or bisects one array per word.  (Segments, merged by doubling, would need a scan per segment and word, and
    bounds and offsets for each.)
 
-   A posting takes 6 bytes: the document, and tf and length in a byte each, so that a score needs nothing else of the
-   memory.  255 means "255 or more": then the length is read from the memory, and the tf from a table. */
+   A posting takes 6 bytes: the document, and parts and length in a byte each, so that a score needs nothing else of the
+   memory.  255 means "255 or more": then the length is read from the memory, and the parts from a table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,18 +85,18 @@ static uint16_t *weights_of(const hot_heap *heap, const hot_term *term)
 void hot_heap_free(hot_heap *heap)
 {
     free(heap->units);
-    free(heap->big_tfs);
+    free(heap->big_parts);
 }
 
 /* ---- words that one memory has very often */
 
 /* The index of the key, or where it is to be inserted. */
-static uint32_t big_tf_place(const hot_heap *heap, uint64_t key)
+static uint32_t big_parts_place(const hot_heap *heap, uint64_t key)
 {
-    uint32_t low = 0, high = heap->n_big_tfs;
+    uint32_t low = 0, high = heap->n_big_parts;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (heap->big_tfs[middle].key < key)
+        if (heap->big_parts[middle].key < key)
             low = middle + 1;
         else
             high = middle;
@@ -104,53 +104,56 @@ static uint32_t big_tf_place(const hot_heap *heap, uint64_t key)
     return low;
 }
 
-static uint64_t big_tf_key(uint32_t term, uint32_t document) { return (uint64_t)term << 32 | document; }
+static uint64_t big_parts_key(uint32_t term, uint32_t document) { return (uint64_t)term << 32 | document; }
 
-uint32_t hot_big_tf_of(const hot_heap *heap, uint32_t term, uint32_t document)
+uint32_t hot_big_parts_of(const hot_heap *heap, uint32_t term, uint32_t document)
 {
-    uint64_t key = big_tf_key(term, document);
-    uint32_t at = big_tf_place(heap, key);
-    return at < heap->n_big_tfs && heap->big_tfs[at].key == key ? heap->big_tfs[at].tf : HOT_BIG;
+    uint64_t key = big_parts_key(term, document);
+    uint32_t at = big_parts_place(heap, key);
+    return at < heap->n_big_parts && heap->big_parts[at].key == key ? heap->big_parts[at].parts : HOT_BIG;
 }
 
-static shp_hot_status big_tf_insert(hot_heap *heap, uint64_t key, uint32_t tf)
+static shp_hot_status big_parts_insert(hot_heap *heap, uint64_t key, uint32_t parts)
 {
-    if (heap->n_big_tfs == heap->big_tf_capacity) {
-        uint32_t capacity = 2 * heap->big_tf_capacity + 8;
-        hot_big_tf *grown = realloc(heap->big_tfs, capacity * sizeof *grown);
+    if (heap->n_big_parts == heap->big_parts_capacity) {
+        uint32_t capacity = 2 * heap->big_parts_capacity + 8;
+        hot_big_parts *grown = realloc(heap->big_parts, capacity * sizeof *grown);
         if (!grown)
             return SHP_HOT_NO_MEMORY;
-        heap->big_tfs = grown;
-        heap->big_tf_capacity = capacity;
+        heap->big_parts = grown;
+        heap->big_parts_capacity = capacity;
     }
-    uint32_t at = big_tf_place(heap, key);
-    memmove(heap->big_tfs + at + 1, heap->big_tfs + at, (heap->n_big_tfs - at) * sizeof *heap->big_tfs);
-    heap->big_tfs[at] = (hot_big_tf){.key = key, .tf = tf};
-    heap->n_big_tfs++;
+    uint32_t at = big_parts_place(heap, key);
+    memmove(heap->big_parts + at + 1, heap->big_parts + at, (heap->n_big_parts - at) * sizeof *heap->big_parts);
+    heap->big_parts[at] = (hot_big_parts){.key = key, .parts = parts};
+    heap->n_big_parts++;
     return SHP_HOT_OK;
 }
 
-static void big_tf_remove(hot_heap *heap, uint64_t key)
+static void big_parts_remove(hot_heap *heap, uint64_t key)
 {
-    uint32_t at = big_tf_place(heap, key);
-    if (at < heap->n_big_tfs && heap->big_tfs[at].key == key) {
-        heap->n_big_tfs--;
-        memmove(heap->big_tfs + at, heap->big_tfs + at + 1, (heap->n_big_tfs - at) * sizeof *heap->big_tfs);
+    uint32_t at = big_parts_place(heap, key);
+    if (at < heap->n_big_parts && heap->big_parts[at].key == key) {
+        heap->n_big_parts--;
+        memmove(heap->big_parts + at, heap->big_parts + at + 1, (heap->n_big_parts - at) * sizeof *heap->big_parts);
     }
 }
 
 /* ---- lists */
 
-static void widen(hot_bounds *bounds, uint8_t tf, uint8_t len)
+static void widen(hot_bounds *bounds, uint8_t parts, uint8_t len)
 {
-    int times = tf < 4 ? tf - 1 : 3;
-    if (len < bounds->least_len[times])
-        bounds->least_len[times] = len;
-    if (tf > bounds->most_tf)
-        bounds->most_tf = tf;
+    int step = hot_step_of(parts);
+    if (len < bounds->least_len[step])
+        bounds->least_len[step] = len;
+    if (parts < bounds->least_parts)
+        bounds->least_parts = parts;
+    if (parts > bounds->most_parts)
+        bounds->most_parts = parts;
 }
 
-static const hot_bounds NO_BOUNDS = {.least_len = {HOT_BIG, HOT_BIG, HOT_BIG, HOT_BIG}};
+static const hot_bounds NO_BOUNDS = {.least_len = {HOT_BIG, HOT_BIG, HOT_BIG, HOT_BIG, HOT_BIG, HOT_BIG},
+                                     .least_parts = HOT_BIG};
 
 void hot_list_open(const hot_heap *heap, const hot_term *term, hot_list *out)
 {
@@ -162,12 +165,12 @@ void hot_list_open(const hot_heap *heap, const hot_term *term, hot_list *out)
         return;
     }
     out->single_document = term->place;
-    out->single_weight = (uint16_t)(term->tf | term->len << 8);
+    out->single_weight = (uint16_t)(term->parts | term->len << 8);
     out->documents = &out->single_document;
     out->weights = &out->single_weight;
     out->bounds = NO_BOUNDS;
     if (term->n)
-        widen(&out->bounds, term->tf, term->len);
+        widen(&out->bounds, term->parts, term->len);
 }
 
 void hot_list_fetch(const hot_heap *heap, const hot_term *term)
@@ -212,17 +215,18 @@ static uint32_t lower_bound(const uint32_t *documents, uint32_t n, uint32_t docu
     return low;
 }
 
-shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t number, uint32_t document, uint32_t tf,
+shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t number, uint32_t document, uint32_t parts,
                                    int32_t doc_len)
 {
-    uint8_t short_tf = (uint8_t)(tf < HOT_BIG ? tf : HOT_BIG);
+    uint8_t short_parts = (uint8_t)(parts < HOT_BIG ? parts : HOT_BIG);
     uint8_t short_len = (uint8_t)(doc_len < HOT_BIG ? doc_len : HOT_BIG);
-    shp_hot_status status = tf < HOT_BIG ? SHP_HOT_OK : big_tf_insert(heap, big_tf_key(number, document), tf);
+    shp_hot_status status =
+        parts < HOT_BIG ? SHP_HOT_OK : big_parts_insert(heap, big_parts_key(number, document), parts);
     if (status != SHP_HOT_OK)
         return status;
     if (!term->n && !term->size_class) {
         term->place = document;
-        term->tf = short_tf;
+        term->parts = short_parts;
         term->len = short_len;
         term->n = 1;
         return SHP_HOT_OK;
@@ -240,8 +244,8 @@ shp_hot_status hot_postings_insert(hot_heap *heap, hot_term *term, uint32_t numb
         memmove(weights + at + 1, weights + at, (term->n - at) * sizeof *weights);
     }
     documents[at] = document;
-    weights[at] = (uint16_t)(short_tf | short_len << 8);
-    widen(bounds_of(heap, term), short_tf, short_len);
+    weights[at] = (uint16_t)(short_parts | short_len << 8);
+    widen(bounds_of(heap, term), short_parts, short_len);
     term->n++;
     return SHP_HOT_OK;
 }
@@ -256,7 +260,7 @@ static uint32_t remove_all(hot_heap *heap, uint32_t number, uint32_t *documents,
             next++;
         if (next < n_removed && removed[next] == documents[at]) {
             if ((weights[at] & 255) == HOT_BIG)
-                big_tf_remove(heap, big_tf_key(number, documents[at]));
+                big_parts_remove(heap, big_parts_key(number, documents[at]));
             continue;
         }
         documents[kept] = documents[at];

@@ -6,7 +6,10 @@
 
    Most of the time would be spent on unpredictable branches. So all possible hits get their evidence first, without
    branches; the best of each eighth of them give a threshold; and only memories that reach it get their recency and
-   are sorted. */
+   are sorted.
+
+   For relevance the words of an assistant are summed in full, for which a memory is looked up in every list: first for
+   the best alone, and for the others only if one of those is not relevant enough. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +34,11 @@ typedef struct {
     uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
     size_t n_slots;  /* a power of two */
     double rarest_idf;
-    double least;    /* smallest mean of a hit */
-    int is_strict;   /* compute the relevance of each */
+    double least;    /* smallest mean of a hit, in which an assistant's words count as much as they can */
     int64_t n_scored;    /* memories that may be hits, with: */
     double *evidence;    /* -1: it is none; to a multiple of LANES */
     double *bm25;
+    double *relevance; /* -1: not computed yet */
     uint32_t *documents;
     uint32_t *kept; /* numbers of the memories that reach a threshold */
     shp_candidate *best; /* a heap of the hits; slot: their number among the scored */
@@ -188,9 +191,25 @@ static int32_t label_of(const hot_search *s, uint32_t document)
     return s->index->documents[document].label;
 }
 
+/* The BM25 of a memory's whole words, of which `bm25` is the usual one. */
+static double whole_of(const hot_search *s, uint32_t document, double bm25)
+{
+    if (!(s->index->near[document].asks & SHP_ASSISTANT))
+        return bm25;
+    double whole = 0.0;
+    for (int i = 0; i < s->n; i++) {
+        const hot_keyword *word = &s->keywords[i];
+        int64_t at = seek_down(word->list.documents, -1, (int64_t)word->list.n - 1, document);
+        if (at >= 0 && word->list.documents[at] == document)
+            whole += shp_rank_term(&s->bm25, word->idf, shp_rank_whole_tf(parts_at(s, word, at)),
+                                   doc_len_at(s, word, at));
+    }
+    return whole;
+}
+
 /* Where the next memory that may be a hit is written. */
 typedef struct {
-    double *evidence, *bm25;
+    double *evidence, *bm25, *relevance;
     uint32_t *document;
 } scored;
 
@@ -209,18 +228,20 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .second_before = sums[-before] * counts[before],
         .second_after = sums[after] * counts[after],
         .best = best > sums[0] ? best : sums[0],
-        .asks_before = near->asks >> 4,
-        .asks = near->asks & 15,
+        .asks_before = shp_asks_of(near->asks >> 4),
+        .asks = shp_asks_of(near->asks),
+        .talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE,
         .label = near->has_label ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };
-    const shp_rescore_hit hit = {.bm25 = sums[0], .evidence = shp_rescore_evidence(&s->query->rescore, &beside)};
-    double mean = shp_rescore_mean(&hit);
-    int is_hit = (hit.evidence > 0.0) & (mean >= r->least);
-    if (r->is_strict)
-        is_hit &= shp_rank_relevance_of(mean, s->idf_sum, r->rarest_idf) >= s->query->min_relevance;
-    *out->evidence++ = is_hit ? hit.evidence : -1.0;
+    double evidence = shp_rescore_evidence(&s->query->rescore, &beside);
+    /* No word of an assistant counts more than so many times as much when it is whole. */
+    double most_whole = sums[0] * (near->asks & SHP_ASSISTANT ? SHP_RANK_PARTS : 1);
+    const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = evidence};
+    int is_hit = (evidence > 0.0) & (shp_rescore_mean(&most) >= r->least);
+    *out->evidence++ = is_hit ? evidence : -1.0;
     *out->bm25++ = sums[0];
+    *out->relevance++ = -1.0;
     *out->document++ = document;
 }
 
@@ -228,7 +249,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
 static void score_all(rescoring *r)
 {
     const ranked *candidates = r->ranked, *end = candidates + r->search->n_pool;
-    scored out = {r->evidence, r->bm25, r->documents};
+    scored out = {r->evidence, r->bm25, r->relevance, r->documents};
     int64_t last = -1; /* that was scored, which is a candidate or beside one */
     for (const ranked *candidate = candidates; candidate < end; candidate++) {
         int64_t document = candidate->document;
@@ -304,19 +325,50 @@ static void choose_best(rescoring *r)
     shp_heap_sort(r->best, r->n_best);
 }
 
-/* Fills `hits` from the best; 0 when one is not as relevant as asked. */
-static int fill_hits(const rescoring *r, shp_hot_hit *hits)
+/* How many times a memory's BM25 that of its whole words is at most: for one word that an assistant wrote once. */
+static double most_gain(const hot_search *s, uint32_t document)
+{
+    double norm = s->bm25.base + s->bm25.slope * s->index->documents[document].doc_len;
+    return s->index->near[document].asks & SHP_ASSISTANT ? (1.0 + SHP_RANK_PARTS * norm) / (1.0 + norm) : 1.0;
+}
+
+/* The relevance of a memory that may be a hit; 0 if it is seen to be less than asked before its words are looked up. */
+static double find_relevance(const rescoring *r, int64_t number)
 {
     const hot_search *s = r->search;
+    uint32_t document = r->documents[number];
+    shp_rescore_hit hit = {.bm25 = r->bm25[number], .evidence = r->evidence[number]};
+    hit.whole = hit.bm25 * most_gain(s, document);
+    if (shp_rescore_mean(&hit) < r->least)
+        return 0.0;
+    hit.whole = whole_of(s, document, hit.bm25);
+    return shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
+}
+
+/* Whether a memory that may be a hit is as relevant as asked; else it is none any more. */
+static int is_relevant(rescoring *r, int64_t number)
+{
+    const hot_search *s = r->search;
+    if (r->relevance[number] < 0.0)
+        r->relevance[number] = find_relevance(r, number);
+    if (r->relevance[number] >= s->query->min_relevance)
+        return 1;
+    r->evidence[number] = -1.0;
+    return 0;
+}
+
+/* Fills `hits` from the best; 0 when one of them is not as relevant as asked. */
+static int fill_hits(rescoring *r, shp_hot_hit *hits)
+{
+    const hot_search *s = r->search;
+    int are_relevant = 1;
     for (int64_t i = 0; i < r->n_best; i++) {
         const shp_candidate *best = &r->best[i];
-        const shp_rescore_hit hit = {.bm25 = best->bm25, .evidence = r->evidence[best->slot]};
-        double relevance = shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
-        if (relevance < s->query->min_relevance)
-            return 0;
-        hits[i] = (shp_hot_hit){hot_sequence_of(s->index, best->document), best->bm25, best->score, relevance};
+        are_relevant &= is_relevant(r, best->slot);
+        hits[i] = (shp_hot_hit){hot_sequence_of(s->index, best->document), best->bm25, best->score,
+                                r->relevance[best->slot]};
     }
-    return 1;
+    return are_relevant;
 }
 
 static void rescore(rescoring *r, shp_hot_found *found)
@@ -328,13 +380,14 @@ static void rescore(rescoring *r, shp_hot_found *found)
     collect_sessions(r);
     r->rarest_idf = shp_rank_idf(s->n_docs, 1.0);
     /* Relevance grows strictly with the mean: a threshold on the one is a threshold on the other.  It is compared
-       with some slack because that costs less; hits within the slack are then compared exactly. */
+       with some slack because that costs less, and the relevance of the best is then computed. */
     r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
     score_all(r);
     choose_best(r);
     if (!fill_hits(r, found->hits)) {
-        r->is_strict = 1;
-        score_all(r);
+        for (int64_t i = 0; i < r->n_scored; i++)
+            if (r->evidence[i] > 0.0)
+                is_relevant(r, i);
         choose_best(r);
         fill_hits(r, found->hits);
     }
@@ -348,7 +401,8 @@ static void *make_room(rescoring *r)
     while (r->n_slots < 4 * n)
         r->n_slots *= 2;
     size_t n_bytes = n * (sizeof *r->order + sizeof *r->ranked) + (size_t)r->most * sizeof *r->best +
-                     n_scored * (sizeof *r->evidence + sizeof *r->bm25 + 2 * sizeof *r->documents) +
+                     n_scored * (sizeof *r->evidence + sizeof *r->bm25 + sizeof *r->relevance) +
+                     n_scored * 2 * sizeof *r->documents +
                      r->n_slots * sizeof *r->slots;
     void *room = malloc(n_bytes);
     r->order = room;
@@ -356,7 +410,8 @@ static void *make_room(rescoring *r)
     r->best = (shp_candidate *)(r->ranked + n);
     r->evidence = (double *)(r->best + r->most);
     r->bm25 = r->evidence + n_scored;
-    r->documents = (uint32_t *)(r->bm25 + n_scored);
+    r->relevance = r->bm25 + n_scored;
+    r->documents = (uint32_t *)(r->relevance + n_scored);
     r->kept = r->documents + n_scored;
     r->slots = r->kept + n_scored;
     return room;
@@ -367,12 +422,13 @@ shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found)
     uint64_t order[SMALL_K];
     ranked candidates[SMALL_K];
     uint32_t slots[SMALL_SLOTS], documents[SMALL_SCORED], kept[SMALL_SCORED];
-    double evidence[SMALL_SCORED + LANES], bm25[SMALL_SCORED];
+    double evidence[SMALL_SCORED + LANES], bm25[SMALL_SCORED], relevance[SMALL_SCORED];
     shp_candidate best[SMALL_BEST];
     /* A hit is a candidate or beside one. */
     int64_t most = s->query->k < 3 * s->n_pool ? s->query->k : 3 * s->n_pool;
     rescoring r = {.search = s, .order = order, .ranked = candidates, .slots = slots, .n_slots = SMALL_SLOTS,
-                   .evidence = evidence, .bm25 = bm25, .documents = documents, .kept = kept, .best = best,
+                   .evidence = evidence, .bm25 = bm25, .relevance = relevance, .documents = documents, .kept = kept,
+                   .best = best,
                    .most = most};
     void *room = NULL;
     if ((s->n_pool > SMALL_K || most > SMALL_BEST) && !(room = make_room(&r)))

@@ -1,7 +1,7 @@
 /* Saving the hot index as a block of bytes, and loading it.
 
    Format: a header of 64-bit numbers, then the arrays as they are in memory, each padded to 8 bytes: documents, near,
-   newest, names, terms, heap, big_tfs; at the end a checksum of everything before it.  Space of the heap that belongs
+   newest, names, terms, heap, big_parts; at the end a checksum of everything before it.  Space of the heap that belongs
    to no posting is saved as zeros, so that a file holds nothing else of the process's memory.
 
    The block is a cache for the machine that wrote it: another byte order, format or tokenizer is treated as damage, and
@@ -13,13 +13,13 @@
 #include "hot_parts.h"
 #include "text.h"
 
-enum { FORMAT = 4 };
+enum { FORMAT = 5 };
 
 static const uint64_t MAGIC = 0x31746F6870656853; /* "Shephot1" on a little-endian machine */
 
 typedef struct {
     uint64_t magic, format, tokenizer, size;
-    uint64_t n_documents, n_names, n_terms, n_units, n_big_tfs;
+    uint64_t n_documents, n_names, n_terms, n_units, n_big_parts;
     int64_t version, n_memories, total_length, n_postings;
     uint64_t n_free_units;
     uint32_t free_chunks[HOT_CLASSES + 1];
@@ -61,7 +61,7 @@ static void sections_of(const shp_hot *index, section *out)
     out[3] = (section){dictionary->names, dictionary->n_name_bytes};
     out[4] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
     out[HEAP] = (section){heap->units, heap->n_units * sizeof *heap->units};
-    out[6] = (section){heap->big_tfs, heap->n_big_tfs * sizeof *heap->big_tfs};
+    out[6] = (section){heap->big_parts, heap->n_big_parts * sizeof *heap->big_parts};
 }
 
 static void fill_header(const shp_hot *index, size_t size, header *out)
@@ -75,7 +75,7 @@ static void fill_header(const shp_hot *index, size_t size, header *out)
     out->n_names = index->dictionary.n_name_bytes;
     out->n_terms = index->dictionary.n;
     out->n_units = index->heap.n_units;
-    out->n_big_tfs = index->heap.n_big_tfs;
+    out->n_big_parts = index->heap.n_big_parts;
     out->version = index->version;
     out->n_memories = index->n_memories;
     out->total_length = index->total_length;
@@ -158,12 +158,12 @@ static int is_header_sound(const header *head, size_t n_bytes)
         head->size + 8 != n_bytes)
         return 0;
     if (head->n_documents >= most / 2 || head->n_names >= most / 2 || head->n_terms >= most / 4 ||
-        head->n_units > most || head->n_big_tfs >= most / 4 || head->version < 0)
+        head->n_units > most || head->n_big_parts >= most / 4 || head->version < 0)
         return 0;
     uint64_t size = sizeof *head + padded((size_t)head->n_documents * sizeof(hot_document)) +
                     head->n_documents * sizeof(hot_near) + n_blocks((size_t)head->n_documents) * 8 +
                     padded((size_t)head->n_names) + head->n_terms * sizeof(hot_term) + head->n_units * 8 +
-                    head->n_big_tfs * sizeof(hot_big_tf);
+                    head->n_big_parts * sizeof(hot_big_parts);
     return size == head->size;
 }
 
@@ -188,13 +188,13 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     dictionary->names = copied(&at, (size_t)head->n_names, (size_t)head->n_names, 1);
     dictionary->terms = copied(&at, (size_t)head->n_terms, (size_t)head->n_terms, sizeof *dictionary->terms);
     heap->units = copied(&at, (size_t)head->n_units, (size_t)head->n_units, sizeof *heap->units);
-    heap->big_tfs = copied(&at, (size_t)head->n_big_tfs, (size_t)head->n_big_tfs, sizeof *heap->big_tfs);
+    heap->big_parts = copied(&at, (size_t)head->n_big_parts, (size_t)head->n_big_parts, sizeof *heap->big_parts);
     index->n_documents = (uint32_t)n_documents;
     index->capacity = (uint32_t)capacity;
     dictionary->n_name_bytes = dictionary->name_capacity = (uint32_t)head->n_names;
     dictionary->n = dictionary->capacity = (uint32_t)head->n_terms;
     heap->n_units = heap->capacity = head->n_units;
-    heap->n_big_tfs = heap->big_tf_capacity = (uint32_t)head->n_big_tfs;
+    heap->n_big_parts = heap->big_parts_capacity = (uint32_t)head->n_big_parts;
     heap->n_free_units = head->n_free_units;
     memcpy(heap->free_chunks, head->free_chunks, sizeof heap->free_chunks);
     index->version = head->version;
@@ -202,7 +202,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     index->total_length = head->total_length;
     index->n_postings = head->n_postings;
     int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms &&
-                  heap->units && heap->big_tfs;
+                  heap->units && heap->big_parts;
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
 
@@ -225,25 +225,26 @@ typedef struct {
     const shp_hot *index;
     uint8_t *taken; /* a bit for each unit of the heap */
     int64_t n_postings;
-    uint32_t n_big_tfs; /* met so far: they are in the order of the lists */
+    uint32_t n_big_parts; /* met so far: they are in the order of the lists */
 } list_check;
 
 /* Whether the term's numbers allow hot_list_open to be called. */
 static int is_place_sound(list_check *check, const hot_term *term)
 {
     if (!term->size_class)
-        return !term->n || (term->n == 1 && term->tf);
+        return !term->n || (term->n == 1 && term->parts);
     return term->size_class < HOT_CLASSES && term->n <= hot_class_capacity(term->size_class) &&
            take_chunk(&check->index->heap, term->place, term->size_class, check->taken);
 }
 
-static int is_big_tf_sound(list_check *check, uint32_t number, uint32_t document, int32_t doc_len)
+static int is_big_parts_sound(list_check *check, uint32_t number, uint32_t document, int32_t doc_len)
 {
     const hot_heap *heap = &check->index->heap;
-    if (check->n_big_tfs == heap->n_big_tfs)
+    if (check->n_big_parts == heap->n_big_parts)
         return 0;
-    const hot_big_tf *big = &heap->big_tfs[check->n_big_tfs++];
-    return big->key == ((uint64_t)number << 32 | document) && big->tf >= HOT_BIG && big->tf <= (uint32_t)doc_len;
+    const hot_big_parts *big = &heap->big_parts[check->n_big_parts++];
+    return big->key == ((uint64_t)number << 32 | document) && big->parts >= HOT_BIG &&
+           (int64_t)big->parts <= (int64_t)doc_len * SHP_RANK_PARTS;
 }
 
 static int is_list_sound(list_check *check, uint32_t number)
@@ -256,15 +257,17 @@ static int is_list_sound(list_check *check, uint32_t number)
     hot_list_open(&index->heap, term, &list);
     check->n_postings += list.n;
     for (uint32_t i = 0, least = 0; i < list.n; i++) {
-        uint32_t document = list.documents[i], tf = list.weights[i] & 255, len = list.weights[i] >> 8;
-        if (document < least || document >= index->n_documents || !tf)
+        uint32_t document = list.documents[i], parts = list.weights[i] & 255, len = list.weights[i] >> 8;
+        if (document < least || document >= index->n_documents || !parts)
             return 0;
         int32_t doc_len = index->documents[document].doc_len; /* -1 where the memory was deleted */
-        if (doc_len < (int32_t)tf || len != (uint32_t)(doc_len < HOT_BIG ? doc_len : HOT_BIG))
+        if ((int64_t)doc_len * SHP_RANK_PARTS < (int64_t)parts ||
+            len != (uint32_t)(doc_len < HOT_BIG ? doc_len : HOT_BIG))
             return 0;
-        if (tf > list.bounds.most_tf || len < list.bounds.least_len[tf < 4 ? tf - 1 : 3])
+        if (parts < list.bounds.least_parts || parts > list.bounds.most_parts ||
+            len < list.bounds.least_len[hot_step_of((uint8_t)parts)])
             return 0;
-        if (tf == HOT_BIG && !is_big_tf_sound(check, number, document, doc_len))
+        if (parts == HOT_BIG && !is_big_parts_sound(check, number, document, doc_len))
             return 0;
         least = document + 1;
     }
@@ -291,7 +294,7 @@ static int are_terms_sound(const shp_hot *index, uint8_t *taken)
     for (uint32_t i = 0; i < index->dictionary.n; i++)
         if (!is_word_sound(&index->dictionary, &index->dictionary.terms[i]) || !is_list_sound(&check, i))
             return 0;
-    return check.n_postings == index->n_postings && check.n_big_tfs == index->heap.n_big_tfs;
+    return check.n_postings == index->n_postings && check.n_big_parts == index->heap.n_big_parts;
 }
 
 /* Each list of free chunks stays inside the heap and ends: no chunk comes twice. */
@@ -315,7 +318,7 @@ static int is_document_sound(const shp_hot *index, uint32_t i)
     const hot_near *near = &index->near[i];
     return document->sequence < UINT32_MAX && (!i || document->sequence > document[-1].sequence) &&
            document->doc_len >= -1 && near->timestamp <= index->newest[i / HOT_BLOCK] &&
-           (near->asks & 15) <= SHP_ASKS_ONLY && near->has_label == (document->label != 0);
+           (near->asks & 3) <= SHP_ASKS_ONLY && near->has_label == (document->label != 0);
 }
 
 /* Also sets the fields that are not saved: longest, oldest, ahead, and the neighbours. */

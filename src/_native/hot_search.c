@@ -21,6 +21,11 @@
      - SEEK: a binary search for each memory that can still reach the threshold, where the essential lists have so few
        postings that this costs less.
 
+   A keyword has two lists, which have no memory in common: of the memories in which a person wrote it, and of those in
+   which only an assistant did.  In talks with one, the second have most postings and low upper bounds; in one list
+   with the first, they would be read for the sake of those (p50 16 instead of 12 us, p99 58 instead of 26, in 100,000
+   exchanges).
+
    Half of all postings are in non-essential lists.  (MaxScore one essential list after the other, with binary search in
    all others, took 3 times as long: with many candidates to find, few lists become non-essential.)
 
@@ -108,7 +113,7 @@ static int sum_list(hot_search *s, hot_keyword *word, uint32_t base, int n_touch
     const uint32_t *documents = word->list.documents;
     const uint16_t *weights = word->list.weights;
     const double *table = word->table;
-    const uint32_t end = (uint32_t)word->n_table << 8;
+    const uint32_t end = (uint32_t)word->n_table << 8, usual = word->usual_parts;
     double *sums = s->window->sums + REACH;
     uint16_t *touched = s->window->touched;
     int64_t at = word->at;
@@ -119,7 +124,8 @@ static int sum_list(hot_search *s, hot_keyword *word, uint32_t base, int n_touch
             touched[n_touched++] = (uint16_t)place;
         else
             mark_twice(s, place);
-        sums[place] = sum + ((weight & 255) == 1 && weight < end ? table[weight >> 8] : score_posting(s, word, at));
+        int is_in_table = (weight & 255) == usual && weight < end;
+        sums[place] = sum + (is_in_table ? table[weight >> 8] : score_posting(s, word, at));
     }
     word->at = at;
     return n_touched;

@@ -11,6 +11,7 @@
 
 enum {
     MAX_WORDS = 64,                   /* keywords looked up, at most */
+    MAX_LISTS = 2 * SHP_HOT_MAX_KEYWORDS, /* see HOT_REPLIES */
     WINDOW = 16384,                   /* memories scored at a time, at most: 128 KiB of sums, few of which are touched */
     NARROW = 4096,                    /* the same where recency decreases fast */
     REACH = SHP_RESCORE_REACH,        /* memories on each side of a candidate that rescoring uses */
@@ -32,6 +33,7 @@ enum { TWICE = 1, MIXED = 2 };
 static const double SLACK = 1.0 + 1e-12; /* for bounds: more than the roundings of 16 sums and products */
 static const double COUNTED_RECENCY = 0.5; /* see COUNTED_POSTINGS */
 
+/* A list of a keyword. */
 typedef struct {
     hot_list list;
     uint32_t term;
@@ -41,8 +43,9 @@ typedef struct {
     int bound_rank;      /* index in by_bound */
     double idf;
     double upper_bound;  /* of the score of any of its postings, with slack */
-    int n_table;         /* lengths below this one are in the table */
-    const double *table; /* score of a single occurrence, by length */
+    uint32_t usual_parts; /* of most of its postings: those of a word that a person, or an assistant, wrote once */
+    int n_table;          /* lengths below this one are in the table */
+    const double *table;  /* score of a posting with the usual parts, by length */
 } hot_keyword;
 
 /* BM25 of a candidate and of the memories next to it: one cache line, copied from the window in which they were
@@ -73,9 +76,9 @@ typedef struct {
     double threshold;     /* at least n_wanted memories score this or more */
     int n;
     int n_nonessential; /* the first so many lists of by_bound are non-essential in this window */
-    hot_keyword keywords[SHP_HOT_MAX_KEYWORDS];  /* in the order of the query */
-    hot_keyword *by_bound[SHP_HOT_MAX_KEYWORDS]; /* by upper bound, ascending */
-    double bound_sums[SHP_HOT_MAX_KEYWORDS + 1]; /* [i]: sum of the first i upper bounds of by_bound */
+    hot_keyword keywords[MAX_LISTS];  /* in the order of the query */
+    hot_keyword *by_bound[MAX_LISTS]; /* by upper bound, ascending */
+    double bound_sums[MAX_LISTS + 1]; /* [i]: sum of the first i upper bounds of by_bound */
     shp_candidate small_pool[SMALL_POOL], *pool;
     hot_reach small_reach[SMALL_POOL], *reach; /* by the candidates' slots */
     int64_t n_pool, n_slots, capacity;
@@ -87,7 +90,7 @@ typedef struct {
     int64_t end;    /* memories from here on were in earlier windows */
     hot_window *window;
     int n_marked;
-    double tables[SHP_HOT_MAX_KEYWORDS][HOT_BIG];
+    double tables[MAX_LISTS][HOT_BIG];
 } hot_search;
 
 static inline double recency_at(const hot_search *s, int64_t timestamp)
@@ -95,16 +98,24 @@ static inline double recency_at(const hot_search *s, int64_t timestamp)
     return shp_rank_recency((s->query->rescore.now - (double)timestamp) / 86400.0, s->query->rescore.recency_floor);
 }
 
+static inline uint32_t parts_at(const hot_search *s, const hot_keyword *word, int64_t at)
+{
+    uint32_t parts = word->list.weights[at] & 255;
+    return parts < HOT_BIG ? parts : hot_big_parts_of(&s->index->heap, word->term, word->list.documents[at]);
+}
+
+static inline double doc_len_at(const hot_search *s, const hot_keyword *word, int64_t at)
+{
+    uint32_t len = word->list.weights[at] >> 8;
+    return len < HOT_BIG ? (double)len : s->index->documents[word->list.documents[at]].doc_len;
+}
+
 static inline double score_posting(const hot_search *s, const hot_keyword *word, int64_t at)
 {
     uint16_t weight = word->list.weights[at];
-    uint32_t tf = weight & 255, len = weight >> 8, document = word->list.documents[at];
-    if (tf == 1 && (int)len < word->n_table)
-        return word->table[len];
-    if (tf == HOT_BIG)
-        tf = hot_big_tf_of(&s->index->heap, word->term, document);
-    double doc_len = len == HOT_BIG ? s->index->documents[document].doc_len : (double)len;
-    return shp_rank_term(&s->bm25, word->idf, tf, doc_len);
+    if ((weight & 255u) == word->usual_parts && weight >> 8 < word->n_table)
+        return word->table[weight >> 8];
+    return shp_rank_term(&s->bm25, word->idf, shp_rank_tf(parts_at(s, word, at)), doc_len_at(s, word, at));
 }
 
 /* Binary search: the last index in (low, high] whose document is at most `document`; `low` if there is none. No branch

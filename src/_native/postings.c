@@ -4,7 +4,8 @@
    phrase's rows are one user's, and its document frequency that user's own.  Rows of another tenant under
    such a token (a damaged or forged file) are passed over.
 
-   FTS5 hands out, per word, ascending rows and positions; kept are (index of the memory in the user's arrays, tf).
+   FTS5 hands out, per word, ascending rows and positions, each with its column; kept are the index of the memory in the
+   user's arrays and the parts that its occurrences count (rank.h).
    Looking a word up costs about 1 us per segment of the index, of which an index has 5 to 20; a row then costs 27
    to 90 ns.  Two ways to read, the same postings:
      by row    the cursor of `"a" OR "b" OR "c"` calls an auxiliary function for each row: 90 ns a row.
@@ -19,6 +20,8 @@
    Cost: 8 bytes a posting, kept between searches. */
 #include "postings.h"
 
+#include "rescore.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +34,7 @@ static const char POINTER_TYPE[] = "shepherd_recall";
 
 /* ---- lists */
 
-static int list_append(shp_posting_list *list, uint32_t document, uint32_t tf)
+static int list_append(shp_posting_list *list, uint32_t document, uint32_t parts)
 {
     if (list->n == list->capacity) {
         int64_t capacity = list->capacity ? 2 * list->capacity : 256;
@@ -42,20 +45,23 @@ static int list_append(shp_posting_list *list, uint32_t document, uint32_t tf)
         list->capacity = capacity;
     }
     list->postings[list->n].document = document;
-    list->postings[list->n].tf = tf;
+    list->postings[list->n].parts = parts;
     list->n++;
     return SQLITE_OK;
 }
 
-static uint32_t count_positions(const Fts5ExtensionApi *api, Fts5Context *context, int phrase)
+/* The parts that the occurrences of a phrase in the cursor's row count, whose texts are those of `asks`; 0 without
+   any. */
+static uint32_t count_parts(const Fts5ExtensionApi *api, Fts5Context *context, int phrase, uint8_t asks)
 {
+    const uint32_t of_text[2] = {shp_parts_of_word(asks, 0), shp_parts_of_word(asks, 1)};
     Fts5PhraseIter iterator;
     int column, offset;
     uint32_t n = 0;
     if (api->xPhraseFirst(context, phrase, &iterator, &column, &offset) != SQLITE_OK)
         return 0;
     while (column >= 0) {
-        n++;
+        n += of_text[column != 0];
         api->xPhraseNext(context, &iterator, &column, &offset);
     }
     return n;
@@ -80,9 +86,9 @@ static int on_word_row(const Fts5ExtensionApi *api, Fts5Context *context, void *
     if (document < 0)
         return SQLITE_OK;
     /* xQueryPhrase's cursor has that one phrase, as number 0. */
-    uint32_t tf = count_positions(api, context, 0);
-    if (tf)
-        postings->code = list_append(&postings->lists[postings->phrase], (uint32_t)document, tf);
+    uint32_t parts = count_parts(api, context, 0, postings->documents->asks[document]);
+    if (parts)
+        postings->code = list_append(&postings->lists[postings->phrase], (uint32_t)document, parts);
     return postings->code;
 }
 
@@ -105,9 +111,9 @@ static void walk_row(shp_postings *postings, const Fts5ExtensionApi *api, Fts5Co
     if (document < 0)
         return;
     for (int i = 0; i < postings->n_phrases && postings->code == SQLITE_OK; i++) {
-        uint32_t tf = count_positions(api, context, i);
-        if (tf)
-            postings->code = list_append(&postings->lists[i], (uint32_t)document, tf);
+        uint32_t parts = count_parts(api, context, i, postings->documents->asks[document]);
+        if (parts)
+            postings->code = list_append(&postings->lists[i], (uint32_t)document, parts);
     }
 }
 

@@ -11,7 +11,7 @@ enum { SHP_RECALL_MAX_PHRASES = 64 }; /* words looked up */
 
 typedef struct {
     uint32_t document; /* index into the user's arrays */
-    uint32_t tf;
+    uint32_t parts;    /* of its occurrences (SHP_RANK_PARTS) */
 } shp_posting;
 
 typedef struct {

@@ -2,6 +2,8 @@
 #ifndef SHP_RANK_H
 #define SHP_RANK_H
 
+#include <stdint.h>
+
 /* Products and sums are rounded one by one, never fused: the same scores on every machine, and the same as
    any program that adds in the same order in IEEE doubles.  (GCC: -ffp-contract=off, set by the build.) */
 #if defined(__clang__)
@@ -17,6 +19,21 @@ typedef struct {
     double slope;     /* k1 b / mean document length, per token */
 } shp_rank_bm25;
 
+/* Words are counted in parts: one that an assistant wrote counts 1, any other so many.  A power of two: the division
+   is exact, and texts without an assistant are ranked by the plain counts of their words. */
+enum { SHP_RANK_PARTS = 16 };
+
+static inline double shp_rank_tf(uint32_t parts)
+{
+    return (double)parts / SHP_RANK_PARTS;
+}
+
+/* The same for relevance: rounded up to whole words, so that a word which only an assistant wrote counts as one. */
+static inline double shp_rank_whole_tf(uint32_t parts)
+{
+    return (double)((parts + (SHP_RANK_PARTS - 1)) / SHP_RANK_PARTS);
+}
+
 /* Largest k1: with it and counts of 32 bits every score is above 0 and finite, which searches rely on. */
 #define SHP_RANK_MOST_K1 1e6
 
@@ -24,7 +41,7 @@ typedef struct {
    the slope would be infinite gets the largest finite slope. */
 void shp_rank_bm25_set(double k1, double b, double mean_len, shp_rank_bm25 *out);
 
-/* The BM25 score of one keyword in a document that has it tf times. */
+/* The BM25 score of one keyword in a document that has it tf times (shp_rank_tf). */
 static inline double shp_rank_term(const shp_rank_bm25 *bm25, double idf, double tf, double doc_len)
 {
     return idf * tf * bm25->k1_plus_1 / (tf + (bm25->base + bm25->slope * doc_len));

@@ -1,6 +1,7 @@
 # Declarations of rank.h, for the extensions that link rank.c.
 cdef extern from "rank.h" nogil:
     const double SHP_RANK_MOST_K1
+    const int SHP_RANK_PARTS
 
     ctypedef struct shp_rank_bm25:
         double k1_plus_1

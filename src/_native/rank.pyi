@@ -2,13 +2,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 __all__ = [
+    "ASSISTANT_ANSWER",
+    "ASSISTANT_QUESTION",
+    "ASSISTANT_WEIGHTS",
     "CANDIDATES",
     "DEFAULT_WEIGHTS",
+    "PARTS",
     "REACH",
     "Weights",
     "bm25_term",
     "idf",
     "key",
+    "length_of",
     "min_bm25",
     "recency",
     "relevance",
@@ -19,6 +24,12 @@ CANDIDATES: Final[int]
 """Least number of memories that are rescored: the best by BM25 and recency."""
 REACH: Final[int]
 """Largest distance in sequences at which a memory affects a candidate's rescoring."""
+PARTS: Final[int]
+"""Parts that a word counts; a word of an assistant counts one."""
+ASSISTANT_QUESTION: Final[int]
+"""Bit of `asks`: an assistant wrote the memory's question."""
+ASSISTANT_ANSWER: Final[int]
+"""Bit of `asks`: an assistant wrote the memory's answer."""
 
 class Weights(NamedTuple):
     """Weights of rescoring: shares of the neighbours' BM25, and factors of the memory itself.
@@ -41,6 +52,9 @@ class Weights(NamedTuple):
     period: float
 
 DEFAULT_WEIGHTS: Weights
+"""Weights between people."""
+ASSISTANT_WEIGHTS: Weights
+"""Weights of a memory in which an assistant wrote, or in the one before or after it."""
 
 def idf(n_docs: float, doc_freq: float) -> float: ...
 def bm25_term(
@@ -50,12 +64,13 @@ def recency(age_days: float, floor: float) -> float: ...
 def relevance(bm25: float, idf_sum: float, n_docs: float) -> float: ...
 def min_bm25(relevance: float, idf_sum: float, n_docs: float) -> float: ...
 def key(text: str) -> int: ...
+def length_of(asks: int, n_question: int, n_answer: int) -> int: ...
 def rescore(
-    memories: Iterable[tuple[int, int, float, int, int, int, bool]],
+    memories: Iterable[tuple[int, int, float, float, int, int, int, bool]],
     *,
     now: float,
     recency_floor: float = 0.9,
     labels: Sequence[int] = (),
     periods: Sequence[tuple[int, int]] = (),
-    weights: Sequence[float] = ...,
+    weights: Sequence[float] | None = None,
 ) -> list[tuple[int, float, float, float]]: ...

@@ -7,6 +7,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from rank cimport (
+    SHP_RANK_PARTS,
     check_rank_numbers,
     shp_rank_bm25,
     shp_rank_bm25_set,
@@ -17,15 +18,21 @@ from rank cimport (
     shp_rank_term,
 )
 from rescore cimport (
+    SHP_ASSISTANT_ANSWER,
+    SHP_ASSISTANT_QUESTION,
     SHP_RESCORE_CANDIDATES,
     SHP_RESCORE_MAX_LABELS,
     SHP_RESCORE_REACH,
+    SHP_TALK_ASSISTANT,
+    SHP_TALK_PEOPLE,
+    shp_length_of,
     shp_rescore,
     shp_rescore_buffers,
     shp_rescore_default_weights,
     shp_rescore_free,
     shp_rescore_hit,
     shp_rescore_key,
+    shp_rescore_mean,
     shp_rescore_memory,
     shp_rescore_pop,
     shp_rescore_query,
@@ -34,13 +41,18 @@ from rescore cimport (
 from rescore_query cimport set_rescore_query
 
 __all__ = [
+    "ASSISTANT_ANSWER",
+    "ASSISTANT_QUESTION",
+    "ASSISTANT_WEIGHTS",
     "CANDIDATES",
     "DEFAULT_WEIGHTS",
+    "PARTS",
     "REACH",
     "Weights",
     "bm25_term",
     "idf",
     "key",
+    "length_of",
     "min_bm25",
     "recency",
     "relevance",
@@ -51,16 +63,20 @@ cdef int64_t MOST_SEQUENCE = 1 << 61   # the difference of two fits into 64 bits
 
 CANDIDATES = SHP_RESCORE_CANDIDATES
 REACH = SHP_RESCORE_REACH
+PARTS = SHP_RANK_PARTS
+ASSISTANT_QUESTION = SHP_ASSISTANT_QUESTION
+ASSISTANT_ANSWER = SHP_ASSISTANT_ANSWER
 
 Weights = namedtuple("Weights", "previous exchange answer next second session asking label period")
 
 
-cdef object _default_weights():
-    cdef shp_rescore_weights w = shp_rescore_default_weights()
+cdef object _default_weights(int talk):
+    cdef shp_rescore_weights w = shp_rescore_default_weights(talk)
     return Weights(w.answer[0], w.answer[1], w.answer[2], w.next, w.second, w.session, w.asking, w.label, w.period)
 
 
-DEFAULT_WEIGHTS = _default_weights()
+DEFAULT_WEIGHTS = _default_weights(SHP_TALK_PEOPLE)
+ASSISTANT_WEIGHTS = _default_weights(SHP_TALK_ASSISTANT)
 
 
 def idf(double n_docs, double doc_freq):
@@ -109,17 +125,24 @@ def min_bm25(double relevance, double idf_sum, double n_docs):
     return shp_rank_min_bm25(relevance, idf_sum, n_docs)
 
 
+def length_of(int asks, int64_t n_question, int64_t n_answer):
+    """Return the length of a memory with so many words in its two texts, as `asks` says who wrote them."""
+    return shp_length_of(<uint8_t>asks, n_question, n_answer)
+
+
 def key(str text):
     """Return the key of a term, a label or a session; 0 for an empty text."""
     cdef bytes encoded = text.encode("utf-8", "surrogatepass")
     return shp_rescore_key(encoded, <size_t>len(encoded)) if encoded else 0
 
 
-def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=DEFAULT_WEIGHTS):
-    """Return (sequence, bm25, evidence, score) of the candidates and their neighbours, best first.
+def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=None):
+    """Return (sequence, bm25, mean, score) of the candidates and their neighbours, best first.
 
-    `memories` are (sequence, timestamp, bm25, thread, label, asks, is_candidate) in ascending order of sequence: all
-    candidates and the memories within three sequences of one.  The formula is in rescore.c.
+    `memories` are (sequence, timestamp, bm25, whole, thread, label, asks, is_candidate) in ascending order of sequence:
+    all candidates and the memories within three sequences of one.  `whole` is the BM25 of whole words (`whole_tf`),
+    `mean` the BM25 that relevance is computed from.  `weights` are for all of them; None: those of talks
+    between people, and with an assistant.  The formula is in rescore.c.
     """
     cdef list given = list(memories)
     cdef shp_rescore_query query
@@ -143,8 +166,8 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     memset(&buffers, 0, sizeof(buffers))
     try:
         for i in range(len(given)):
-            (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].thread, rows[i].label, rows[i].asks,
-             rows[i].is_candidate) = given[i]
+            (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].whole, rows[i].thread, rows[i].label,
+             rows[i].asks, rows[i].is_candidate) = given[i]
             if i and rows[i].sequence <= rows[i - 1].sequence:
                 raise ValueError("memories must be in ascending order of sequence")
             if not -MOST_SEQUENCE <= rows[i].sequence <= MOST_SEQUENCE:
@@ -152,7 +175,7 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
         if not shp_rescore(&buffers, &query, rows, len(given)):
             raise MemoryError
         while shp_rescore_pop(&buffers, &hit):
-            found.append((hit.sequence, hit.bm25, hit.evidence, hit.score))
+            found.append((hit.sequence, hit.bm25, shp_rescore_mean(&hit), hit.score))
     finally:
         shp_rescore_free(&buffers)
         free(rows)

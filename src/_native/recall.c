@@ -9,10 +9,11 @@
       the result is a function of the statistics alone, bit for bit, however the postings were gathered.
    4. Rescoring (rescore.c): candidates and their neighbours, with the BM25 of all that lie within its reach, looked
       up in the postings.  The arrays may hold memories that the transaction does not see (documents.c): those have
-      no postings, so they change no score, and a hit without postings is looked up in the table.
+      no postings, so they change no score, except as the assistant's words beside a memory; those without postings
+      are looked up in the table then, and so is a hit without postings.
    5. What is less relevant than asked is left out.
 
-   Cost: besides the postings 48 bytes a candidate, 40 a memory within reach and what rescoring takes, kept between
+   Cost: besides the postings 48 bytes a candidate, 48 a memory within reach and what rescoring takes, kept between
    searches. */
 #include "recall.h"
 
@@ -41,6 +42,7 @@ struct shp_recall_reader {
     const shp_documents *documents;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
+    int has_unseen; /* whether the arrays hold memories that the transaction does not see */
 
     shp_candidate *heap; /* owned */
     int64_t n_candidates, n_heap, heap_capacity;
@@ -133,7 +135,8 @@ static int sum_window(shp_recall_reader *reader, int64_t base)
             uint32_t place = (uint32_t)(list->postings[p].document - base);
             if (reader->sums[place] == 0.0)
                 reader->touched[n_touched++] = (uint16_t)place;
-            reader->sums[place] += shp_rank_term(&reader->bm25, list->idf, list->postings[p].tf, doc_len[place]);
+            reader->sums[place] +=
+                shp_rank_term(&reader->bm25, list->idf, shp_rank_tf(list->postings[p].parts), doc_len[place]);
         }
         list->next = p;
     }
@@ -195,7 +198,7 @@ static void copy_memory(const shp_documents *documents, int64_t document, shp_re
 {
     out->sequence = documents->sequence[document];
     out->timestamp = documents->timestamp[document];
-    out->bm25 = 0.0;
+    out->bm25 = out->whole = 0.0;
     out->thread = documents->thread[document];
     out->label = documents->label[document];
     out->asks = documents->asks[document];
@@ -255,12 +258,39 @@ static void sum_reach(shp_recall_reader *reader)
             const span *run = &reader->spans[s];
             p = seek(list, p, run->first);
             for (; p < list->n && list->postings[p].document < run->end; p++) {
-                uint32_t document = list->postings[p].document;
-                reader->reach[run->place + document - run->first].bm25 += shp_rank_term(
-                    &reader->bm25, list->idf, list->postings[p].tf, reader->documents->doc_len[document]);
+                uint32_t document = list->postings[p].document, parts = list->postings[p].parts;
+                double doc_len = reader->documents->doc_len[document];
+                shp_rescore_memory *memory = &reader->reach[run->place + document - run->first];
+                memory->bm25 += shp_rank_term(&reader->bm25, list->idf, shp_rank_tf(parts), doc_len);
+                memory->whole += shp_rank_term(&reader->bm25, list->idf, shp_rank_whole_tf(parts), doc_len);
             }
         }
     }
+}
+
+/* SQLITE_ROW where it is, SQLITE_DONE where it is not, or an error. */
+static int look_up(shp_recall_reader *reader, int64_t id)
+{
+    sqlite3_bind_int64(reader->is_there, 1, id);
+    int code = sqlite3_step(reader->is_there);
+    sqlite3_reset(reader->is_there);
+    return code;
+}
+
+/* Which weights a memory gets depends on who wrote those beside it, which must be those that the transaction sees. */
+static int forget_unseen_assistants(shp_recall_reader *reader)
+{
+    for (int64_t i = 0; i < reader->n_reach; i++) {
+        shp_rescore_memory *memory = &reader->reach[i];
+        if (!(memory->asks & SHP_ASSISTANT) || memory->bm25 != 0.0)
+            continue;
+        int found = look_up(reader, reader->query->tenant << SHP_SEQUENCE_BITS | memory->sequence);
+        if (found == SQLITE_DONE)
+            memory->asks &= (uint8_t)~SHP_ASSISTANT;
+        else if (found != SQLITE_ROW)
+            return found;
+    }
+    return SQLITE_OK;
 }
 
 static int rescore(shp_recall_reader *reader)
@@ -279,21 +309,15 @@ static int rescore(shp_recall_reader *reader)
     if (reader->n_heap) {
         collect_reach(reader);
         sum_reach(reader);
+        int code = reader->has_unseen ? forget_unseen_assistants(reader) : SQLITE_OK;
+        if (code != SQLITE_OK)
+            return code;
     }
     return shp_rescore(&reader->rescored, &reader->query->rescore, reader->reach, reader->n_reach) ? SQLITE_OK
                                                                                                    : SQLITE_NOMEM;
 }
 
 /* ---- hits */
-
-/* SQLITE_ROW where it is, SQLITE_DONE where it is not, or an error. */
-static int look_up(shp_recall_reader *reader, int64_t id)
-{
-    sqlite3_bind_int64(reader->is_there, 1, id);
-    int code = sqlite3_step(reader->is_there);
-    sqlite3_reset(reader->is_there);
-    return code;
-}
 
 static int append_hit(shp_recall_reader *reader, const shp_rescore_hit *best, int64_t id, double relevance)
 {
@@ -342,6 +366,7 @@ static int rank_postings(shp_recall_reader *reader, int64_t n_memories, int64_t 
     for (int i = 0; i < query->n_phrases; i++)
         n = reader->postings.lists[i].n > n ? reader->postings.lists[i].n : n;
     reader->n_docs = (double)n;
+    reader->has_unseen = reader->documents->n != n_memories;
     shp_rank_bm25_set(query->k1, query->b, n ? (double)total_length / reader->n_docs : 0.0, &reader->bm25);
     reader->idf_sum = weigh(reader, reader->n_docs);
     reader->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;

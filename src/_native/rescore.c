@@ -5,7 +5,7 @@
 
    Neighbours of d are the memories of the same thread (not 0) whose sequence is one or two away; a missing one has
    BM25 0.  With B for BM25, C the candidates, S the best B of the candidates in d's thread (at least B(d)), and the
-   weights of shp_rescore_query:
+   weights of shp_rescore_query, those of talks with an assistant where one wrote in d, d-1 or d+1:
 
        E = B(d)
        E = E + answer[asks(d-1)] B(d-1)      answer[0] where d-1 is missing
@@ -92,7 +92,12 @@ static double bm25_of(const shp_rescore_memory *memory)
 
 static int asks(const shp_rescore_memory *memory)
 {
-    return !memory ? SHP_ASKS_NOT : memory->asks < SHP_ASKS_ONLY ? memory->asks : SHP_ASKS_ONLY;
+    return memory ? shp_asks_of(memory->asks) : SHP_ASKS_NOT;
+}
+
+static int has_assistant(const shp_rescore_memory *memory)
+{
+    return memory && memory->asks & SHP_ASSISTANT;
 }
 
 static double best_of_session(const shp_rescore_buffers *buffers, const shp_rescore_memory *memory)
@@ -118,6 +123,8 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
         .best = best_of_session(buffers, memory),
         .asks_before = asks(previous),
         .asks = asks(memory),
+        .talk = has_assistant(memory) || has_assistant(previous) || has_assistant(next) ? SHP_TALK_ASSISTANT
+                                                                                       : SHP_TALK_PEOPLE,
         .label = memory->label,
         .timestamp = memory->timestamp,
     };
@@ -128,6 +135,7 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
     shp_rescore_hit *hit = &buffers->hits[buffers->n_hits++];
     hit->sequence = memory->sequence;
     hit->bm25 = memory->bm25;
+    hit->whole = memory->whole;
     hit->evidence = evidence;
     hit->score = evidence * shp_rank_recency(age_days, query->recency_floor);
 }

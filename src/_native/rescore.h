@@ -14,15 +14,20 @@ enum {
     SHP_RESCORE_MAX_PERIODS = 16
 };
 
-/* How a memory ends. */
-enum { SHP_ASKS_NOT = 0, SHP_ASKS_LAST = 1, SHP_ASKS_ONLY = 2, SHP_ASKS_KINDS = 3 };
+/* `asks` of a memory: in the lower two bits how it ends, above them which of its texts an assistant wrote. */
+enum { SHP_ASKS_NOT = 0, SHP_ASKS_LAST = 1, SHP_ASKS_ONLY = 2, SHP_ASKS_KINDS = 3, SHP_ASKS_BITS = 2 };
+enum { SHP_ASSISTANT_QUESTION = 4, SHP_ASSISTANT_ANSWER = 8, SHP_ASSISTANT = 12 };
+
+/* Weights of two kinds of talk: between people, and with an assistant. */
+enum { SHP_TALK_PEOPLE = 0, SHP_TALK_ASSISTANT = 1, SHP_TALKS = 2 };
 
 typedef struct {
     int64_t sequence, timestamp; /* seconds */
     double bm25;                 /* of the query's keywords; 0 when it has none of them */
+    double whole;                /* the same of whole words (shp_rank_whole_tf) */
     int32_t thread;              /* key of its conversation: > 0 a session, < 0 stored together, 0 none */
     int32_t label;               /* key of the word before its first colon, 0 for none */
-    uint8_t asks;                /* SHP_ASKS_...; more counts as SHP_ASKS_ONLY */
+    uint8_t asks;                /* SHP_ASKS_... (3 counts as SHP_ASKS_ONLY) and SHP_ASSISTANT_... */
     uint8_t is_candidate;
 } shp_rescore_memory;
 
@@ -34,15 +39,37 @@ typedef struct {
     double label, period;          /* factors of a memory with a label, of a time, that the question names */
 } shp_rescore_weights;
 
-/* Chosen on labelled conversations; docs/how-recall-works.md has what each is worth. */
-static inline shp_rescore_weights shp_rescore_default_weights(void)
+/* Chosen on labelled conversations of each kind; docs/explanation/how-recall-works.md has what each is worth. */
+static inline shp_rescore_weights shp_rescore_default_weights(int talk)
 {
-    return (shp_rescore_weights){{0.15, 0.4, 0.7}, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3};
+    return talk == SHP_TALK_PEOPLE
+               ? (shp_rescore_weights){{0.15, 0.4, 0.7}, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3}
+               : (shp_rescore_weights){{0.05, 0.05, 0.05}, 0.05, 0.0, 0.0, 1.0, 1.15, 1.3};
+}
+
+/* How a memory ends, of its `asks`. */
+static inline int shp_asks_of(uint8_t asks)
+{
+    int kind = asks & ((1 << SHP_ASKS_BITS) - 1);
+    return kind < SHP_ASKS_ONLY ? kind : SHP_ASKS_ONLY;
+}
+
+/* Parts (SHP_RANK_PARTS) that a word counts in one of a memory's texts: 0, the question, or 1, the answer. */
+static inline uint32_t shp_parts_of_word(uint8_t asks, int text)
+{
+    return asks >> (SHP_ASKS_BITS + text) & 1 ? 1 : SHP_RANK_PARTS;
+}
+
+/* The length of a memory with so many words in its question and its answer, rounded up to whole words. */
+static inline int64_t shp_length_of(uint8_t asks, int64_t n_question, int64_t n_answer)
+{
+    int64_t parts = n_question * shp_parts_of_word(asks, 0) + n_answer * shp_parts_of_word(asks, 1);
+    return (parts + SHP_RANK_PARTS - 1) / SHP_RANK_PARTS;
 }
 
 typedef struct {
     double now, recency_floor; /* seconds; 0 to 1 */
-    shp_rescore_weights weights;
+    shp_rescore_weights weights[SHP_TALKS];
     int n_labels;
     int32_t labels[SHP_RESCORE_MAX_LABELS]; /* keys of the query's keywords */
     int n_periods;
@@ -51,7 +78,7 @@ typedef struct {
 
 typedef struct {
     int64_t sequence;
-    double bm25, evidence, score;
+    double bm25, whole, evidence, score;
 } shp_rescore_hit;
 
 /* Buffers, reused between calls; all zero at first. */
@@ -67,6 +94,7 @@ typedef struct {
     double bm25, previous, next, second_before, second_after; /* 0 where there is none */
     double best;           /* S: of the thread's candidates, at least its own */
     int asks_before, asks; /* SHP_ASKS_...; of the one before SHP_ASKS_NOT where there is none */
+    int talk;              /* SHP_TALK_ASSISTANT: an assistant wrote in it, or in the one before or after it */
     int32_t label;
     int64_t timestamp;
 } shp_rescore_beside;
@@ -90,7 +118,7 @@ static inline int shp_rescore_is_in_period(const shp_rescore_query *query, int64
 /* E of the formula in rescore.c, in its order, one rounding per operation. */
 static inline double shp_rescore_evidence(const shp_rescore_query *query, const shp_rescore_beside *beside)
 {
-    const shp_rescore_weights *weights = &query->weights;
+    const shp_rescore_weights *weights = &query->weights[beside->talk];
     double evidence = beside->bm25;
     evidence += weights->answer[beside->asks_before] * beside->previous;
     evidence += weights->next * beside->next;
@@ -111,10 +139,11 @@ static inline double shp_rescore_evidence(const shp_rescore_query *query, const 
 int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_memory *memories,
                 int64_t n);
 
-/* The BM25 from which the relevance of a hit is computed: half its own, half the whole evidence. */
+/* The BM25 from which the relevance of a hit is computed: half its own, half the evidence, its own words whole in both.
+   Without an assistant's words that is the mean of B and E. */
 static inline double shp_rescore_mean(const shp_rescore_hit *hit)
 {
-    return 0.5 * (hit->bm25 + hit->evidence);
+    return 0.5 * (hit->whole + (hit->evidence + (hit->whole - hit->bm25)));
 }
 
 /* Takes the best hit out of the heap; 0 when there is none.  Ties: the larger sequence first. */

@@ -2,7 +2,13 @@
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 
-from rescore cimport SHP_RESCORE_MAX_PERIODS, shp_rescore_default_weights, shp_rescore_query, shp_rescore_weights
+from rescore cimport (
+    SHP_RESCORE_MAX_PERIODS,
+    SHP_TALKS,
+    shp_rescore_default_weights,
+    shp_rescore_query,
+    shp_rescore_weights,
+)
 
 
 cdef inline int set_weights(shp_rescore_weights* out, weights) except -1:
@@ -22,11 +28,17 @@ cdef inline int set_weights(shp_rescore_weights* out, weights) except -1:
 
 cdef inline int set_rescore_query(shp_rescore_query* out, double now, double recency_floor, periods,
                                   weights) except -1:
-    """Fill everything but the labels; the caller has checked `now` and `recency_floor`."""
+    """Fill everything but the labels; the caller has checked `now` and `recency_floor`.
+
+    `weights` are for every memory, whoever wrote it.
+    """
+    cdef int talk
     out.now, out.recency_floor = now, recency_floor
-    out.weights = shp_rescore_default_weights()
-    if weights is not None:
-        set_weights(&out.weights, weights)
+    for talk in range(SHP_TALKS):
+        if weights is None:
+            out.weights[talk] = shp_rescore_default_weights(talk)
+        else:
+            set_weights(&out.weights[talk], weights)
     out.n_labels = out.n_periods = 0
     for first, end in periods:
         if out.n_periods == SHP_RESCORE_MAX_PERIODS:

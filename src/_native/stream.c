@@ -51,6 +51,7 @@ struct shp_stream {
     int cancelled; /* read without the mutex, through shp_flag_get */
     shp_ending ending;
     shp_counters counters;
+    int32_t n_read, n_to_read;
 
     char *text;
     size_t text_length, text_capacity, visible, cursor;
@@ -345,6 +346,20 @@ void shp_stream_end(shp_stream *s, shp_ending ending, const shp_counters *counte
     shp_condition_broadcast(&s->changed);
     /* Inside the lock: a reader that sees the end can close the file. */
     signal_file(s->fd, 1);
+    shp_mutex_unlock(&s->mutex);
+}
+
+void shp_stream_report(shp_stream *s, int32_t n_read, int32_t n_to_read) {
+    shp_mutex_lock(&s->mutex);
+    s->n_read = n_read;
+    s->n_to_read = n_to_read;
+    shp_mutex_unlock(&s->mutex);
+}
+
+void shp_stream_progress(shp_stream *s, int32_t *n_read, int32_t *n_to_read) {
+    shp_mutex_lock(&s->mutex);
+    *n_read = s->n_read;
+    *n_to_read = s->n_to_read;
     shp_mutex_unlock(&s->mutex);
 }
 

@@ -49,6 +49,7 @@ shp_status shp_stream_add_stop(shp_stream *stream, const char *text, size_t leng
 /* Engine thread. */
 shp_status shp_stream_write(shp_stream *stream, int32_t token, const char *piece, size_t length,
                             const shp_likely *likely); /* copied; NULL, for each token of the stream: not asked */
+void shp_stream_report(shp_stream *stream, int32_t n_read, int32_t n_to_read); /* new tokens of the prompt */
 void shp_stream_end(shp_stream *stream, shp_ending ending, const shp_counters *counters);
 int shp_stream_is_cancelled(const shp_stream *stream);
 int shp_stream_fits(const shp_stream *stream, const char *piece, size_t length); /* 1: no byte becomes U+FFFD */
@@ -58,6 +59,7 @@ void shp_stream_cancel(shp_stream *stream);
 /* Also write a byte to this file when text arrives after an empty read, and at the end; 0: unsupported here. */
 int shp_stream_notify(shp_stream *stream, int fd);
 size_t shp_stream_wait(shp_stream *stream, int timeout_ms);
+void shp_stream_progress(shp_stream *stream, int32_t *n_read, int32_t *n_to_read); /* as reported last, else 0 */
 size_t shp_stream_take(shp_stream *stream, char *out, size_t capacity);
 shp_ending shp_stream_ending(shp_stream *stream, shp_counters *counters);
 size_t shp_stream_tokens(shp_stream *stream, const int32_t **tokens, const int64_t **ends);

@@ -37,12 +37,14 @@ cdef extern from "stream.h" nogil:
     void shp_stream_free(shp_stream *) noexcept
     shp_status shp_stream_add_stop(shp_stream *, const char *, size_t) noexcept
     shp_status shp_stream_write(shp_stream *, int32_t, const char *, size_t, const shp_likely *) noexcept
+    void shp_stream_report(shp_stream *, int32_t, int32_t) noexcept
     void shp_stream_end(shp_stream *, shp_ending, const shp_counters *) noexcept
     int shp_stream_is_cancelled(const shp_stream *) noexcept
     int shp_stream_fits(const shp_stream *, const char *, size_t) noexcept
     void shp_stream_cancel(shp_stream *) noexcept
     int shp_stream_notify(shp_stream *, int) noexcept                              # 0: not on this system
     size_t shp_stream_wait(shp_stream *, int) noexcept
+    void shp_stream_progress(shp_stream *, int32_t *, int32_t *) noexcept
     size_t shp_stream_take(shp_stream *, char *, size_t) noexcept
     shp_ending shp_stream_ending(shp_stream *, shp_counters *) noexcept
     size_t shp_stream_tokens(shp_stream *, const int32_t **, const int64_t **) noexcept

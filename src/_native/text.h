@@ -5,8 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Stored in every database; an index of another version has to be rebuilt. */
-#define SHP_TEXT_VERSION 3
+/* Stored in every database; an index of another version has to be rebuilt.  To be raised when a text gives other terms,
+   and when a memory's length or `asks` is computed by another rule. */
+#define SHP_TEXT_VERSION 4
 
 /* Longer words are cut, longer technical forms are kept in parts only: no query has them whole, and one
  * pasted base64 block must not become one term of a megabyte.  In characters. */

@@ -218,6 +218,15 @@ class Assistant:
                 if draft.is_registered and self._dialogue is not None:
                     self._dialogue.roll_back()
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Tokens of the prompt that the model has read for the present answer, and all it has to read.
+
+        Zeros before it reads, and where that is unknown: with a model elsewhere. From any thread.
+        """
+        turn = self._turn
+        return (0, 0) if turn is None else turn.progress
+
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
         turn = self._turn

@@ -521,10 +521,18 @@ def open_engine(
     It generates `slots` answers at once, whose conversations share so many `windows`.
     """
     load_check.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
-    loading(f"loading {path} …")
+    name, shown = path.stem, -1
+
+    def report(share: float) -> None:
+        nonlocal shown
+        if (percent := int(100 * share)) != shown:
+            shown = percent
+            loading(f"loading {name}, {percent} %")
+
+    loading(f"loading {name} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
-        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True)
+        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True, progress=report)
     finally:
         loading("")
 

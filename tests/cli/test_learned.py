@@ -10,7 +10,7 @@ import pytest
 
 from shepherd.commands.explain import decided_in_words, item_in_words, news_in_words
 from shepherd.memory import LearnedItem, Memory
-from tests.cli.test_terminal import CTRL_D, Terminal, start
+from tests.cli.test_terminal import CTRL_D, TURN_ENDED, Terminal, start
 from tests.learned import LIVED, MOVED, learn, propose, remember
 
 
@@ -248,13 +248,13 @@ def test_what_is_learned_is_shown_and_the_line_that_is_typed_stays_whole(termina
     chat.prompt()
 
     chat.type("My name is Steve.")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.type("hello")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.type("how old is a ", enter=False)
     shown = chat.expect(r"learned name = Steve · /undo \d+")
     chat.type("sheep")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type("/undo " + shown.split()[-1])
     chat.expect("undone: name = Steve is forgotten")
@@ -271,7 +271,7 @@ def test_what_is_learned_at_the_end_is_shown_then_or_at_the_next_start_and_once(
     chat = terminal("--temperature", "0")
     chat.prompt()
     chat.type("My favorite color is teal.")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.type("/quit")
     chat.child.expect("\r\n")
     ended = chat.child.read()

@@ -270,7 +270,7 @@ def test_import_says_how_many_secrets_it_left_out(shepherd):
     counts = json.loads(shepherd("memory", "import", "--json", input=lines).stdout)
 
     assert done.returncode == 0
-    assert "1 entry left out" in done.stderr
+    assert "1 entry not imported" in done.stderr
     assert counts["secrets"] == 1
     assert "greenTree19" not in shepherd("memory", "export", "-").stdout
 

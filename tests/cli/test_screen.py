@@ -177,14 +177,15 @@ def test_one_line_about_a_turn_has_what_was_recalled_and_its_cost():
         prompt_tokens=1234, decoded_tokens=1, generated_tokens=10, decode_ms=500.0, total_ms=1000.0
     )
 
-    assert turn_in_words(Finished("answer", stats, injection)) == (
-        "remembered 1 fact and 2 memories (/why) · read 1 of 1,234 tokens · wrote 10 · 20 tokens/s · 1.0 s"
+    assert turn_in_words(Finished("answer", stats, injection)) == "recalled 1 fact, 2 memories · 1.0 s"
+    others = Injection("tail", parts=("entity:1", "chunk:5", "chunk:7"))
+    assert turn_in_words(Finished("", TurnStats(total_ms=41.0), others)) == (
+        "recalled 2 passages, 1 entity · 41 ms"
     )
-    entities_alone = Finished("", TurnStats(), Injection("tail", parts=("entity:1",)))
-    assert turn_in_words(entities_alone).startswith("remembered something (/why) · ")
-    assert turn_in_words(Finished("", TurnStats(is_estimated=True, total_ms=41.0), Injection())) == (
-        "by estimate · read 0 of 0 tokens · wrote 0 · 41 ms"
-    )
+    focus = Finished("", TurnStats(), Injection("tail", parts=("focus",)))
+    assert turn_in_words(focus) == "recalled the nodes in focus · 0 µs"
+    stopped = Finished("", TurnStats(finish_reason="cancelled", total_ms=41.0), Injection())
+    assert turn_in_words(stopped) == "41 ms · stopped"
 
 
 def test_stats_explain_tokens_window_and_times():

@@ -13,6 +13,8 @@ import pytest
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
+# The line under an answer ends with its time, or with why it ended early.
+TURN_ENDED = r"[\d.]+ (?:µs|ms|s)(?=\x1b|\r| ·)"
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>78])")
 
 
@@ -86,7 +88,7 @@ def test_an_answer_is_shown_and_the_prompt_comes_back(terminal, model):
 
     chat.type("My dog is called Rex")
 
-    assert ANSWER in chat.expect("read .* wrote .*\n")
+    assert ANSWER in chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type(CTRL_D, enter=False)
     assert chat.end() == 0
@@ -112,6 +114,16 @@ def test_the_answer_is_streamed(terminal, endless_model):
 
     chat.type(CTRL_C, enter=False)
     chat.expect("stopped")
+
+
+def test_reading_of_a_long_message_is_shown_until_the_answer_begins(terminal, endless_model):
+    chat = terminal(
+        *("-m", endless_model, "--ctx", "32768", "--max-tokens", "3", "--nomemory", "-e", "word " * 8_000),
+        wait=False,
+    )
+
+    chat.expect(r"reading [\d,]+ of [\d,]+ tokens")
+    assert chat.end() == 0
 
 
 def test_ctrl_c_ends_the_answer_and_not_the_program(terminal, endless_model):
@@ -152,7 +164,7 @@ def test_a_backslash_or_alt_enter_begins_a_new_line(terminal, model, shepherd):
 
     chat.type("first line\\")
     chat.type("second line" + ALT_ENTER + "third line")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type("/quit")
     chat.end()
@@ -164,7 +176,7 @@ def test_pasted_lines_are_one_message(terminal, model, shepherd):
     chat = terminal("-m", model)
 
     chat.type("\x1b[200~pasted one\rpasted two\x1b[201~")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type("/quit")
     chat.end()
@@ -196,7 +208,7 @@ def test_private_lines_are_not_kept_anywhere(terminal, model, home, shepherd):
     chat.expect("private: nothing is recalled or stored")
     assert "private>" in chat.prompt()
     chat.type("My secret is 42")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type("/private off")
     chat.expect("memory is used again")
@@ -215,7 +227,7 @@ def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, sheph
     chat = terminal("-m", model)
 
     chat.type("which IDE do I prefer?")
-    chat.expect(r"remembered 1 fact and 1 memory \(/why\)")
+    chat.expect(r"recalled 1 fact, 1 memory")
     chat.prompt()
     chat.type("/why")
     shown = chat.expect(r"/edit 1, /forget 1, /pin 1")
@@ -302,7 +314,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
     chat = terminal("-m", model)
     for _ in range(2):
         chat.type("hello")
-        chat.expect("wrote")
+        chat.expect(TURN_ENDED)
         chat.prompt()
 
     chat.type("/stats")
@@ -350,7 +362,7 @@ def test_a_message_may_begin_with_a_slash(terminal, model, typed, message, sheph
     chat = terminal("-m", model)
 
     chat.type(typed)
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type("/quit")
     chat.end()
@@ -392,7 +404,7 @@ def test_a_setting_holds_from_the_next_answer_on_and_for_this_conversation_alone
     chat.prompt()
     chat.type("hello")
 
-    chat.expect("wrote 3 .* cut at the longest allowed answer")
+    chat.expect(f"{TURN_ENDED} · cut at the longest allowed answer")
     assert shepherd("config", "get", "max_tokens").stdout == "1024\n"
 
 
@@ -406,13 +418,13 @@ def test_another_model_goes_on_with_the_conversation(terminal, model, endless_mo
     chat.prompt()
     chat.type("and you?")
 
-    assert ANSWER in chat.expect("wrote .*\n")
+    assert ANSWER in chat.expect(TURN_ENDED)
 
 
 def test_undo_and_clear_change_the_conversation(terminal, model):
     chat = terminal("-m", model)
     chat.type("hello")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     chat.prompt()
 
     chat.type("/undo")
@@ -428,7 +440,7 @@ def test_undo_and_clear_change_the_conversation(terminal, model):
 def test_a_conversation_is_continued_and_then_only_the_new_is_decoded(terminal, model):
     first = terminal("-m", model)
     first.type("hello one")
-    first.expect("wrote")
+    first.expect(TURN_ENDED)
     first.prompt()
     first.type("/quit")
     first.end()
@@ -439,7 +451,9 @@ def test_a_conversation_is_continued_and_then_only_the_new_is_decoded(terminal, 
     decoded = []
     for text in ("and two", "and three"):
         second.type(text)
-        decoded.append(int(re.search(r"read (\d+) of", second.expect("wrote"))[1]))
+        second.prompt()
+        second.type("/stats")
+        decoded.append(int(re.search(r"([\d,]+) decoded", second.expect("times"))[1]))
         second.prompt()
 
     assert decoded[1] < decoded[0] / 3  # the first turn of a process has everything to read
@@ -454,7 +468,7 @@ def test_an_overflow_is_an_error_and_the_conversation_goes_on(terminal, model):
     chat.prompt()
     chat.type("hello")
 
-    assert ANSWER in chat.expect("wrote")
+    assert ANSWER in chat.expect(TURN_ENDED)
 
 
 def test_control_characters_of_a_memory_do_not_reach_the_terminal(terminal, model, shepherd):
@@ -477,7 +491,7 @@ def test_no_colours_where_they_are_not_wanted(terminal, model, variables):
     assert "\x1b[2m" not in chat.child.before
     chat.prompt()
     chat.type("hello")
-    chat.expect("wrote")
+    chat.expect(TURN_ENDED)
     assert "\x1b[3" not in chat.child.before
 
 
@@ -490,7 +504,7 @@ def test_answers_go_to_a_pipe_while_the_prompt_stays_on_the_terminal(home, model
     )  # fmt: skip
     child.expect("> ")
     child.send("hello\r")
-    child.expect("wrote")
+    child.expect(TURN_ENDED)
     child.send(CTRL_D)
     child.expect(pexpect.EOF)
 

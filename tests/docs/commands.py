@@ -20,7 +20,7 @@ __all__ = [
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     path
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "bench" / "README.md"])
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "bench" / "README.md"])
     if "```{include}" not in path.read_text(encoding="utf-8")  # the same text as another one
 ]
 # A line of a code block that begins with one of these is a command, after assignments to variables.

@@ -45,6 +45,6 @@ def addressed(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
     with running(claude_says({"text": "ok"})) as upstream:
         yield fill_in
     if server is not None:
-        # As docs/postgresql.md calls them.
+        # As docs/how-to/postgresql.md calls them.
         server.execute("DROP DATABASE IF EXISTS memory")
         server.execute("DROP ROLE IF EXISTS shepherd")

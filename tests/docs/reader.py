@@ -30,7 +30,7 @@ _TALK = re.compile(
 )
 # What is done where the repository is.
 _IN_THE_CHECKOUT = re.compile(
-    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|(\.venv/bin/)?python -m (pytest|cibuildwheel))"
+    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|(\.venv/bin/)?python -m (pytest|cibuildwheel|bench))"
 )
 _CTRL_Q = "\x11"
 _SLOWEST_S = 900  # llama.cpp is compiled, on a machine that never did so

@@ -108,18 +108,18 @@ _TALK = (
 # Document: what has been done before it begins.
 PREPARED = {
     # The tests' own server: its clients, its socket, its superuser.
-    "docs/postgresql.md": (
+    "docs/how-to/postgresql.md": (
         "export PATH={programs}:$PATH",
         "export LD_LIBRARY_PATH={programs}/../lib",
         "export PGHOST={pghost}",
         "export PGUSER=postgres",
         "export PGPASSWORD=s3cret",
     ),
-    "docs/learning.md": ("shepherd facts set location Texas",),
-    "docs/memory.md": ("cp memory.jsonl FILE",),
-    "docs/migration.md": _TOLD,
-    "docs/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
-    "docs/trace.md": _TALK,
+    "docs/explanation/learning.md": ("shepherd facts set location Texas",),
+    "docs/how-to/memory.md": ("cp memory.jsonl FILE",),
+    "docs/how-to/migration.md": _TOLD,
+    "docs/how-to/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
+    "docs/reference/trace.md": _TALK,
 }
 _NEWEST = "$(shepherd memory list | head -n 1 | cut -f 1)"
 _MANY_MEMORIES = (
@@ -173,6 +173,8 @@ INSTEAD = {
     "shepherd bench": ("shepherd bench --memories 300",),
     "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 300 --users 1",),
     "shepherd demo": ("shepherd demo --fast",),
+    # Without writing into the repository.
+    ".venv/bin/python -m bench.headlines": ("python -m bench.headlines --check",),
     _CLAUDE: (_CLAUDE, "shepherd provider set claude base_url {upstream}"),
     'shepherd context build "What do we know about the hills?" --max-tokens 2000 | other-program': (
         'shepherd context build "What do we know about the hills?" --max-tokens 2000 | cat',

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import headlines
 from shepherd.inference.models import resolve
 from tests.hub import LoopbackHub
 from tests.server.processes import ServerProcess
@@ -18,15 +19,15 @@ from tools.config_reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ALONE = [
-    "README.md",
-    *(f"docs/{page}.md" for page in ("engine", "entities", "knowledge", "langchain", "library", "models")),
-    *(f"docs/{page}.md" for page in ("trace", "vectors")),
+    *(f"docs/{page}.md" for page in ("explanation/engine", "tutorials/library")),
+    *(f"docs/how-to/{page}.md" for page in ("knowledge", "langchain", "models", "vectors")),
+    *(f"docs/reference/{page}.md" for page in ("entities", "trace")),
 ]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
 
 
 def test_reference_of_the_settings_is_that_of_the_code() -> None:
-    assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == reference()
+    assert (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8") == reference()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -42,6 +43,13 @@ def test_every_bench_has_its_question_and_its_bar() -> None:
     rows = re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "bench/README.md").read_text("utf-8"), re.MULTILINE)
 
     assert sorted(rows) == sorted(path.name for path in ROOT.glob("bench/test_*.py"))
+
+
+def test_table_of_the_benches_is_that_of_their_results() -> None:
+    text = headlines.README.read_text(encoding="utf-8")
+
+    assert text == headlines.with_table(text)
+    assert set(headlines.newest()) == set(headlines.KINDS)
 
 
 def _python_of(document: str) -> str:
@@ -64,7 +72,7 @@ def _run(python: str, folder: Path, **variables: str) -> None:
 def test_python_of_every_page_is_run_here() -> None:
     pages = (str(path.relative_to(ROOT)) for path in DOCUMENTS if "```python" in path.read_text("utf-8"))
 
-    assert sorted(pages) == sorted([*RUN_ALONE, "docs/server.md"])
+    assert sorted(pages) == sorted([*RUN_ALONE, "docs/how-to/server.md"])
 
 
 @pytest.mark.parametrize("document", RUN_ALONE)
@@ -80,7 +88,7 @@ def test_python_of_a_page_runs_from_top_to_bottom(
 
 def test_python_of_the_servers_page_asks_a_server(tmp_path: Path, files: Path) -> None:
     with ServerProcess(tmp_path / "home", "-m", str(files / "tiny.gguf")) as server:
-        python = _python_of("docs/server.md").replace("http://127.0.0.1:8000", server.url)
+        python = _python_of("docs/how-to/server.md").replace("http://127.0.0.1:8000", server.url)
 
         _run(python, tmp_path, NO_PROXY="*")
 
@@ -104,5 +112,5 @@ def test_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )
 
     assert built.stderr == ""
-    pages = {path.stem for path in (tmp_path / "site").glob("*.html")}
-    assert pages >= {path.stem for path in ROOT.glob("docs/*.md")}
+    pages = {path.relative_to(tmp_path / "site").with_suffix("") for path in tmp_path.glob("site/**/*.html")}
+    assert pages >= {path.relative_to(ROOT / "docs").with_suffix("") for path in ROOT.glob("docs/**/*.md")}

@@ -48,6 +48,52 @@ def conversation(name: str = "one") -> dict[str, Any]:
     }
 
 
+REPLY = (
+    "A terrace can hold many plants: tomatoes need sun and a deep pot, basil likes tomatoes, and a fig tree"
+    " grows in a pot as well. Water the tomatoes in the morning, and give the fig tree some shade. Tomatoes,"
+    " basil and a fig tree on one terrace are no problem if each pot has holes."
+)
+
+
+def talk(*, names: tuple[str, str]) -> dict[str, Any]:
+    """A talk about plants in which the second speaker says all words of the question more often."""
+    user, other = names
+    turns = [
+        ("1", "s1", user, "What can I plant?"),
+        ("2", "s1", other, REPLY),
+        ("3", "s2", user, "We moved, and I put a fig tree on the terrace last spring. Will it bear fruit?"),
+        ("4", "s2", other, "Most need three years. Feed it in spring, and cut it back in winter."),
+    ]
+    return {
+        "id": "talk",
+        "now": 40 * DAY,
+        "turns": [
+            {"id": id, "session": session, "time": DAY, "speaker": speaker, "text": text}
+            for id, session, speaker, text in turns
+        ],
+        "questions": [
+            {"question": "Is there a fig tree in a pot on my terrace?", "evidence": ["3"], "category": ""}
+        ],
+    }
+
+
+@pytest.mark.parametrize("rows", ["turns", "exchanges"])
+@pytest.mark.parametrize("names", [("user", "assistant"), ("User", "AI"), ("Anna", "ChatGPT")])
+def test_message_of_a_user_comes_before_a_long_reply_of_an_assistant(
+    tmp_path: Path, rows: Any, names: tuple[str, str]
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    path.write_text(json.dumps(talk(names=names)))
+
+    [answer] = evaluate(read_corpus(path), rows=rows)
+    path.write_text(json.dumps(talk(names=("Anna", "Ben"))))
+    [between_friends] = evaluate(read_corpus(path), rows=rows)
+
+    assert answer.found[0] == "3"
+    assert answer.metrics["mrr"] == 1.0
+    assert between_friends.found[0] != "3"
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.jsonl"

@@ -140,6 +140,43 @@ def test_max_tokens_zero_reads_the_prompt_only(plain_model: Path) -> None:
         assert generation.stats.decoded_tokens == generation.stats.prompt_tokens
 
 
+def test_progress_counts_the_tokens_that_the_cache_lacks(plain_model: Path) -> None:
+    with open_engine(plain_model) as engine:
+        first = engine.generate(HELLO, sampling=GREEDY, max_tokens=2)
+        run_to_end(first)
+        longer = [*HELLO, first.message(), Message("user", "and a good day to you")]
+        second = engine.generate(longer, sampling=GREEDY, max_tokens=2)
+        run_to_end(second)
+
+    assert first.progress == (first.stats.prompt_tokens, first.stats.prompt_tokens)
+    assert second.progress == (second.stats.decoded_tokens, second.stats.decoded_tokens)
+    assert second.stats.reused_tokens > 0
+
+
+def test_progress_grows_while_a_long_prompt_is_read(endless_model: Path) -> None:
+    with Engine(endless_model, settings=EngineSettings(n_ctx=8192, n_ubatch=64)) as engine:
+        answer = engine.generate([Message("user", "word " * 1500)], max_tokens=1)
+        seen = [(0, 0)]
+        while answer.is_running:
+            if answer.progress != seen[-1]:
+                seen.append(answer.progress)
+        run_to_end(answer)
+
+    assert len(seen) > 10
+    assert seen == sorted(seen)
+    assert {total for _, total in seen[1:]} == {answer.stats.decoded_tokens}
+
+
+def test_loading_reports_its_progress(scripted_model: Path) -> None:
+    shares: list[float] = []
+    with Engine(scripted_model, settings=exact_settings(), progress=shares.append):
+        pass
+
+    assert shares
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
 def test_same_seed_same_answer_and_another_seed_another(endless_model: Path) -> None:
     with open_engine(endless_model) as engine:
 

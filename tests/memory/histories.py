@@ -27,6 +27,8 @@ WORDS = [
 ]
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
+# Of a talk, perhaps with a label that says who speaks.
+said = st.tuples(st.sampled_from(["", "", "Assistant: ", "User: "]), sentences).map("".join)
 
 Change = tuple[object, ...]
 
@@ -38,10 +40,11 @@ def changes_of(*users: str) -> st.SearchStrategy[Change]:
         st.tuples(
             st.just("store"),
             user,
-            sentences,
-            sentences,
+            said,
+            said | st.just(""),
             st.integers(-5, 800).map(lambda days: NOW - days * DAY / 2),
             st.sampled_from(["", "s1", "s2"]),
+            st.sampled_from(["user", "turn", "chatgpt", "import"]),
         ),
         st.tuples(st.just("edit"), user, st.integers(0, 20), sentences),
         st.tuples(st.just("delete"), user, st.integers(0, 20)),
@@ -54,8 +57,15 @@ def apply(memory: Memory, change: Change, suffix: str) -> object:
     kind, user, *rest = change
     user = f"{user}{suffix}"
     if kind == "store":
-        question, answer, timestamp, session = rest
-        return memory.store_memory(question, answer, user, timestamp=timestamp, session=session)  # type: ignore[arg-type]
+        question, answer, timestamp, session, source = rest
+        return memory.store_memory(
+            question,  # type: ignore[arg-type]
+            answer,  # type: ignore[arg-type]
+            user,
+            timestamp=timestamp,  # type: ignore[arg-type]
+            session=session,  # type: ignore[arg-type]
+            source=source,  # type: ignore[arg-type]
+        )
     records = memory.list_memories(user, limit=1000)
     if not records:
         return None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shepherd._native.rank import key
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, key
 from shepherd._native.store import Connection
 from shepherd.memory import Memory, Turn
 from shepherd.memory.discourse import (
@@ -16,7 +16,9 @@ from shepherd.memory.discourse import (
     PAUSE_S,
     Neighbour,
     asks,
+    assistants,
     label,
+    signs,
     thread,
 )
 from tests.postgres import IN_A_FILE
@@ -59,6 +61,36 @@ def test_label_is_the_first_word_before_a_colon(question: str, answer: str, word
     assert label(question, answer) == key(word)
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "source", "expected"),
+    [
+        ("Which dog?", "A terrier.", "turn", ASSISTANT_ANSWER),
+        ("Which dog?", "A terrier.", "chatgpt", ASSISTANT_ANSWER),
+        ("Which dog?", "A terrier.", "llm", ASSISTANT_ANSWER),
+        ("", "A terrier.", "turn", ASSISTANT_ANSWER),
+        ("I have a dog.", " ", "turn", 0),
+        ("AI: can it paint?", "", "turn", 0),
+        ("About me", "I have a dog.", "chatgpt", 0),
+        ("Which dog has the user?", "a terrier", "extraction", 0),
+        ("Bot: R2-D2", "", "user", 0),
+        ("Claude: my cousin", "of Lyon", "tool", 0),
+        ("User: Which dog?", "Assistant: A terrier.", "import", ASSISTANT_ANSWER),
+        ("user: Which dog?", "assistant: A terrier.", "import", ASSISTANT_ANSWER),
+        ("ChatGPT: A terrier.", "", "import", ASSISTANT_QUESTION),
+        ("AI Assistant: Which dog?", "Bot: That one?", "import", ASSISTANT_QUESTION | ASSISTANT_ANSWER),
+        ("Assistant: Which dog?", "Anna: A terrier.", "import", ASSISTANT_QUESTION),
+        ("Anna: Which dog?", "Bob: The assistant: a terrier.", "import", 0),
+        ("Assistant manager: Anna", "", "import", 0),
+        ("Which dog?", "A terrier.", "migration", 0),
+    ],
+)
+def test_texts_of_an_assistant_are_known_by_source_and_label(
+    question: str, answer: str, source: str, expected: int
+) -> None:
+    assert assistants(question, answer, source) == expected
+    assert signs(question, answer, source) == asks(question, answer) | expected
+
+
 def test_session_is_a_thread_wherever_its_memories_stand() -> None:
     first = thread(1, 0, "s1", None)
 
@@ -75,6 +107,55 @@ def test_memories_without_session_belong_together_until_a_pause() -> None:
     assert thread(8, 1000 - PAUSE_S, "", before) == first
     assert thread(8, 1001 + PAUSE_S, "", before) not in (0, first)
     assert thread(8, 1000, "", Neighbour(key("s"), 1000, "s")) < 0
+
+
+def test_statement_of_the_user_comes_before_a_long_reply_with_the_same_words(memory: Memory) -> None:
+    reply = "Dogs sleep a lot. A dog needs a warm place to sleep, and dogs like sofas, beds and a dog bed."
+    memory.archive_turn(Turn("My cat is tired, where do animals sleep?", reply, session="s"))
+    memory.archive_turn(Turn("It rains again and I am at home, and my dog Rex likes it", "", session="s"))
+
+    found = [result.question for result in memory.search("dog")]
+
+    assert found[0].startswith("It rains again")
+    assert len(found) == 2
+
+
+def test_reply_is_as_relevant_as_a_message_of_the_same_words(memory: Memory) -> None:
+    for number in range(20):
+        memory.store_memory(
+            f"Tell me about topic number {number}.", f"Topic {number} is dull.", source="turn"
+        )
+    replied = memory.store_memory("Any ideas?", "Try sourdough with rye and caraway.", source="turn")
+    said = memory.store_memory("I try weaving with willow and hazel.", "Good idea!", source="turn")
+    [found] = memory.recall("What was that about sourdough and caraway?").results
+    assert found.id == replied
+    [other] = memory.recall("What was that about willow and hazel?").results
+    assert other.id == said
+    assert found.relevance > 0.9 * other.relevance > 0.5
+    assert found.score < 0.5 * other.score
+
+
+def test_edited_answer_is_still_the_assistants(memory: Memory) -> None:
+    told = memory.archive_turn(Turn("Which pet?", "A parrot, perhaps, or a canary.", session="s"))
+    memory.archive_turn(
+        Turn("I would like a hamster and a large wheel for it in the garden", "", session="t")
+    )
+    assert told is not None
+
+    memory.edit_memory(told, answer="A hamster.")
+
+    assert next(result.question for result in memory.search("hamster")).startswith("I would like")
+
+
+def test_undone_deletion_counts_as_before(memory: Memory) -> None:
+    memory.archive_turn(Turn("Which dog?", "A terrier is a dog for you, a small dog.", session="s"))
+    before = memory.search("dog")
+    memory.clear_memory("Which dog?")
+    assert memory.search("dog") == []
+
+    assert memory.restore_forgotten() is not None
+
+    assert memory.search("dog") == before
 
 
 def test_answer_is_found_by_the_words_of_its_question(memory: Memory) -> None:

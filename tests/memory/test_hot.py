@@ -36,6 +36,7 @@ USERS = ("steve", "anna", "mallory")
 texts = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
 times = st.integers(NOW - 400 * DAY, NOW + DAY)
 sessions = st.sampled_from(["", "", "one", "two"])
+sources = st.sampled_from(["user", "turn", "chatgpt"])
 
 Hit = tuple[int, float, float]
 
@@ -140,7 +141,7 @@ class History(RuleBasedStateMachine):
     @rule(
         user=st.sampled_from(USERS),
         new=st.lists(
-            st.tuples(texts, texts | texts.map("{}?".format), times, st.just("user"), sessions),
+            st.tuples(texts, texts | texts.map("{}?".format), times, sources, sessions),
             min_size=1,
             max_size=9,
         ),
@@ -241,8 +242,9 @@ def twin_results(store: SQLiteStore, rows: dict[int, NewMemory], words: list[str
         spoken = {i: rest for i, *rest in connection.execute("SELECT id, thread, label, asks FROM context")}
     documents = []
     for memory_id, row in rows.items():
-        terms = (*text.terms(row.question), *text.terms(row.answer))
-        documents.append(Document(memory_id, terms, row.timestamp, len(terms), *spoken[memory_id]))
+        texts = tuple(text.terms(row.question)), tuple(text.terms(row.answer))
+        length = twin_rank.length(spoken[memory_id][2], *texts)
+        documents.append(Document(memory_id, texts, row.timestamp, length, *spoken[memory_id]))
     found = twin_rank.search(documents, words, 6, now, min_relevance=0.1)
     return [(memory_id, score, relevance) for memory_id, _, score, relevance in found]
 

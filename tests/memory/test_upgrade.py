@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from shepherd._native.store import Connection
+from shepherd._native.text import terms
 from shepherd.errors import ShepherdError, StoreError
-from shepherd.memory import FactPeriod, Memory
+from shepherd.memory import FactPeriod, Memory, Turn
 from shepherd.memory.postgres.database import Database as Server
 from shepherd.memory.schema import UPGRADES, USER_VERSION
 from tests.memory.conftest import NOW
 
-# What version 2 added, taken away again.
+# What version 2 added, taken away again; its index of words was of another version, too.
 TO_VERSION_1 = (
+    "UPDATE meta SET value = 3 WHERE key = 'tokenizer_version'",
     "DROP TABLE learned",
     "ALTER TABLE facts DROP COLUMN valid_from",
     *(
@@ -21,6 +23,8 @@ TO_VERSION_1 = (
     ),
 )
 
+TO_VERSION_1_ON_A_SERVER = ("ALTER TABLE context_terms DROP COLUMN usual",)
+
 
 def make_older(database: str) -> None:
     """Make a database of version 1 from one of today."""
@@ -28,7 +32,7 @@ def make_older(database: str) -> None:
         server = Server(database)
 
         def work(connection):
-            for statement in TO_VERSION_1:
+            for statement in (*TO_VERSION_1, *TO_VERSION_1_ON_A_SERVER):
                 connection.run(statement)
             connection.execute("UPDATE meta SET value = 1 WHERE key = 'user_version'")
 
@@ -42,7 +46,7 @@ def make_older(database: str) -> None:
 
 def columns(database: str) -> dict[str, set[str]]:
     """Columns of each table that the upgrade changes or makes."""
-    tables = ("facts", "fact_history", "learned")
+    tables = ("facts", "fact_history", "learned", "context_terms")
     if "://" in database:
         server = Server(database)
         found = server.read(
@@ -121,3 +125,62 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(
     assert columns(database) == before
     with Memory(database, user_id="steve") as memory:
         assert memory.get_fact("name") == "Stefan"
+
+
+TALK = (
+    ("My dog Rex barks all night, what can I do?", "A dog barks when it is bored. Walk the dog; see a vet."),
+    ("It was the neighbour's cat.", "Then keep the curtains closed, so that your dog does not see that cat."),
+    ("Remind me to buy food for Rex", ""),
+)
+OF_TABLES = {
+    "context": "SELECT id, doc_len, label, asks, thread FROM context ORDER BY id",
+    "tenants": "SELECT number, n, total_length FROM tenants ORDER BY number",
+    "terms": "SELECT id, doc_len, usual, terms, repeated, counts FROM context_terms ORDER BY id",
+}
+
+
+def rows(database: str) -> dict[str, list[tuple[object, ...]]]:
+    """What ranking reads."""
+    if "://" not in database:
+        with Connection(database, read_only=True) as connection:
+            return {name: connection.execute(OF_TABLES[name]) for name in ("context", "tenants")}
+    server = Server(database)
+    found = server.read(lambda one: {name: one.execute(sql) for name, sql in OF_TABLES.items()})
+    server.close()
+    return found
+
+
+def count_as_before(database: str) -> None:
+    """Count the words of an assistant as those of a person, as tokenizer version 3 did."""
+    with Memory(database, user_id="steve") as memory:
+        lengths = {
+            one.id: len(terms(one.question)) + len(terms(one.answer)) for one in memory.list_memories()
+        }
+    statements = [
+        *(f"UPDATE context SET doc_len = {n}, asks = asks & 3 WHERE id = {i}" for i, n in lengths.items()),
+        f"UPDATE tenants SET total_length = {sum(lengths.values())}",
+    ]
+    if "://" not in database:
+        with Connection(database) as connection:
+            connection.script(";".join(statements))
+        return
+    server = Server(database)
+    server.write_locked("schema", lambda one: [one.run(sql) for sql in statements] and None)
+    server.close()
+
+
+def test_memories_of_an_older_database_are_counted_as_new_ones(database: str) -> None:
+    with Memory(database, user_id="steve", clock=lambda: NOW) as memory:
+        for number, (question, answer) in enumerate(TALK):
+            memory.archive_turn(Turn(question, answer, NOW - 60 + number, "s"))
+        memory.store_memory("Who is Rex?", "the dog of Anna")
+        found = memory.search("what does the dog of the neighbour see")
+    before = rows(database)
+    count_as_before(database)
+    assert rows(database)["tenants"] != before["tenants"]
+    make_older(database)
+
+    with Memory(database, user_id="steve", clock=lambda: NOW) as memory:
+        assert memory.search("what does the dog of the neighbour see") == found
+        assert memory.check().problems == ()
+    assert rows(database) == before

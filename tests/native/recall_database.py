@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shepherd._native.store import Connection
-from tests.native.twin_rank import Document
+from tests.native.twin_rank import Document, length
 
 # Question words, answer words, timestamp; then, if given, thread, label, asks.
 Memory = tuple[Any, ...]
@@ -123,7 +123,8 @@ def document(
     label: int = 0,
     asks: int = 0,
 ) -> Document:
-    return Document(id, (*question, *answer), when, len(question) + len(answer), thread, label, asks)
+    texts = tuple(question), tuple(answer)
+    return Document(id, texts, when, length(asks, *texts), thread, label, asks)
 
 
 def documents_of(ids: list[int], stored: list[Any]) -> list[Document]:
@@ -139,5 +140,6 @@ def zipf_memories(seed: int, n: int, n_words: int, longest: int = 12) -> list[An
         chosen = rng.choices(vocabulary, weights, k=rng.randrange(1, longest))
         cut = rng.randrange(len(chosen) + 1)
         when = NOW - (n - i) * 3600
-        stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), rng.randrange(3)))
+        asks = rng.randrange(3) + rng.choice([0, 8, 8, 4, 12])
+        stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), asks))
     return stored

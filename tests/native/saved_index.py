@@ -10,11 +10,13 @@ __all__ = ["Chunk", "Field", "SavedIndex", "boundary_values", "checksum", "writt
 
 _MASK = (1 << 64) - 1
 _HEADER = (
-    *("magic", "format", "tokenizer", "size", "n_documents", "n_names", "n_terms", "n_units", "n_big_tfs"),
+    *("magic", "format", "tokenizer", "size", "n_documents", "n_names", "n_terms", "n_units", "n_big_parts"),
     *("version", "n_memories", "total_length", "n_postings", "n_free_units"),
 )
 _N_CLASSES = 120
 _BLOCK = 256
+_ONCE = 16  # parts of a word that a person wrote once
+_STEPS = (1, 4, _ONCE, 2 * _ONCE, 3 * _ONCE)  # the most parts of each step of a list's bounds but the last
 _LONG = 255
 
 
@@ -84,7 +86,7 @@ class SavedIndex:
             ("names", self.header["n_names"]),
             ("terms", 24 * self.header["n_terms"]),
             ("heap", 8 * self.header["n_units"]),
-            ("big_tfs", 16 * self.header["n_big_tfs"]),
+            ("big_parts", 16 * self.header["n_big_parts"]),
         ):
             self._sections[name] = at
             padding = -size % 8
@@ -166,7 +168,7 @@ class SavedIndex:
             size_class = self._add("size_class", at + 10, "B")
             # Once the list has a chunk, or is empty, the single posting is left as it was.
             kind = "old" if size_class or not n else "single"
-            self._add_all(at + 8, iter(((f"{kind}_tf", "B"), (f"{kind}_len", "B"))))
+            self._add_all(at + 8, iter(((f"{kind}_parts", "B"), (f"{kind}_len", "B"))))
             if self._add("n_letters", at + 11, "B") == _LONG:
                 name = self._sections["names"] + self._add("name", at + 12, "I")
                 self._add("name_length", name, "H")
@@ -182,13 +184,12 @@ class SavedIndex:
             self._unused.append(range(heap, heap + 8))
         for n, place, size_class in self._chunks:
             at = heap + 8 * place
-            self._add_all(at, iter([*[("least_len", "B")] * 4, ("most_tf", "B")]))
+            self._add_all(at, iter([*[("least_len", "B")] * 6, ("least_parts", "B"), ("most_parts", "B")]))
             documents, capacity = at + 8, class_capacity(size_class)
             weights = documents + 4 * capacity
             self._add_all(documents, iter([("document", "I")] * n))
-            self._add_all(weights, iter([("tf", "B"), ("len", "B")] * n))
+            self._add_all(weights, iter([("parts", "B"), ("len", "B")] * n))
             self._unused += [
-                range(at + 5, documents),
                 range(documents + 4 * n, weights),
                 range(weights + 2 * n, at + 8 * class_units(size_class)),
             ]
@@ -197,9 +198,9 @@ class SavedIndex:
                 at = heap + 8 * place
                 place = self._add("next_free", at, "I")  # noqa: PLW2901
                 self._unused.append(range(at + 4, at + 8 * class_units(size_class)))
-        for i in range(self.header["n_big_tfs"]):
-            at = self._sections["big_tfs"] + 16 * i
-            self._add_all(at, zip(("big_document", "big_term", "big_tf"), "III", strict=True))
+        for i in range(self.header["n_big_parts"]):
+            at = self._sections["big_parts"] + 16 * i
+            self._add_all(at, zip(("big_document", "big_term", "big_parts"), "III", strict=True))
             self._unused.append(range(at + 12, at + 16))
 
 
@@ -207,7 +208,9 @@ def boundary_values(saved: SavedIndex, field: Field) -> list[int]:
     """Numbers at which a check of this field may err, as unsigned numbers of its width."""
     own = saved.value(field)
     header = saved.header
-    counts = [header[name] for name in ("n_documents", "n_names", "n_terms", "n_units", "n_big_tfs", "size")]
+    counts = [
+        header[name] for name in ("n_documents", "n_names", "n_terms", "n_units", "n_big_parts", "size")
+    ]
     near = [n + step for n in (own, *counts) for step in (-1, 0, 1)]
     powers = [(1 << bits) + step for bits in (7, 8, 15, 16, 31, 32, 63, 64) for step in (-2, -1, 0)]
     wanted = {value % (1 << field.n_bits) for value in (0, 1, 2, 3, 4, *near, *powers)}
@@ -216,23 +219,26 @@ def boundary_values(saved: SavedIndex, field: Field) -> list[int]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A word's list of memories: their numbers, how often each has the word, and how many words each has."""
+    """A word's list of memories: their numbers, the parts that the word counts in each, and their lengths."""
 
     place: int
     documents: tuple[int, ...]
-    tfs: tuple[int, ...]
+    parts: tuple[int, ...]
     lengths: tuple[int, ...]
     size_class: int = 1
 
     def write(self, heap: bytearray) -> None:
         """Write it where its place is."""
         at = 8 * self.place
-        shown = [(min(tf, 255), min(length, 255)) for tf, length in zip(self.tfs, self.lengths, strict=True)]
-        least = [255, 255, 255, 255]
-        for tf, length in shown:
-            kind = min(tf, 4) - 1
-            least[kind] = min(least[kind], length)
-        heap[at : at + 5] = bytes([*least, max(tf for tf, _ in shown)])
+        shown = [
+            (min(one, 255), min(length, 255)) for one, length in zip(self.parts, self.lengths, strict=True)
+        ]
+        least = [255] * (1 + len(_STEPS))
+        for one, length in shown:
+            step = sum(one > most for most in _STEPS)
+            least[step] = min(least[step], length)
+        of_all = [one for one, _ in shown]
+        heap[at : at + 8] = bytes([*least, min(of_all), max(of_all)])
         documents = at + 8
         struct.pack_into(f"<{len(shown)}I", heap, documents, *self.documents)
         weights = documents + 4 * class_capacity(self.size_class)
@@ -247,14 +253,14 @@ def written(
     names: bytes = b"",
     n_units: int = 1,
     free: dict[int, list[int]] | None = None,
-    big_tfs: list[tuple[int, int, int]] = [],  # noqa: B006
+    big_parts: list[tuple[int, int, int]] = [],  # noqa: B006
     newest: list[int] | None = None,
 ) -> bytes:
     """Return a saved index of these parts, which all agree, with the constants of an empty one.
 
     `documents` are sequences and lengths; a word without a chunk is in memory 0 once. A word of four bytes
     that begins with a zero is the place of a name. `free` are the places of free chunks by their class, and
-    `big_tfs` are memory, word and number.
+    `big_parts` are memory, word and number.
     """
     header = dict(zip(_HEADER, struct.unpack_from(f"<{len(_HEADER)}Q", empty), strict=True))
     heap = bytearray(8 * n_units)
@@ -270,7 +276,7 @@ def written(
     for word, chunk in words:
         is_name = word[:1] == b"\0"
         n, place, kind = (len(chunk.documents), chunk.place, chunk.size_class) if chunk else (1, 0, 0)
-        own = (0, 0) if chunk else (1, documents[0][1])
+        own = (0, 0) if chunk else (_ONCE, documents[0][1])
         terms += struct.pack("<IIBBBB", n, place, *own, kind, _LONG if is_name else len(word))
         terms += (word[:0:-1] + b"\0" if is_name else word).ljust(12, b"\0")
     n_blocks = -(-len(documents) // _BLOCK)
@@ -281,7 +287,7 @@ def written(
         names,
         bytes(terms),
         bytes(heap),
-        b"".join(struct.pack("<IIII", *big, 0) for big in big_tfs),
+        b"".join(struct.pack("<IIII", *big, 0) for big in big_parts),
     )
     body = b"".join(part.ljust(len(part) + -len(part) % 8, b"\0") for part in sections)
     header |= {
@@ -289,7 +295,7 @@ def written(
         "n_names": len(names),
         "n_terms": len(words),
         "n_units": n_units,
-        "n_big_tfs": len(big_tfs),
+        "n_big_parts": len(big_parts),
         "n_memories": sum(length >= 0 for _, length in documents),
         "total_length": sum(max(length, 0) for _, length in documents),
         "n_postings": sum(len(chunk.documents) if chunk else 1 for _, chunk in words),

@@ -31,13 +31,14 @@ def row(sequence: int, memory: Any) -> Row:
     question, answer, timestamp, *spoken = memory
     thread, label, asks = spoken or (0, 0, 0)
     texts = " ".join(question), " ".join(answer)
-    return (sequence, timestamp, sum(len(text.terms(one)) for one in texts), thread, label, asks, *texts)
+    doc_len = twin_rank.length(asks, *(text.terms(one) for one in texts))
+    return (sequence, timestamp, doc_len, thread, label, asks, *texts)
 
 
 def document(row: Row) -> Document:
     sequence, timestamp, doc_len, thread, label, asks, question, answer = row
-    terms = (*text.terms(question), *text.terms(answer))
-    return Document(sequence, terms, timestamp, doc_len, thread, label, asks)
+    texts = tuple(text.terms(question)), tuple(text.terms(answer))
+    return Document(sequence, texts, timestamp, doc_len, thread, label, asks)
 
 
 def publish(index: HotIndex, rows: Iterable[Row], version: int = 1) -> None:
@@ -100,7 +101,7 @@ def conversations(seed: int, n: int, n_words: int) -> list[Any]:
     for i in range(n):
         words = [f"w{int(n_words * rng.random() ** 3)}" for _ in range(rng.randint(1, 8))]
         age_s = (n - i) * 90_000 + rng.randint(0, 9999)
-        stored.append((words[:4], words[4:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 2)))
+        stored.append((words[:4], words[4:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 15)))
     return stored
 
 
@@ -153,7 +154,7 @@ def test_a_few_hundred_memories_of_any_age_rank_as_the_twin_says(seed: int) -> N
     for i in range(600):
         words = [f"w{rng.randrange(1 + rng.randrange(8))}" for _ in range(rng.randint(1, 9))]
         age_s = rng.choice([0, 1, 86_400, rng.randint(-9, 10**9), rng.randint(0, 10**7)])
-        memory = (words[:2], words[2:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 2))
+        memory = (words[:2], words[2:], NOW - age_s, i // 10 + 1, 0, rng.randint(0, 15))
         last = rows[-1][0] if rows else 40
         rows.append(row(last + (1 if seed % 2 else rng.choice([1, 1, 1, 3])), memory))
     index = filled(rows)
@@ -244,6 +245,25 @@ def test_a_memory_that_has_one_word_very_often_is_found_beside_a_rarer_word(k1: 
             expected = twin_rank.search(documents, keywords, 25, NOW, k1=k1, b=b)
 
             assert index.search(1, keywords, 25, NOW, k1=k1, b=b) == expected
+
+
+@pytest.mark.parametrize("parts", [2, 4, 5, 15, 16, 17, 31, 32, 33, 48, 49, 254, 255, 300])
+def test_a_memory_that_has_more_of_a_word_than_the_others_is_found_beside_a_rarer_word(parts: int) -> None:
+    """An assistant wrote the frequent word once in most memories; the few need the bound of its list."""
+    stored: list[Any] = [([], ["echo" if i % 3 else "golf"], NOW, i + 1, 0, 8) for i in range(1500)]
+    for i in range(0, 1500, 6):
+        stored[i] = ([], ["fox", "golf"], NOW, i + 1, 0, 8)
+    for i in range(40):
+        stored[30 * i + 1] = (["echo"] * (parts // 16), ["echo"] * (parts % 16), NOW, 30 * i + 2, 0, 8)
+    rows = numbered(stored)
+    index = filled(rows)
+    documents = [document(row) for row in rows]
+    for k in (3, 33):
+        for keywords in (["echo", "fox"], ["fox", "golf", "echo"], ["echo"]):
+            for b in (0.0, 0.3):
+                expected = twin_rank.search(documents, keywords, k, NOW, b=b)
+
+                assert index.search(1, keywords, k, NOW, b=b) == expected
 
 
 @settings(max_examples=examples(60))

@@ -151,7 +151,9 @@ def test_the_parser_names_every_byte() -> None:
 
     assert int.from_bytes(saved[-8:], "little") == checksum(saved[:-8])
     assert n_bytes + names + 8 == len(saved)
-    assert {"next_free", "big_tf", "name_length", "document", "single_tf"} <= {f.name for f in parsed.fields}
+    assert {"next_free", "big_parts", "name_length", "document", "single_parts"} <= {
+        f.name for f in parsed.fields
+    }
 
 
 # Fields in which another number, though not every one, makes another index that is sound.
@@ -166,14 +168,14 @@ ANY_VALUE = {
         "asks",
         "has_label",
         "document",
-        "tf",
-        "single_tf",
-        "big_tf",
+        "parts",
+        "single_parts",
+        "big_parts",
     ),
     # Computed anew when an index is loaded, or bounds that may be loose.
-    *("beside", "second", "newest", "least_len", "most_tf"),
+    *("beside", "second", "newest", "least_len", "least_parts", "most_parts"),
     # Words, and what a list that is empty or has grown no longer uses.
-    *("letter", "n_letters", "name", "name_length", "place", "old_tf", "old_len"),
+    *("letter", "n_letters", "name", "name_length", "place", "old_parts", "old_len"),
 }
 
 
@@ -197,15 +199,16 @@ def test_a_boundary_value_in_any_field_is_refused_or_harmless(seed: int) -> None
     [
         ("document", 0xFFFFFFFF),  # one more is 0
         ("document", 1),  # a memory that was deleted
-        ("tf", 0),
-        ("single_tf", 0),
+        ("parts", 0),
+        ("single_parts", 0),
         ("len", 254),
-        ("most_tf", 0),
+        ("most_parts", 0),
+        ("least_parts", 0xFF),
         ("least_len", 254),
         ("next_free", 1),
         ("free_chunk", 1),
-        ("big_tf", 0),
-        ("big_tf", 1 << 30),  # more than the memory has words
+        ("big_parts", 0),
+        ("big_parts", 1 << 30),  # more than the memory has words
         ("big_term", 0),
         ("big_document", 0),
         ("n_postings", 0),
@@ -286,11 +289,11 @@ def name_of(letters: bytes, length: int) -> dict[str, Any]:
     return {"names": length.to_bytes(2, "little") + letters, "words": [(b"\0\0\0\0", None)]}
 
 
-def many(times: int, length: int, number: int | None = None) -> dict[str, Any]:
-    """A memory of `length` words that has one of them `times` times; `number` is what is stored of these."""
-    big = [(0, 0, times if number is None else number)]
-    words = [(b"aa", Chunk(1, (0,), (times,), (length,)))]
-    return {"documents": [(1, length)], "words": words, "n_units": 4, "big_tfs": big}
+def many(parts: int, length: int, number: int | None = None) -> dict[str, Any]:
+    """A memory of `length` words of which one counts so many parts; `number` is what is stored of these."""
+    big = [(0, 0, parts if number is None else number)]
+    words = [(b"aa", Chunk(1, (0,), (parts,), (length,)))]
+    return {"documents": [(1, length)], "words": words, "n_units": 4, "big_parts": big}
 
 
 # Parts that agree in everything, and the same with one of them one step beyond.
@@ -310,10 +313,10 @@ STEPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a name ends where the names end": (name_of(NAME, 13), name_of(NAME, 14)),
     "a short word is no name": (name_of(NAME, 13), name_of(NAME[:12], 12)),
     "a large number has room for 254": (many(255, 300), many(255, 300, 254)),
-    "a word comes as often as there are words": (many(300, 300), many(300, 300, 301)),
+    "a word comes as often as there are words": (many(4800, 300), many(4800, 300, 4801)),
     "no large number is left": (
         many(255, 300),
-        {**many(255, 300), "big_tfs": [(0, 0, 255), (0, 1, 255)]},
+        {**many(255, 300), "big_parts": [(0, 0, 255), (0, 1, 255)]},
     ),
     "memories are in the order of their numbers": (
         {"documents": [(1, 1), (2, 1)]},
@@ -334,8 +337,8 @@ STEPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"words": [(b"aa", Chunk(1, (1, 1), (1, 1), (1, 1)))], "n_units": 4},
     ),
     "a word comes no more often than there are words": (
-        {"documents": [(1, 2), (2, 1)], "words": [(b"aa", Chunk(1, (0, 1), (2, 1), (2, 1)))], "n_units": 4},
-        {"documents": [(1, 2), (2, 1)], "words": [(b"aa", Chunk(1, (0, 1), (3, 1), (2, 1)))], "n_units": 4},
+        {"documents": [(1, 2), (2, 1)], "words": [(b"aa", Chunk(1, (0, 1), (32, 1), (2, 1)))], "n_units": 4},
+        {"documents": [(1, 2), (2, 1)], "words": [(b"aa", Chunk(1, (0, 1), (33, 1), (2, 1)))], "n_units": 4},
     ),
 }
 

@@ -31,7 +31,7 @@ def test_row_of_another_user_under_a_forged_token_is_passed_over(connection: Con
 
     found = Recall().search(connection, 1, ["alpha"], 9, NOW)
 
-    assert found == twin_rank.search([Document(1 << 40 | 1, ("alpha",), NOW, 1)], ["alpha"], 9, NOW)
+    assert found == twin_rank.search([Document(1 << 40 | 1, (("alpha",), ()), NOW, 1)], ["alpha"], 9, NOW)
 
 
 @pytest.mark.parametrize("rowid", [1 << 40 | 7, 0, -5, -(2**63), 2**63 - 1, (1 << 40) - 1, (2 << 40) - 1])
@@ -44,7 +44,7 @@ def test_index_row_without_a_memory_is_passed_over(connection: Connection, rowid
 
     found = Recall().search(connection, 1, ["alpha"], 9, NOW)
 
-    assert found == twin_rank.search([Document(1 << 40 | 1, ("alpha",), NOW, 1)], ["alpha"], 9, NOW)
+    assert found == twin_rank.search([Document(1 << 40 | 1, (("alpha",), ()), NOW, 1)], ["alpha"], 9, NOW)
 
 
 def test_sequences_with_huge_gaps_cost_no_memory_for_the_gaps(connection: Connection) -> None:

@@ -26,7 +26,7 @@ texts = st.lists(words, max_size=6)
 times = st.integers(NOW - 800 * DAY, NOW + 10 * DAY) | st.sampled_from([0, NOW, NOW - 30 * DAY])
 threads = st.integers(0, 2) | st.sampled_from([-7, 2**31 - 1, -(2**31) + 1])
 labels = st.just(0) | words.map(twin_rank.key)
-memories = st.tuples(texts, texts, times, threads, labels, st.integers(0, 2))
+memories = st.tuples(texts, texts, times, threads, labels, st.integers(0, 15))
 spans = st.tuples(times, st.integers(0, 400 * DAY)).map(lambda span: (span[0], span[0] + span[1]))
 queries = st.fixed_dictionaries(
     {

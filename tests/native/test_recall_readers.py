@@ -139,7 +139,7 @@ def test_version_number_of_a_rolled_back_transaction_may_come_again(connection: 
 
     ids = database.add(connection, 1, [(["alpha"], ["carol"], NOW)])
 
-    expected = [Document(id, ("alpha", "x"), NOW, 2) for id in (ids[0] - 1, ids[0])]
+    expected = [Document(id, (("alpha", "x"), ()), NOW, 2) for id in (ids[0] - 1, ids[0])]
     assert recall.search(connection, 1, ["alpha"], 3, NOW) == twin_rank.search(expected, ["alpha"], 3, NOW)
 
 
@@ -169,9 +169,9 @@ def test_writes_of_another_process_are_found(connection: Connection) -> None:
 
     found = recall.search(connection, 1, ["alpha"], 9, NOW)
     documents = [
-        Document(1 << 40 | 1, ("alpha",), NOW, 1),
-        Document(1 << 40 | 2, ("carol",), 1, 1),
-        Document(1 << 40 | 4, ("alpha", "bravo"), NOW, 2),
+        Document(1 << 40 | 1, (("alpha",), ()), NOW, 1),
+        Document(1 << 40 | 2, (("carol",), ()), 1, 1),
+        Document(1 << 40 | 4, (("alpha", "bravo"), ()), NOW, 2),
     ]
     assert found == twin_rank.search(documents, ["alpha"], 9, NOW)
 

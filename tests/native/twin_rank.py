@@ -15,20 +15,63 @@ CANDIDATES = 32
 # Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that
 # only asks, of a label and of a time that the question names.
 WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3)
+# The same where an assistant wrote in the memory, or in the one before or after it.
+ASSISTANT_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.0, 0.0, 1.0, 1.15, 1.3)
+# A word of an assistant counts a sixteenth.
+PARTS = 16
+BY_ASSISTANT = (4, 8)  # bits of `asks`: in the question, in the answer
 LN_2 = 0.69314718055994530942
 
 
 @dataclass(frozen=True)
 class Document:
-    """One memory: its terms with repeats, and the length that the table states (normally their number)."""
+    """One memory: its terms with repeats, by text, and the length that the table states (normally theirs)."""
 
     id: int
-    terms: tuple[str, ...]
+    texts: tuple[tuple[str, ...], tuple[str, ...]]
     timestamp: int
     doc_len: int
     thread: int = 0
     label: int = 0
     asks: int = 0
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms of both texts."""
+        return self.texts[0] + self.texts[1]
+
+    @property
+    def ending(self) -> int:
+        """How it ends: 0, 1 with a question after something else, 2 with nothing but a question."""
+        return min(self.asks % 4, 2)
+
+    @property
+    def has_assistant(self) -> bool:
+        """Whether an assistant wrote one of its texts."""
+        return any(self.asks & bit for bit in BY_ASSISTANT)
+
+    def tf(self, word: str) -> float:
+        """How often it has a word; a sixteenth for each time in a text that an assistant wrote."""
+        return (
+            sum(
+                text.count(word) * (1 if self.asks & bit else PARTS)
+                for text, bit in zip(self.texts, BY_ASSISTANT, strict=True)
+            )
+            / PARTS
+        )
+
+    def whole_tf(self, word: str) -> float:
+        """The same in whole words, rounded up, for relevance."""
+        return float(math.ceil(self.tf(word)))
+
+
+def length(asks: int, question: Sequence[str], answer: Sequence[str]) -> int:
+    """The length of a memory of these terms, in words of a person, rounded up."""
+    parts = sum(
+        len(text) * (1 if asks & bit else PARTS)
+        for text, bit in zip((question, answer), BY_ASSISTANT, strict=True)
+    )
+    return -(-parts // PARTS)
 
 
 def idf(n_docs: float, doc_freq: float) -> float:
@@ -88,23 +131,26 @@ def evidence(
     candidates: Collection[int],
     labels: Collection[int] = (),
     periods: Sequence[tuple[int, int]] = (),
-    weights: Sequence[float] = WEIGHTS,
+    weights: Sequence[float] | None = None,
 ) -> float:
     """BM25 of the document and its share of that of its conversation."""
-    previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:]
     around = {distance: neighbour(documents, document, distance) for distance in (-2, -1, 1, 2)}
+    if weights is None:
+        near = [one for one in (around[-1], document, around[1]) if one]
+        weights = ASSISTANT_WEIGHTS if any(one.has_assistant for one in near) else WEIGHTS
+    previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:]
     scores = {distance: bm25[found.id] if found else 0.0 for distance, found in around.items()}
     own = bm25[document.id]
     thread = document.thread
     of_session = [bm25[id] for id in candidates if thread and documents[id].thread == thread]
     before = around[-1]
     total = own
-    total += previous_share[min(before.asks, 2) if before else 0] * scores[-1]
+    total += previous_share[before.ending if before else 0] * scores[-1]
     total += next_share * scores[1]
     total += second * scores[-2]
     total += second * scores[2]
     total += session * (max(own, *of_session, 0.0) - own)
-    if document.asks >= 2:
+    if document.ending == 2:
         total *= asking
     if document.label and document.label in labels:
         total *= label
@@ -124,7 +170,7 @@ def search(
     recency_floor: float = 0.9,
     min_relevance: float = 0.0,
     periods: Sequence[tuple[int, int]] = (),
-    weights: Sequence[float] = WEIGHTS,
+    weights: Sequence[float] | None = None,
 ) -> list[tuple[int, float, float, float]]:
     """(id, bm25, score, relevance) of the best k of one user's documents; ties to the larger id."""
     if not documents:
@@ -138,12 +184,12 @@ def search(
 
     by_id = {document.id: document for document in documents}
     ages = {document.id: (now - document.timestamp) / 86400.0 for document in documents}
-    bm25 = dict.fromkeys(by_id, 0.0)
+    bm25, whole = dict.fromkeys(by_id, 0.0), dict.fromkeys(by_id, 0.0)
     for document in documents:
         for word, weight in chosen:
-            if tf := document.terms.count(word):
-                term = bm25_term(weight, float(tf), float(document.doc_len), mean_len, k1=k1, b=b)
-                bm25[document.id] += term
+            for sums, tf in ((bm25, document.tf(word)), (whole, document.whole_tf(word))):
+                if tf:
+                    sums[document.id] += bm25_term(weight, tf, float(document.doc_len), mean_len, k1=k1, b=b)
     first = {id: score * recency(ages[id], recency_floor) for id, score in bm25.items() if score > 0.0}
     candidates = sorted(first, key=lambda id: (-first[id], -id))[: max(k, CANDIDATES)]
 
@@ -155,7 +201,8 @@ def search(
         if document.id not in candidates and not is_beside:
             continue
         total = evidence(document, by_id, bm25, candidates, labels, periods, weights)
-        fit = relevance(0.5 * (bm25[document.id] + total), idf_sum, n_docs)
+        own = whole[document.id]
+        fit = relevance(0.5 * (own + (total + (own - bm25[document.id]))), idf_sum, n_docs)
         if total > 0.0 and fit >= min_relevance:
             score = total * recency(ages[document.id], recency_floor)
             found.append((document.id, bm25[document.id], score, fit))

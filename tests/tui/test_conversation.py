@@ -19,7 +19,7 @@ def test_it_remembers_and_shows_what_it_remembered(perform, memory):
         await stage.say("What is my name?")
 
         text = stage.text()
-        assert "remembered 1 fact: name=Steve" in text
+        assert "recalled 1 fact: name=Steve" in text
         assert "Your name is Steve" in text
         assert any("name = Steve" in option for option in stage.options("#remembered"))
         assert "reused" in text

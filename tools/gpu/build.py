@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from environment import cuda_compiler, missing_for_cuda
 
-_REMEDY = """what can be done (docs/gpu.md):
+_REMEDY = """what can be done (docs/how-to/gpu.md):
   install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
   ARCHITECTURES=90 before tools/gpu/run builds for the GPU of another machine
   CPU=1 before it leaves CUDA out, for a trial"""

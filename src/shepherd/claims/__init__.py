@@ -1,4 +1,4 @@
-"""Claims: what an extraction model says of the user, and what the user's own words bear out.
+"""Claims of an extraction model about the user, and the judge that checks them against the user's words.
 
 It knows wordings and keys; nothing of models, databases and conversations.
 """

@@ -1,4 +1,4 @@
-"""Command line: parse, call, print. It has no rules of its own.
+"""The command line: parses arguments, calls other packages and prints. It contains no rules.
 
 Modules import nothing heavy before a command runs, so that `shepherd --help` is quick.
 """

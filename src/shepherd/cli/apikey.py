@@ -36,19 +36,19 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd apikey`."""
     parser = Parser(
         prog="shepherd apikey",
-        description="Keys for `shepherd serve`: whose memory, and what for.",
+        description="Manage keys for `shepherd serve`: each has an owner and scopes.",
         epilog=_EPILOG,
     )
     actions = add_actions(parser)
     create = add_action(actions, "create", "make a key, and show it this once")
-    create.add_argument("--owner", metavar="NAME", help="whose memory it reaches (you)")
+    create.add_argument("--owner", metavar="NAME", help="owner of the memory that it can use (you)")
     create.add_argument(
         "--scope",
         action="append",
         metavar="NAME",
-        help=f"what it may do, of {', '.join(SCOPES)}; may be repeated ({' and '.join(DEFAULT_SCOPES)})",
+        help=f"scope: {', '.join(SCOPES)}; can be repeated ({' and '.join(DEFAULT_SCOPES)})",
     )
-    create.add_argument("--label", default="", metavar="TEXT", help="what it is for, shown in the list")
+    create.add_argument("--label", default="", metavar="TEXT", help="label to show in the list")
     add_action(actions, "list", "all keys, without the keys themselves")
     revoke = add_action(actions, "revoke", "end keys, at once and in running servers too")
     revoke.add_argument("ids", nargs="+", metavar="ID", help="as shepherd apikey list shows it")

@@ -61,6 +61,7 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--show-context", action="store_true", help="show on stderr the message as the model sees it"
     )
+    parser.add_argument("--plain", action="store_true", help="show answers as they are, not as Markdown")
     add_common_options(parser, json_help="JSON lines in and out, nothing else on stdout")
 
     shared = parser.add_argument_group("the shared conversation of a server")
@@ -163,10 +164,16 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
 
         if message is None:
             conversation = Conversation(
-                assistant, screen, session=session, show_context=arguments.show_context
+                assistant,
+                screen,
+                session=session,
+                show_context=arguments.show_context,
+                plain=arguments.plain,
             )
             return conversation.run(resumed)
-        finished = show_turn(assistant, message, screen, show_context=arguments.show_context)
+        finished = show_turn(
+            assistant, message, screen, show_context=arguments.show_context, plain=arguments.plain
+        )
         return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
 
 

@@ -59,7 +59,7 @@ def complete() -> None:
         os.environ["_ARGCOMPLETE"] = "2"
     else:
         parser = parser_of("chat")
-        parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="what to do")
+        parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="command to run")
     _attach_completers(parser)
     argcomplete.autocomplete(parser)
 

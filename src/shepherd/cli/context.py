@@ -30,7 +30,7 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd context`."""
     parser = Parser(
         prog="shepherd context",
-        description="What a model would be shown. Tokens are counted by the tokenizer of the model.",
+        description="Show what a model would see. Tokens are counted by the tokenizer of the model.",
     )
     actions = add_actions(parser)
     build = add_action(actions, "build", "print one prompt: [SYSTEM] [CONTEXT] [KNOWLEDGE] [USER]")

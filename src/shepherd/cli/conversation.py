@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -20,9 +22,13 @@ from shepherd.types import Thought, ToolCall
 if TYPE_CHECKING:
     from shepherd.chat_session import Session
     from shepherd.cli.editor import Editor
+    from shepherd.cli.markdown import MarkdownStream
     from shepherd.memory import Memory
 
 __all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
+
+# Shorter waits for an answer show nothing.
+_SILENT_S, _LOOK_S = 0.2, 0.1
 
 
 class Conversation:
@@ -35,11 +41,12 @@ class Conversation:
         *,
         session: Session | None = None,
         show_context: bool = False,
+        plain: bool = False,
         editor: Editor | None = None,
     ) -> None:
         self._assistant = assistant
         self._screen = screen
-        self._show_context = show_context
+        self._show_context, self._plain = show_context, plain
         # Here, since -e and --json need no prompt.
         from shepherd.cli.editor import Editor
         from shepherd.commands.slash import COMMANDS, Chat
@@ -102,7 +109,9 @@ class Conversation:
             self._screen.note("interrupted")
 
     def _answer(self, message: str) -> None:
-        finished = show_turn(self._assistant, message, self._screen, show_context=self._show_context)
+        finished = show_turn(
+            self._assistant, message, self._screen, show_context=self._show_context, plain=self._plain
+        )
         if self._screen.err_is_terminal:
             self._screen.note(turn_in_words(finished))
             self._screen.note()
@@ -118,13 +127,20 @@ class Conversation:
         self._screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits")
 
 
-def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False) -> Finished:
-    """Stream an answer to stdout, the rest to stderr. Ctrl-C ends it; it always ends with a line feed."""
+def show_turn(
+    assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False, plain: bool = False
+) -> Finished:
+    """Stream an answer to stdout, the rest to stderr. Ctrl-C ends it; it always ends with a line feed.
+
+    Markdown is rendered on a terminal, unless `plain`.
+    """
     finished: Finished | None = None
-    column_is_zero, thought = True, ""
-    with cancelling_on_interrupt(assistant):
+    answer, thought = _output(screen, plain=plain), ""
+    with cancelling_on_interrupt(assistant), _waiting(assistant, screen) as has_begun:
         try:
             for event in assistant.ask(message):
+                if not isinstance(event, Recalled):
+                    has_begun()
                 if isinstance(event, Thought):
                     thought += event.text
                     screen.transient(f"thinking: {thought[-60:]}".replace("\n", " "))
@@ -133,25 +149,83 @@ def show_turn(assistant: Assistant, message: str, screen: Screen, *, show_contex
                     thought = ""
                     screen.transient("")
                 if isinstance(event, Delta):
-                    screen.write(event.text)
-                    column_is_zero = event.text.endswith("\n")
+                    answer.write(event.text)
                 elif isinstance(event, Recalled) and show_context and event.injection:
                     screen.note(f"[prompt+context] {message}{event.injection.tail}")
                 elif isinstance(event, (Warned, ToolCall)):
-                    if not column_is_zero:
-                        screen.write("\n")
-                        column_is_zero = True
+                    answer.finish()
                     _note(screen, event)
                 elif isinstance(event, ToolResult) and event.failed:
                     screen.note(f"{event.name}: {shortened(event.text)}")
                 elif isinstance(event, Finished):
                     finished = event
         finally:
-            if not column_is_zero:
-                screen.write("\n")
+            has_begun()
+            answer.finish()
     if finished is None:
         raise InternalError("a turn ended without an answer and without an error")
     return finished
+
+
+class _PlainOutput:
+    """An answer as it is."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._is_at_start = True
+
+    def write(self, text: str) -> None:
+        """Write a piece at once."""
+        self._screen.write(text)
+        self._is_at_start = text.endswith("\n")
+
+    def finish(self) -> None:
+        """End the last line."""
+        if not self._is_at_start:
+            self.write("\n")
+
+
+def _output(screen: Screen, *, plain: bool) -> _PlainOutput | MarkdownStream:
+    if plain or not screen.out_is_terminal or os.environ.get("TERM") == "dumb":
+        return _PlainOutput(screen)
+    from shepherd.cli.markdown import MarkdownStream
+
+    return MarkdownStream(screen.out, has_colour=screen.out_has_colour)
+
+
+@contextmanager
+def _waiting(assistant: Assistant, screen: Screen) -> Iterator[Callable[[], None]]:
+    """Show on a terminal what the model does until the function that this gives is called."""
+    if not screen.err_is_terminal:
+        yield lambda: None
+        return
+    has_begun = threading.Event()
+    showing = threading.Thread(target=_show_waiting, args=(assistant, screen, has_begun), daemon=True)
+    showing.start()
+
+    def begin() -> None:
+        if not has_begun.is_set():
+            has_begun.set()
+            showing.join()  # nothing is written after this
+
+    try:
+        yield begin
+    finally:
+        begin()
+
+
+def _show_waiting(assistant: Assistant, screen: Screen, has_begun: threading.Event) -> None:
+    if has_begun.wait(_SILENT_S):
+        return
+    started = time.monotonic()
+    while not has_begun.wait(_LOOK_S):
+        n_read, n_to_read = assistant.progress
+        if 0 < n_read < n_to_read:
+            screen.transient(f"reading {n_read:,} of {counted(n_to_read, 'token')} …")
+        else:
+            waited_s = time.monotonic() - started + _SILENT_S
+            screen.transient(f"waiting for {assistant.engine.info.name}, {waited_s:.0f} s …")
+    screen.transient("")
 
 
 def _note(screen: Screen, event: Warned | ToolCall) -> None:

@@ -9,12 +9,12 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd chat": (
         ("shepherd chat --continue", "continue the last conversation"),
         ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
-        ('shepherd chat -e "what is my dog called?"', "one answer, to stdout"),
-        ('git diff | shepherd chat -e "review this"', "stdin is appended to the question"),
+        ('shepherd chat -e "what is my dog called?"', "print one answer"),
+        ('git diff | shepherd chat -e "review this"', "append stdin to the question"),
         ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
     ),
     "shepherd memory": (
-        ("shepherd memory search vim", "what would be recalled"),
+        ("shepherd memory search vim", "show what would be recalled"),
         ("shepherd memory export mine.jsonl", "export everything"),
     ),
     "shepherd memory list": (
@@ -51,12 +51,12 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory import --format mem0 memories.json", "name the format"),
     ),
     "shepherd memory claim": (
-        ("shepherd memory claim --from local", "memories that a library call stored without a user"),
+        ("shepherd memory claim --from local", "memories that the library stored without a user"),
     ),
     "shepherd memory stats": ("shepherd memory stats --json",),
     "shepherd memory check": (
         ("shepherd memory check", "look for damage"),
-        ("shepherd memory check --repair", "and repair what can be repaired"),
+        ("shepherd memory check --repair", "repair it where possible"),
     ),
     "shepherd memory backup": ('shepherd memory backup "memory-$(date +%F).db"',),
     "shepherd memory audit": ("shepherd memory audit",),
@@ -65,8 +65,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory jobs --retry", "retry failed jobs"),
     ),
     "shepherd facts": (
-        ("shepherd facts set name Steve", "what it should know"),
-        ("shepherd facts list", "all of them"),
+        ("shepherd facts set name Steve", "set a fact"),
+        ("shepherd facts list", "list all facts"),
     ),
     "shepherd facts list": ("shepherd facts list --json",),
     "shepherd facts get": ("shepherd facts get name",),
@@ -79,10 +79,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd facts at 2026-03-01", "at the end of that day"),
         ("shepherd facts at 2026-03-01 14:30", "at that moment"),
     ),
-    "shepherd facts history": (("shepherd facts history name", "its values, and when each held"),),
+    "shepherd facts history": (("shepherd facts history name", "show its values and when each was true"),),
     "shepherd knowledge": (
-        ("shepherd knowledge import notes/", "a folder of documents"),
-        ("shepherd knowledge search retrieval", "matching passages"),
+        ("shepherd knowledge import notes/", "import a folder of documents"),
+        ("shepherd knowledge search retrieval", "find matching passages"),
     ),
     "shepherd knowledge list": ("shepherd knowledge list --limit 10",),
     "shepherd knowledge show": ("shepherd knowledge show 3",),
@@ -103,15 +103,15 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd knowledge import": ("shepherd knowledge import notes/ paper.pdf",),
     "shepherd knowledge export": ("shepherd knowledge export graph.jsonl",),
-    "shepherd context": (('shepherd context build "what is my name?"', "what a model would be shown"),),
+    "shepherd context": (('shepherd context build "what is my name?"', "show what a model would see"),),
     "shepherd context build": (
-        ('shepherd context build "what is my name?"', "with all that is known"),
+        ('shepherd context build "what is my name?"', "with everything known about you"),
         ("shepherd context build --continue --max-tokens 2000 hello", "within a conversation, and a budget"),
     ),
     "shepherd trace": (
         ("shepherd trace tree last/last", "everything about the latest turn"),
         ("shepherd trace get 'last/*/assembled/total_tokens'", "one value of every turn"),
-        ("shepherd trace diff last/3 last/4", "what changed"),
+        ("shepherd trace diff last/3 last/4", "show what changed"),
     ),
     "shepherd trace tree": (
         ("shepherd trace tree", "the sessions"),
@@ -160,8 +160,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd chat --memtools", "with tools, in this conversation"),
     ),
     "shepherd config": (
-        ("shepherd config set model ~/model.gguf", "so that -m can be left out"),
-        ("shepherd config show --explain", "every setting, with what it does"),
+        ("shepherd config set model ~/model.gguf", "make it the default"),
+        ("shepherd config show --explain", "explain every setting"),
     ),
     "shepherd config show": ("shepherd config show --explain",),
     "shepherd config get": ("shepherd config get model",),
@@ -170,7 +170,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd config path": ('$EDITOR "$(shepherd config path)"',),
     "shepherd demo": (("shepherd demo", "tell it two things, restart it, ask"),),
     "shepherd doctor": (
-        ("shepherd doctor", "is everything in order?"),
+        ("shepherd doctor", "check that everything is in order"),
         ("shepherd doctor -m model.gguf --json", "with this model, for a bug report"),
     ),
     "shepherd completion": (

@@ -18,7 +18,10 @@ __all__ = ["build_parser", "execute"]
 
 def build_parser() -> Parser:
     """Build the parser of `shepherd facts`."""
-    parser = Parser(prog="shepherd facts", description="Facts about a user: durable, one value per key.")
+    parser = Parser(
+        prog="shepherd facts",
+        description="List and change facts about you: one value per key.",
+    )
     actions = add_actions(parser)
     add_action(actions, "list", "all facts")
     get = add_action(actions, "get", "the value of one fact")
@@ -29,7 +32,7 @@ def build_parser() -> Parser:
     history = add_action(actions, "history", "the values of a fact: from when until when, and who said so")
     for action in (get, put, clear, history):
         action.add_argument(
-            "key", metavar="KEY", help="name of the fact; favorite_color is favoriteColor, too"
+            "key", metavar="KEY", help="name of the fact; favorite_color and favoriteColor are the same"
         )
     put.add_argument("value", metavar="VALUE", help="its value")
     clear.add_argument("--history", action="store_true", help="also forget its earlier values")

@@ -39,7 +39,7 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd knowledge`."""
     parser = Parser(
         prog="shepherd knowledge",
-        description="Nodes (notes, people, documents), directed edges between them, and dimensions (tags).",
+        description="Manage nodes (notes, people, documents), the edges between them, and dimensions (tags).",
     )
     actions = add_actions(parser)
     _add_reading(actions)

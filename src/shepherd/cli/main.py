@@ -24,18 +24,24 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "chat with a model; plain `shepherd` does the same"),
     "tui": ("shepherd.cli.tui", "chat on the whole screen, with memory and knowledge beside it"),
-    "memory": ("shepherd.cli.memory", "list, search, add, edit, forget, export … what is remembered"),
-    "facts": ("shepherd.cli.facts", "list, get, set, clear facts about a user"),
-    "knowledge": ("shepherd.cli.knowledge", "notes, documents and their connections: add, import, search …"),
-    "context": ("shepherd.cli.context", "print the prompt for a question, with everything that is known"),
+    "memory": ("shepherd.cli.memory", "list, search, add, edit, forget and export memories"),
+    "facts": ("shepherd.cli.facts", "list, get, set and clear facts about you"),
+    "knowledge": (
+        "shepherd.cli.knowledge",
+        "manage notes, documents and connections: add, import, search …",
+    ),
+    "context": ("shepherd.cli.context", "print the prompt for a question, with everything known about you"),
     "trace": (
         "shepherd.cli.trace",
-        "what the model saw in each turn: tree, get, diff, export, import, metta",
+        "show what the model saw in each turn: tree, get, diff, export, import, metta",
     ),
     "model": ("shepherd.cli.model", "download, list, show and remove models"),
-    "provider": ("shepherd.cli.provider", "models that run elsewhere: OpenAI, Anthropic, Gemini, Ollama …"),
+    "provider": (
+        "shepherd.cli.provider",
+        "use models elsewhere: OpenAI, Anthropic, Gemini, Ollama …",
+    ),
     "serve": ("shepherd.cli.serve", "serve the APIs of OpenAI and Anthropic over HTTP"),
-    "apikey": ("shepherd.cli.apikey", "API keys of your server: create, list, revoke"),
+    "apikey": ("shepherd.cli.apikey", "manage API keys for your server: create, list, revoke"),
     "tools": ("shepherd.cli.tools", "list the tools that a model can have"),
     "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
@@ -160,10 +166,10 @@ commands:
 examples:
   shepherd -m model.gguf                   chat
   shepherd -m model.gguf --continue        continue the last conversation
-  shepherd -m model.gguf -e "a question"   one answer, to stdout
-  git diff | shepherd -e "review this"     stdin is appended to the question
-  shepherd config set model ~/model.gguf   so that -m can be left out
-  shepherd memory search "vim"             what would be recalled
+  shepherd -m model.gguf -e "a question"   print one answer
+  git diff | shepherd -e "review this"     append stdin to the question
+  shepherd config set model ~/model.gguf   make it the default
+  shepherd memory search "vim"             show what would be recalled
 
 options:
   -h, --help     show this help

@@ -51,7 +51,7 @@ _AUDIT = {
 def build_parser() -> Parser:
     """Build the parser of `shepherd memory`."""
     parser = Parser(
-        prog="shepherd memory", description="What is remembered: questions and answers of a user."
+        prog="shepherd memory", description="List and change memories: questions and their answers."
     )
     actions = add_actions(parser)
     _add_reading(actions)
@@ -254,7 +254,7 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     )
     if counts.secrets and not screen.as_json:
         screen.warn(
-            f"{counted(counts.secrets, 'entry', 'entries')} left out: they hold secrets, such as passwords",
+            f"{counted(counts.secrets, 'entry', 'entries')} not imported, with secrets such as passwords",
             "memory_extraction_secrets = true imports them as well",
         )
     for problem in () if screen.as_json else counts.problems:

@@ -19,7 +19,7 @@ from shepherd.providers.settings import FIELDS, LOCAL
 __all__ = ["build_parser", "execute", "reordered"]
 
 _DESCRIPTION = """\
-Models that run elsewhere, and which one answers.
+Manage models that run elsewhere, and choose which one answers.
 
 `local` is the model in this process. An API key is read from the environment (OPENAI_API_KEY,
 ANTHROPIC_API_KEY, GEMINI_API_KEY, or the variable of key_env), from the system's keyring, or from
@@ -55,7 +55,7 @@ def build_parser() -> Parser:
         action.add_argument("name", metavar="NAME", help="name of the provider")
     for action in (show, test):
         action.add_argument(
-            "name", metavar="NAME", nargs="?", default="", help="the one that answers, if left out"
+            "name", metavar="NAME", nargs="?", default="", help="default: the one that answers"
         )
     add.add_argument("kind", metavar="KIND", choices=list(KINDS), help=", ".join(KINDS))
     add.add_argument("--model", metavar="NAME", help=FIELDS["model"].help)
@@ -64,7 +64,10 @@ def build_parser() -> Parser:
     add.add_argument("--key-env", metavar="VARIABLE", help=FIELDS["key_env"].help)
     put.add_argument("key", metavar="FIELD", help="name of the field")
     put.add_argument(
-        "value", metavar="VALUE", nargs="?", help="its value, '' for the default; api_key is asked for"
+        "value",
+        metavar="VALUE",
+        nargs="?",
+        help="its value; '' resets it; leave out an api_key to be asked for it",
     )
     put.add_argument("--keyring", action="store_true", help="store the api_key in the system's keyring")
     finish_actions(actions)
@@ -199,7 +202,7 @@ def _test(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
 
     provider = table.get(arguments.name or _current(arguments))
     if provider.is_local:
-        raise UsageError(f"{provider.name} is in this process", hint="shepherd doctor looks at it")
+        raise UsageError(f"{provider.name} is in this process", hint="shepherd doctor checks it")
     model = open_remote(provider, asks_memory=lambda: False)
     try:
         asked = model.generate([Message("user", "Say OK.")], max_tokens=16)

@@ -43,7 +43,7 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd trace`."""
     parser = Parser(
         prog="shepherd trace",
-        description="What each turn showed the model, and why. The last 200 turns of a session are kept.",
+        description="Show what the model saw in each turn, and why. Each session keeps its last 200 turns.",
         epilog=_PATHS,
     )
     actions = add_actions(parser)

@@ -34,6 +34,7 @@ __all__ = [
     "news_in_words",
     "nothing_to",
     "provenance",
+    "recalled_in_words",
     "state_in_words",
     "turn_in_words",
 ]
@@ -177,7 +178,9 @@ def _relevance(entries: Mapping[str, object], place: str) -> str:
 
 def _why_nothing(injection: Injection) -> str:
     if injection.keywords:
-        return f"nothing was appended: no fact, and no memory fits {' '.join(injection.keywords)} well enough"
+        return (
+            f"nothing was appended: no fact, and no memory matches {' '.join(injection.keywords)} well enough"
+        )
     return "nothing was appended"
 
 
@@ -308,22 +311,28 @@ def _part(text: str) -> str:
     return shortened(text, _PART_CHARS)
 
 
+def recalled_in_words(injection: Injection) -> str:
+    """Return how much of each kind was appended to a message: `recalled 3 facts, 1 memory`."""
+    found = [
+        (len(injection.facts), "fact", ""),
+        (len(injection.results), "memory", "memories"),
+        (sum(part.startswith("chunk:") for part in injection.parts), "passage", ""),
+        (sum(part.startswith("entity:") for part in injection.parts), "entity", "entities"),
+    ]
+    shown = [counted(number, noun, plural) for number, noun, plural in found if number]
+    return f"recalled {', '.join(shown) or 'the nodes in focus'}"
+
+
 def turn_in_words(finished: Finished) -> str:
-    """Return one line about a turn: what was recalled, and its cost."""
+    """Return one line about a turn: what was recalled, how long it took, and an unusual end."""
     stats, injection = finished.stats, finished.injection
     parts = []
     if injection:
-        found = [counted(len(injection.facts), "fact")] if injection.facts else []
-        found += [counted(len(injection.results), "memory", "memories")] if injection.results else []
-        parts.append(f"remembered {' and '.join(found) or 'something'} (/why)")
-    if stats.is_estimated:
-        parts.append("by estimate")
-    parts.append(f"read {stats.decoded_tokens:,} of {counted(stats.prompt_tokens, 'token')}")
-    parts.append(f"wrote {stats.generated_tokens:,}")
-    if stats.tokens_per_second:
-        parts.append(f"{stats.tokens_per_second:.0f} tokens/s")
-    parts.append(ending(stats) or duration(stats.total_ms))
-    return " · ".join(parts)
+        parts.append(recalled_in_words(injection))
+    parts.append(duration(stats.total_ms))
+    if end := ending(stats):
+        parts.append(end)
+    return " \N{MIDDLE DOT} ".join(parts)
 
 
 def ending(stats: TurnStats) -> str:

@@ -83,9 +83,7 @@ class ConfigFile:
         except FileNotFoundError:
             return {}
         except (IsADirectoryError, NotADirectoryError) as error:
-            raise ConfigError(
-                f"{self.path}: a folder stands where a file is expected", hint=_ELSEWHERE
-            ) from error
+            raise ConfigError(f"{self.path}: this is a folder, not a file", hint=_ELSEWHERE) from error
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be read: {error.strerror}", hint=_ELSEWHERE) from error
         document = parse_document(data, self.path)

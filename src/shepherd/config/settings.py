@@ -57,7 +57,7 @@ _auto_switch = partial(_setting, "switch", "auto", choices=("auto",))
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Values of all settings. The field definitions are the source of docs/configuration.md, too."""
+    """Values of all settings; docs/reference/configuration.md is generated from the definitions."""
 
     # The model and how it runs.
     model: str = _text(

@@ -23,7 +23,7 @@ __all__ = ["Conversation", "Question", "Turn", "read_corpus"]
 
 # Dates that datetime supports in any time zone, even a year earlier.
 _EARLIEST, _LATEST = (datetime(year, 1, 1, tzinfo=timezone.utc).timestamp() for year in (1000, 9000))
-_FORMS = "expected conversations as docs/how-recall-works.md describes, LongMemEval, or an export"
+_FORMS = "expected conversations as docs/explanation/how-recall-works.md describes, LongMemEval, or an export"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Turn:
     speaker: str
     text: str
     answer: str = ""
+    # Writer of a memory of one's own; of a talk, the speakers' names say who is an assistant.
+    source: str = "import"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _from_export(entries: list[Mapping[str, Any]], questions: list[Mapping[str, 
             "",
             str(entry["question"]),
             str(entry["answer"]),
+            str(entry.get("source", "import")),
         )
         for entry in entries
         if entry.get("type") == "memory"

@@ -124,6 +124,8 @@ def stored(
             user_id=_USER,
             recency_floor=recency_floor,
             vectors=vectors,
+            # The questions are asked of all turns.
+            keeps_secrets=True,
             clock=lambda: conversation.now,
         ) as memory:
             memory_of: dict[str, int] = {}
@@ -132,7 +134,11 @@ def stored(
                 if not question.strip() and not answer.strip():
                     continue
                 id = memory.store_memory(
-                    question, answer, timestamp=turns[0].time, session=turns[0].session, source="turn"
+                    question,
+                    answer,
+                    timestamp=turns[0].time,
+                    session=turns[0].session,
+                    source=turns[0].source,
                 )
                 assert id is not None
                 memory_of |= {turn.id: id for turn in turns}

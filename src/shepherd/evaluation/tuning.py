@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from shepherd._native.rank import DEFAULT_WEIGHTS, Weights
+from shepherd._native.rank import ASSISTANT_WEIGHTS, DEFAULT_WEIGHTS, Weights
 from shepherd._native.store import Connection, Recall
 from shepherd._native.text import keywords
 from shepherd.evaluation.corpora import Conversation
@@ -19,11 +19,11 @@ from shepherd.evaluation.runs import DEPTH, Answered, Rows, Stored, answered, st
 __all__ = ["GRID", "Fold", "tune"]
 
 GRID: dict[str, tuple[float, ...]] = {
-    "answer": (0.4, 0.55, 0.7, 0.85, 1.0),
-    "exchange": (0.15, 0.4, 0.7),
-    "session": (0.15, 0.3, 0.45),
-    "previous": (0.0, 0.15, 0.3),
-    "next": (0.0, 0.1, 0.2, 0.3),
+    "answer": (0.05, 0.4, 0.55, 0.7, 0.85, 1.0),
+    "exchange": (0.05, 0.15, 0.4, 0.7),
+    "session": (0.0, 0.15, 0.3, 0.45),
+    "previous": (0.0, 0.05, 0.15, 0.3),
+    "next": (0.0, 0.05, 0.1, 0.2, 0.3),
     "second": (0.0, 0.075, 0.15, 0.225),
     "asking": (0.7, 0.8, 0.9, 1.0),
     "label": (1.0, 1.15, 1.3),
@@ -89,9 +89,10 @@ def tune(
 
 
 def _descend(training: Sequence[_Open]) -> Weights:
-    weights = DEFAULT_WEIGHTS
     if not training:
-        return weights
+        return DEFAULT_WEIGHTS
+    # The same weights are for every memory, so a talk with an assistant begins with those of such talks.
+    weights = max((DEFAULT_WEIGHTS, ASSISTANT_WEIGHTS), key=lambda one: _worth(training, one))
     while True:
         before = weights
         for name, grid in GRID.items():

@@ -1,4 +1,4 @@
-"""Extraction: what users said, turned into facts and memories by a worker in the background.
+"""Extraction: a background worker that turns the words of users into facts and memories.
 
 It knows the wording of the request, the shape of the answer and the queue; nothing of turns and screens.
 """

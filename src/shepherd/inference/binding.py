@@ -70,7 +70,7 @@ def llama() -> Any:
         )
     except (ImportError, AttributeError) as error:
         raise ModelLoadError(
-            f"llama-cpp-python {version()} does not fit this build: {error}",
+            f"llama-cpp-python {version()} is incompatible with this build: {error}",
             hint=pip_install("'llama-cpp-python>=0.3.36,<0.4'"),
         ) from error
     keep_log()
@@ -157,13 +157,28 @@ def last_error() -> str:
     return re.sub(r"^[a-z_0-9]+: ", "", line)
 
 
-def load_weights(path: str, *, what: str = "model", hint: str = "", **parameters: object) -> Any:
+def load_weights(
+    path: str,
+    *,
+    what: str = "model",
+    hint: str = "",
+    progress: Callable[[float], object] | None = None,
+    **parameters: object,
+) -> Any:
     """Load a model's file. `parameters` are fields of llama_model_params.
 
-    Raises ModelLoadError with llama.cpp's reason; `hint` is added to the advice to upgrade.
+    `progress` is called with the share that is loaded, 0 to 1. Raises ModelLoadError with llama.cpp's reason;
+    `hint` is added to the advice to upgrade.
     """
     c = llama()
     fields = c.llama_model_default_params()
+    if progress is not None:
+
+        def report(share: float, _: object) -> bool:
+            progress(share)
+            return True  # False would end the loading
+
+        fields.progress_callback = c.llama_progress_callback(report)
     for name, value in parameters.items():
         setattr(fields, name, value)
     model = c.llama_model_load_from_file(path.encode("utf-8", "surrogateescape"), fields)

@@ -133,7 +133,7 @@ class _PooledModel:
         if not np.isfinite(out).all():
             raise ModelError(
                 f"model '{self.path}' gives no numbers for a text",
-                hint="the file may be damaged; get it again",
+                hint="the file may be damaged; download it again",
             )
         return out
 

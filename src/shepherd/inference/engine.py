@@ -51,7 +51,8 @@ class Engine:
     `model` is the path of a GGUF file, the name of an installed model, or `hf:user/repo:quant`, which is
     downloaded; "" is the small model that comes with Shepherd.
     A file that was never loaded here is loaded in a child process first, where it may crash llama.cpp without
-    harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one.
+    harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one. `progress`
+    is called with the share of the file that is loaded, 0 to 1.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
     """
 
@@ -62,13 +63,14 @@ class Engine:
         settings: EngineSettings | None = None,
         yields_to: Engine | None = None,
         is_trusted: bool = False,
+        progress: Callable[[float], object] | None = None,
         _weights_of: LoadedModel | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
         path = _path_of(model)
         if _weights_of is None:
             load_check.require(path, is_trusted=is_trusted)
-        self.model = LoadedModel(path, self.settings, weights_of=_weights_of)
+        self.model = LoadedModel(path, self.settings, weights_of=_weights_of, progress=progress)
         self._priority_lock = native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary

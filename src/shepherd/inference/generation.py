@@ -95,6 +95,11 @@ class _Run:
         return self._stream.ending == native.RUNNING
 
     @property
+    def progress(self) -> tuple[int, int]:
+        """Tokens of the prompt that were read, and those that have to be; zeros before the first."""
+        return self._stream.progress
+
+    @property
     def token_ids(self) -> tuple[int, ...]:
         """Sampled ids of the text; after a stop string, the rest of its token is tokenised again."""
         return self._ended()[1]

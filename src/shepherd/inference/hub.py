@@ -95,7 +95,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise ModelError(
             f"{path}: {error.strerror or type(error).__name__}",
-            hint="make room, or name another folder with HF_HUB_CACHE; a download goes on where it stopped",
+            hint="free some space, or set HF_HUB_CACHE to another folder; the download resumes then",
         ) from error
 
 
@@ -282,7 +282,7 @@ class Hub:
         when = f"in {trouble.wait_s:.0f} s" if trouble.wait_s else "later"
         return ModelError(
             f"{HUB_PREFIX}{repo}: {self.endpoint}: {trouble}",
-            hint=f"try again {when}; a download goes on where it stopped",
+            hint=f"try again {when}; a download resumes where it stopped",
         )
 
     def _trouble(self, error: Exception, repo: str) -> Exception:

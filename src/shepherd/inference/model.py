@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -155,7 +156,12 @@ class LoadedModel:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], settings: EngineSettings, *, weights_of: LoadedModel | None = None
+        self,
+        path: str | os.PathLike[str],
+        settings: EngineSettings,
+        *,
+        weights_of: LoadedModel | None = None,
+        progress: Callable[[float], object] | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.settings = settings
@@ -165,7 +171,7 @@ class LoadedModel:
         self._context: Any = None
         self._vocabulary: Vocabulary | None = None
         try:
-            self._weights = self._loaded() if weights_of is None else weights_of.shared_weights()
+            self._weights = self._loaded(progress) if weights_of is None else weights_of.shared_weights()
             self._context = self._make_context()
             # Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts.
             self.window_tokens = int(min(self._window(), self._c.llama_n_ctx(self._context)))
@@ -222,9 +228,9 @@ class LoadedModel:
     def _model(self) -> Any:
         return None if self._weights is None else self._weights.handle
 
-    def _loaded(self) -> _Weights:
+    def _loaded(self, progress: Callable[[float], object] | None) -> _Weights:
         header = read_header(self.path)
-        model = self._load(header)
+        model = self._load(header, progress)
         try:
             self._refuse_what_cannot_chat(model)
         except BaseException:
@@ -232,9 +238,14 @@ class LoadedModel:
             raise
         return _Weights(model, header)
 
-    def _load(self, header: GGUFHeader) -> Any:
+    def _load(self, header: GGUFHeader, progress: Callable[[float], object] | None) -> Any:
         advice = remedies(header, self.settings, self.settings.n_ctx or DEFAULT_WINDOW)
-        return load_weights(self.path, hint=f"if memory is short: {advice}", n_gpu_layers=self._gpu_layers())
+        return load_weights(
+            self.path,
+            hint=f"if memory is short: {advice}",
+            progress=progress,
+            n_gpu_layers=self._gpu_layers(),
+        )
 
     def _gpu_layers(self) -> int:
         return gpu_layers(self.settings.n_gpu_layers)

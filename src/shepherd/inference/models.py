@@ -130,7 +130,8 @@ class ModelRegistry:
         found = [m for m in self.models() if m.complete and wanted in (m.name, m.path.stem.lower())]
         if len(found) > 1:
             raise UsageError(
-                f"{name!a} fits several models", hint="there are " + ", ".join(model.name for model in found)
+                f"{name!a} matches several models",
+                hint="there are " + ", ".join(model.name for model in found),
             )
         return found[0] if found else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shepherd._native.rank import DEFAULT_WEIGHTS, Weights
+from shepherd._native.rank import PARTS, Weights
 from shepherd.memory.queries import COLUMNS
 
 __all__ = ["CHUNKS", "MEMORIES", "Corpus"]
@@ -26,6 +26,8 @@ class Corpus:
     """Table with each tenant's version, number of rows and length of all, under `number`."""
     next_sequence: str
     timestamp: str
+    usual_parts: str
+    """Parts (rank.PARTS) of a term of which a row in `terms` has no count."""
     thread: str
     label: str
     asks: str
@@ -33,8 +35,8 @@ class Corpus:
     text: str
     result_columns: str
     """Columns that a search by vectors returns; "" if the caller reads the rows itself."""
-    weights: Weights
-    """Weights of the context around a row."""
+    weights: Weights | None
+    """Weights of the context around a row; None: those of memories, which depend on who wrote them."""
     saved_prefix: str
     """First part of the names of saved hot indexes."""
     meta_prefix: str
@@ -70,13 +72,14 @@ MEMORIES = Corpus(
     sums="tenants",
     next_sequence="next_sequence",
     timestamp="timestamp",
+    usual_parts="usual",
     thread="thread",
     label="label",
     asks="asks",
     question="user_message",
     text="assistant_response",
     result_columns=COLUMNS,
-    weights=DEFAULT_WEIGHTS,
+    weights=None,
     saved_prefix="",
     meta_prefix="",
     bytes_per_row=240,
@@ -88,6 +91,7 @@ CHUNKS = Corpus(
     sums="knowledge_sums",
     next_sequence="next_chunk",
     timestamp="0",
+    usual_parts=str(PARTS),
     thread="node_id",
     label="0",
     asks="0",

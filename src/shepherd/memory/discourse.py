@@ -1,4 +1,4 @@
-"""Features of a memory's text and place in a conversation: whether it asks, its label, its thread.
+"""Features of a memory's text and place in a conversation: how it ends, its writers, its label, its thread.
 
 They are stored with the memory; rescore.c ranks by them.
 """
@@ -8,14 +8,40 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shepherd._native.rank import key
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, key
 from shepherd._native.text import terms
 
-__all__ = ["ASKS_LAST", "ASKS_NOT", "ASKS_ONLY", "Neighbour", "asks", "label", "thread"]
+__all__ = [
+    "ABOUT_USER",
+    "ASKS_LAST",
+    "ASKS_NOT",
+    "ASKS_ONLY",
+    "Neighbour",
+    "asks",
+    "assistants",
+    "label",
+    "signs",
+    "thread",
+]
 
 ASKS_NOT = 0
 ASKS_LAST = 1
 ASKS_ONLY = 2
+
+# Question of an imported statement about the user. Its words are stop words, which weigh nothing in a search,
+# and "User: About me, Assistant: Likes tea" reads naturally.
+ABOUT_USER = "About me"
+# Sources of memories whose answer is an assistant's: turns of Shepherd and of other programs.
+_TALKS = frozenset(("turn", "chatgpt", "llm"))
+# Sources of memories that are nobody's words in a talk, whatever label they have.
+_NOTES = frozenset(("user", "tool", "extraction"))
+# Labels of an assistant in the records of a talk.
+_ASSISTANTS = frozenset(
+    (
+        *("assistant", "ai", "ai assistant", "bot", "chatbot", "shepherd"),
+        *("chatgpt", "gpt", "claude", "gemini", "copilot", "llama"),
+    )
+)
 
 # Seconds up to which memories without a session, stored one after the other, belong together.
 PAUSE_S = 1800
@@ -55,6 +81,26 @@ def _last_sign(text: str) -> bool | None:
     """Return whether the last sentence is a question; None without a sign that ends one."""
     signs = _END.findall(text[-_TAIL_CHARACTERS:])
     return not _QUESTION_MARKS.isdisjoint(signs[-1]) if signs else None
+
+
+def assistants(question: str, answer: str, source: str) -> int:
+    """Return which of a memory's texts an assistant wrote: bits ASSISTANT_QUESTION and ASSISTANT_ANSWER."""
+    if source in _TALKS:
+        return ASSISTANT_ANSWER if answer.strip() and question.strip() != ABOUT_USER else 0
+    if source in _NOTES:
+        return 0
+    in_question = ASSISTANT_QUESTION if _is_assistants(question) else 0
+    return in_question | (ASSISTANT_ANSWER if _is_assistants(answer) else 0)
+
+
+def _is_assistants(text: str) -> bool:
+    found = _LABEL.match(text)
+    return found is not None and found[1].casefold() in _ASSISTANTS
+
+
+def signs(question: str, answer: str, source: str) -> int:
+    """Return the column `asks` of a memory: how it ends, and which of its texts an assistant wrote."""
+    return asks(question, answer) | assistants(question, answer, source)
 
 
 def label(question: str, answer: str) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from shepherd._native import rank
 from shepherd._native import store as native
 from shepherd._native.text import scoped
-from shepherd.memory import memories
+from shepherd.memory import discourse, memories
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.memories import INSERT_MEMORY, USER, NewRows, TermIndex, content_hash
 from shepherd.memory.records import NewMemory
@@ -74,11 +75,12 @@ class _TokenRows(NewRows):
         rows = self.connection.execute(_KNOWN_ONE, (self.user_id, digest))
         return rows[0][1:] if rows else None
 
-    def add_terms(self, memory_id: int, memory: NewMemory) -> tuple[int, int]:
+    def add_terms(self, memory_id: int, memory: NewMemory, signs: int) -> tuple[int, int]:
         question, question_length = scoped(memory.question, self.tenant)
         answer, answer_length = scoped(memory.answer, self.tenant)
         self.tokens.append((memory_id, question, answer))
-        return question_length + answer_length, len(memory.question.encode()) + len(memory.answer.encode())
+        length = rank.length_of(signs, question_length, answer_length)
+        return length, len(memory.question.encode()) + len(memory.answer.encode())
 
 
 class _FullText:
@@ -89,13 +91,16 @@ class _FullText:
     ) -> list[tuple[int, bool]]:
         return add_all(connection, user_id, new)
 
-    def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
+    def replace(
+        self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str, source: str
+    ) -> int:
         question_tokens, question_length = scoped(question, tenant)
         answer_tokens, answer_length = scoped(answer, tenant)
-        length = question_length + answer_length
+        signs = discourse.signs(question, answer, source)
+        length = rank.length_of(signs, question_length, answer_length)
         connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
         connection.execute(_INSERT_TOKENS, (memory_id, question_tokens, answer_tokens))
-        memories.describe(connection, memory_id, length, question, answer)
+        memories.describe(connection, memory_id, length, question, answer, signs)
         return length
 
     def remove(self, connection: Connection, memory_id: int) -> None:

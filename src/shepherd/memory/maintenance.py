@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from shepherd._native import rank
 from shepherd._native.store import Connection, SQLiteError
 from shepherd._native.text import TOKENIZER_VERSION, scoped
 from shepherd.errors import StoreCorruptError
-from shepherd.memory import consistency, memories, tenants
+from shepherd.memory import consistency, discourse, memories, tenants
 from shepherd.memory.database import Database
 from shepherd.memory.full_text import FULL_TEXT, FileChunks
 from shepherd.memory.pruning import used_bytes
@@ -174,6 +175,7 @@ class _Row(NamedTuple):
     answer: str
     content_hash: str
     doc_len: int
+    source: str
     sizes: bytes | None
 
 
@@ -181,7 +183,7 @@ def _rows(connection: Connection) -> Iterator[_Row]:
     after = -(1 << 63)
     while page := connection.execute(
         "SELECT c.id, CAST(user_message AS TEXT), CAST(assistant_response AS TEXT), content_hash, doc_len,"
-        " d.sz FROM context c"
+        " source, d.sz FROM context c"
         f" LEFT JOIN context_fts_docsize d ON d.id = c.id WHERE c.id > ? ORDER BY c.id LIMIT {_PAGE}",
         (after,),
     ):
@@ -201,9 +203,10 @@ def _compare_rows(connection: Connection) -> tuple[int, int]:
         tenant = row.id >> SEQUENCE_BITS
         question, question_length = scoped(row.question, tenant)
         answer, answer_length = scoped(row.answer, tenant)
+        signs = discourse.signs(row.question, row.answer, row.source)
         is_same = (
             _varints(row.sizes) == [question_length, answer_length]
-            and row.doc_len == question_length + answer_length
+            and row.doc_len == rank.length_of(signs, question_length, answer_length)
             and (number % step != 0 or _has_words(connection, row.id, question + b" " + answer))
         )
         other_words += not is_same

@@ -75,8 +75,10 @@ class TermIndex(Protocol):
     def add(self, connection: Any, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
         """Store memories; return the id of each, and whether it is new (else that of the identical one)."""
 
-    def replace(self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str) -> int:
-        """Replace the terms of a memory and the columns computed from its text; return how many terms."""
+    def replace(
+        self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str, source: str
+    ) -> int:
+        """Replace the terms of a memory and the columns computed from its text; return its length."""
 
     def remove(self, connection: Connection, memory_id: int) -> None:
         """Remove the terms of a memory and its count of recalls."""
@@ -127,7 +129,7 @@ class NewRows(ABC):
 
     @property
     def sums(self) -> tuple[int, int, int, int]:
-        """Number of rows, number of their terms, bytes of text with ROW_BYTES each, and the tenant."""
+        """Number of rows, sum of their lengths, bytes of text with ROW_BYTES each, and the tenant."""
         return len(self.rows), sum(row[6] for row in self.rows), self._size, self.tenant
 
     def place(self, memory: NewMemory, digest: str) -> tuple[int, bool]:
@@ -141,12 +143,13 @@ class NewRows(ABC):
         memory_id = self.tenant << SEQUENCE_BITS | self._sequence
         self._known[digest] = (memory_id, memory.question)
         question, answer = memory.question, memory.answer
-        length, n_bytes = self.add_terms(memory_id, memory)
+        signs = discourse.signs(question, answer, memory.source)
+        length, n_bytes = self.add_terms(memory_id, memory, signs)
         thread = discourse.thread(self._sequence, memory.timestamp, memory.session, self._before)
         self.rows.append(
             (memory_id, question, answer, memory.timestamp, digest, self.user_id, length,
              int(memory.pinned), memory.source, memory.session, thread,
-             discourse.label(question, answer), discourse.asks(question, answer))
+             discourse.label(question, answer), signs)
         )  # fmt: skip
         self._before = discourse.Neighbour(thread, memory.timestamp, memory.session)
         self._size += n_bytes + tenants.ROW_BYTES
@@ -158,8 +161,8 @@ class NewRows(ABC):
         """Return id and question of the stored memory of an unambiguous hash that is not in `known`."""
 
     @abstractmethod
-    def add_terms(self, memory_id: int, memory: NewMemory) -> tuple[int, int]:
-        """Collect the terms of a new memory; return their number and the bytes of its text."""
+    def add_terms(self, memory_id: int, memory: NewMemory, signs: int) -> tuple[int, int]:
+        """Collect the terms of a new memory; return its length and the bytes of its text."""
 
 
 # ---- changing
@@ -195,7 +198,7 @@ def edit(
     [(old_length, old_size)] = connection.execute(
         f"SELECT doc_len, {tenants.MEMORY_BYTES_SQL} FROM context WHERE id = ?", (memory_id,)
     )
-    length = terms.replace(connection, tenant, memory_id, question, answer)
+    length = terms.replace(connection, tenant, memory_id, question, answer, known.source)
     [(size,)] = connection.execute(
         "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ? WHERE id = ?"
         f" RETURNING {tenants.MEMORY_BYTES_SQL}",
@@ -210,11 +213,13 @@ def edit(
     return True
 
 
-def describe(connection: Connection, memory_id: int, length: int, question: str, answer: str) -> None:
+def describe(
+    connection: Connection, memory_id: int, length: int, question: str, answer: str, signs: int
+) -> None:
     """Store the columns that ranking reads and that are computed from a memory's text."""
     connection.execute(
         "UPDATE context SET doc_len = ?, label = ?, asks = ? WHERE id = ?",
-        (length, discourse.label(question, answer), discourse.asks(question, answer), memory_id),
+        (length, discourse.label(question, answer), signs, memory_id),
     )
 
 
@@ -227,7 +232,7 @@ def reindex(connection: Connection, tenant: int, terms: TermIndex) -> None:
     before: discourse.Neighbour | None = None
     while found := page(connection, tenant, after):
         for memory_id, memory in found:
-            terms.replace(connection, tenant, memory_id, memory.question, memory.answer)
+            terms.replace(connection, tenant, memory_id, memory.question, memory.answer, memory.source)
             if memory_id != after + 1:
                 before = None
             sequence = memory_id & ((1 << SEQUENCE_BITS) - 1)
@@ -301,7 +306,7 @@ def restore(connection: Connection, tenant: int, deleted: Deleted, terms: TermIn
     if other is not None:
         raise UsageError(f"memory {other[0]} already says exactly this", hint="delete it first")
     connection.execute(INSERT_MEMORY, row)
-    length = terms.replace(connection, tenant, deleted.id, row[1], row[2])
+    length = terms.replace(connection, tenant, deleted.id, row[1], row[2], row[8])
     if deleted.recalls is not None:
         connection.execute("INSERT INTO recalls(id, n, last) VALUES(?, ?, ?)", (deleted.id, *deleted.recalls))
     [(size,)] = connection.execute(

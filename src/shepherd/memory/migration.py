@@ -71,10 +71,10 @@ class Migrated:
         """Return the message about the migration of `place`; `kept` says where the old rows are."""
         text = (
             f"{place}: an older Shepherd's database, migrated: {self.memories} memories"
-            f" ({self.duplicates} duplicates left out), {self.facts} facts; {kept}"
+            f" ({self.duplicates} duplicates skipped), {self.facts} facts; {kept}"
         )
         if self.secrets:
-            text += f"; {self.secrets} with passwords, keys or other secrets were left out"
+            text += f"; {self.secrets} with passwords, keys or other secrets were skipped"
         others = [user for user in self.users if user != default_user_id()]
         if not others:
             return text

@@ -67,7 +67,8 @@ SHARED = (
         edits INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0,
         message_bytes INTEGER NOT NULL DEFAULT 0)""",
-    # thread, label, asks: features for ranking, see discourse.py.
+    # doc_len: the number of words, of which an assistant's count a part. thread, label, asks: features for
+    # ranking, see discourse.py; asks also says which of the two texts an assistant wrote.
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,

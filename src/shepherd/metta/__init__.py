@@ -1,4 +1,4 @@
-"""The 28 predicates of context injection, callable from MeTTa, whose runtime has a process of its own.
+"""The 28 predicates of context injection, callable from MeTTa, whose runtime is a separate process.
 
 An option (`pip install 'shepherd-llm[metta]'`). This package knows atoms and functions over plain values; it
 does not know models. Exports of traces do not need it.

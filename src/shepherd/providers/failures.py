@@ -227,13 +227,13 @@ _REFUSALS = frozenset({400, 413, 422})
 _LONGEST_SAID = 500
 _ADVICE = {
     400: (": it does not understand the request", "is the model right? shepherd provider show {name}"),
-    402: (": payment is due", "look at your account there; shepherd provider next takes another"),
+    402: (": payment is due", "check your account there; shepherd provider next switches to another"),
     404: (
         ": there is no such model or address",
         "the model is {model}, base_url {address}; shepherd provider set {name} model NAME",
     ),
     413: (": the request is too large", f"{NEW_CONVERSATION}; or shorten the message"),
-    429: (": the quota is used up", "look at your account there; shepherd provider next takes another"),
+    429: (": the quota is used up", "check your account there; shepherd provider next switches to another"),
 }  # fmt: skip
 
 

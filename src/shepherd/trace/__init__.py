@@ -1,4 +1,4 @@
-"""Traces: what each turn showed the model and why, as paths with values.
+"""Traces: records, as paths with values, of the prompt of each turn and the reasons for it.
 
 This package knows paths, values and their text forms; it decides nothing about what is shown.
 """

@@ -1,7 +1,7 @@
 """Record of a turn: the plan, the prompt and everything decided about them, as paths below the turn.
 
 A record is nested mappings and lists, which `paths_of` flattens: names become segments, places in lists
-zero-padded numbers. None is not written. docs/trace.md lists the paths.
+zero-padded numbers. None is not written. docs/reference/trace.md lists the paths.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from textual.message import Message as UiMessage
 from textual.widget import Widget
 from textual.widgets import Static
 
-from shepherd.commands.screen import counted, hint_with_command, printable, shortened
+from shepherd.commands.explain import recalled_in_words
+from shepherd.commands.screen import hint_with_command, printable, shortened
 from shepherd.tui.answer import Answer
 from shepherd.types import Injection, Message
 
@@ -95,10 +96,8 @@ class Transcript(VerticalScroll):
         """Append a line about what memory added."""
         if not injection:
             return
-        facts = [counted(len(injection.facts), "fact")] if injection.facts else []
-        found = [counted(len(injection.results), "memory", "memories")] if injection.results else []
         names = ", ".join(f"{fact.key}={shortened(fact.value, 24)}" for fact in injection.facts[:4])
-        text = f"remembered {' and '.join(facts + found)}" if facts or found else "remembered something"
+        text = recalled_in_words(injection)
         await self.mount(RecallNote(Content(printable(f"{text}: {names}" if names else text))))
 
     async def think(self, text: str) -> None:

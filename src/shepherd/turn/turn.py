@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.config import Config
 from shepherd.errors import ContextOverflowError
-from shepherd.inference import Engine
+from shepherd.inference import Answer, Engine
 from shepherd.prompt import Draft, WindowBudget
 from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
@@ -82,6 +82,11 @@ class Turn:
         """The present reply."""
         assert self._reply is not None
         return self._reply
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Tokens of the prompt that were read for the present reply, and all to be read; zeros if unknown."""
+        return self._reply.progress if isinstance(self._reply, Answer) else (0, 0)
 
     @property
     def stats(self) -> TurnStats:

@@ -34,7 +34,7 @@ class History:
         if n >= 300:
             words = words[:1] * n
         age_s = rng.choice([0, DAY, rng.randrange(400 * DAY), -DAY, NOW])
-        return words[:2], words[2:], NOW - age_s, self.next // 7 + 1, rng.randrange(3), rng.randrange(4)
+        return words[:2], words[2:], NOW - age_s, self.next // 7 + 1, rng.randrange(3), rng.randrange(16)
 
     def add(self) -> None:
         new = []

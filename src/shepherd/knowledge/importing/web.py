@@ -180,7 +180,7 @@ def _public_addresses(host: str, port: int, limits: WebLimits) -> list[_Address]
             if not is_public_address(address):
                 raise UsageError(
                     f"{host}: is an address of this machine or its network, and is not fetched",
-                    hint="the setting knowledge_allowed_hosts names those that may be",
+                    hint="add it to the setting knowledge_allowed_hosts to allow it",
                 )
     return addresses
 

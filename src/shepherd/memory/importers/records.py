@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import IO, Any
 
 from shepherd.escaping import storable
+from shepherd.memory.discourse import ABOUT_USER
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.types import Fact
 
@@ -31,9 +32,6 @@ __all__ = [
 ]
 
 LARGEST_TIME = 1 << 40
-# Question of a bare statement about the user. Its words are stop words, which weigh nothing in a search, and
-# "User: About me, Assistant: Likes tea" reads naturally.
-ABOUT_USER = "About me"
 
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")

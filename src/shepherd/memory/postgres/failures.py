@@ -106,7 +106,7 @@ def read_only(address: Address) -> StoreReadOnlyError:
     return StoreReadOnlyError(f"{address.shown}: the database cannot be written", hint=_RIGHTS)
 
 
-_RIGHTS = "GRANT the role its rights (docs/postgresql.md); --nomemory runs without memory"
+_RIGHTS = "GRANT the role its rights (docs/how-to/postgresql.md); --nomemory runs without memory"
 
 _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "53100": (StoreFullError, "no space left on the server's disk; nothing of this change was stored",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import StoreReadOnlyError
-from shepherd.memory import consistency, memories, tenants
+from shepherd.memory import consistency, discourse, memories, tenants
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.schema import TABLES
 from shepherd.memory.postgres.size_limit import Limit
@@ -40,7 +40,7 @@ _COUNTED = (
 )
 _ROWS = (
     "SELECT c.id, c.user_message, c.assistant_response, c.content_hash, c.doc_len,"
-    " t.terms, t.repeated, t.counts, t.doc_len"
+    " c.source, t.usual, t.terms, t.repeated, t.counts, t.doc_len"
     f" FROM context c LEFT JOIN context_terms t ON t.id = c.id WHERE c.id > ? ORDER BY c.id LIMIT {_PAGE}"
 )
 
@@ -140,10 +140,11 @@ def _compare_rows(connection: Connection) -> tuple[int, int]:
     other_terms = other_hashes = 0
     after = -(1 << 63)
     while page := connection.execute(_ROWS, (after,)):
-        for memory_id, question, answer, digest, doc_len, *indexed in page:
+        for memory_id, question, answer, digest, doc_len, source, *indexed in page:
             other_hashes += not consistency.is_own_hash(question, answer, digest)
             is_missing = indexed[0] is None  # counted as such
-            found = terms_of(memory_id >> SEQUENCE_BITS, question, answer)
+            signs = discourse.signs(question, answer, source)
+            found = terms_of(memory_id >> SEQUENCE_BITS, question, answer, signs)
             other_terms += not is_missing and (tuple(indexed) != found or doc_len != found.length)
         after = page[-1][0]
     return other_terms, other_hashes

@@ -23,12 +23,14 @@ _log = logging.getLogger(__name__)
 # Tables, columns and indexes of PostgreSQL alone.
 _OWN = (
     f"CREATE INDEX context_age ON context((id >> {SEQUENCE_BITS}), timestamp, id)",
-    # terms: each once, as t17_word; repeated and counts: those that occur more than once, and how often.
-    # doc_len and timestamp again, so that ranking reads only these narrow rows.
+    # terms: each once, as t17_word; usual: the parts (rank.PARTS) that most of them count in this memory;
+    # repeated and counts: the terms that count otherwise, and their parts. doc_len and timestamp again, so
+    # that ranking reads only these narrow rows.
     """CREATE TABLE context_terms(
         id BIGINT PRIMARY KEY,
         timestamp BIGINT NOT NULL,
         doc_len INTEGER NOT NULL,
+        usual SMALLINT NOT NULL DEFAULT 1,
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
         counts INTEGER[])""",
@@ -54,6 +56,11 @@ _OWN = (
     "ALTER TABLE tenants SET (fillfactor = 50)",
     "ALTER TABLE knowledge_sums SET (fillfactor = 50)",
 )
+# Statements of PostgreSQL alone that bring an older database to each version, after those of UPGRADES.
+_OWN_UPGRADES = {
+    # The index of terms is made again: its counts have another unit.
+    2: ("ALTER TABLE context_terms ADD COLUMN usual SMALLINT NOT NULL DEFAULT 1",),
+}
 # From SQLite's dialect, in this order. C is the order of code points, which is SQLite's.
 _TRANSLATIONS = (
     (" WITHOUT ROWID", ""),
@@ -178,6 +185,8 @@ def _upgrade(database: Database, connection: Connection) -> None:
     for newer in range(version + 1, USER_VERSION + 1):
         for statement in UPGRADES[newer]:
             connection.run(_translated(statement))
+        for statement in _OWN_UPGRADES.get(newer, ()):
+            connection.run(statement)
     connection.execute("UPDATE meta SET value = ? WHERE key = 'user_version'", (USER_VERSION,))
 
 

@@ -6,7 +6,7 @@ rescoring by the conversation around a memory: equal data gives equal bits on bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +33,11 @@ _MOST_KEYWORDS = 16
 # One row per keyword, its postings in PostgreSQL's binary form of a bigint array: a posting takes 48 bytes of
 # traffic and no Python object. A keyword without postings has no row.
 _POSTINGS = (
-    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.tf)),"
+    "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.parts)),"
     " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
     " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
     " CROSS JOIN LATERAL (SELECT id, {corpus.timestamp}::bigint AS timestamp, doc_len::bigint AS doc_len,"
-    "  coalesce(counts[array_position(repeated, k.term)], 1)::bigint AS tf"
+    "  coalesce(counts[array_position(repeated, k.term)], {corpus.usual_parts})::bigint AS parts"
     "  FROM {corpus.terms} WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
     " GROUP BY k.place ORDER BY k.place"
 )
@@ -57,6 +57,8 @@ class _Postings:
 
     ids: _Numbers
     tf: _Doubles
+    whole_tf: _Doubles
+    """For relevance: in whole words, rounded up."""
     doc_len: _Doubles
     timestamps: _Doubles
 
@@ -68,16 +70,19 @@ class _Scored:
     tenant: int
     ids: _Numbers
     bm25: _Doubles
+    whole: _Doubles
+    """BM25 of whole words."""
     order: _Numbers
     idf_sum: float
     n_docs: float
 
-    def bm25_of(self, memory_ids: list[int]) -> list[float]:
-        """Return the BM25 of each memory, 0 without any of the keywords."""
+    def sums_of(self, memory_ids: list[int]) -> Iterator[tuple[float, float]]:
+        """Yield the BM25 of each memory, and that of whole words; 0 without any of the keywords."""
         wanted = np.array(memory_ids, dtype=np.int64)
         places = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
-        found: list[float] = np.where(self.ids[places] == wanted, self.bm25[places], 0.0).tolist()
-        return found
+        is_known = self.ids[places] == wanted
+        bm25, whole = (np.where(is_known, sums[places], 0.0).tolist() for sums in (self.bm25, self.whole))
+        return zip(bm25, whole, strict=True)
 
 
 def best(
@@ -130,11 +135,12 @@ def _postings(connection: Connection, corpus: Corpus, tenant: int, words: list[s
     return [
         _Postings(
             _numbers(ids),
-            _numbers(tf).astype(np.float64),
+            _numbers(parts).astype(np.float64) / rank.PARTS,
+            np.ceil(_numbers(parts).astype(np.float64) / rank.PARTS),
             _numbers(doc_len).astype(np.float64),
             _numbers(timestamps).astype(np.float64),
         )
-        for _, ids, tf, doc_len, timestamps in rows
+        for _, ids, parts, doc_len, timestamps in rows
     ]
 
 
@@ -155,11 +161,13 @@ def _score(
     for idf in idfs:
         idf_sum += idf
     ids, doc_len, timestamps = _documents(used)
-    bm25 = _sums(used, idfs, ids, doc_len, total_length / n_docs)
+    mean_len = total_length / n_docs
+    bm25 = _sums([(one.ids, one.tf) for one in used], idfs, ids, doc_len, mean_len)
+    whole = _sums([(one.ids, one.whole_tf) for one in used], idfs, ids, doc_len, mean_len)
     age_days = np.maximum((query.now - timestamps) / SECONDS_PER_DAY, 0.0)
     floor = query.recency_floor
     scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
-    return _Scored(tenant, ids, bm25, np.lexsort((ids, scores))[::-1], idf_sum, n_docs)
+    return _Scored(tenant, ids, bm25, whole, np.lexsort((ids, scores))[::-1], idf_sum, n_docs)
 
 
 def _rescore(
@@ -177,10 +185,10 @@ def _rescore(
     rows = connection.execute(
         _AROUND.format(corpus=corpus), ([near for near in within_reach if first <= near <= last],)
     )
-    bm25s = scored.bm25_of([row[0] for row in rows])
+    sums = scored.sums_of([row[0] for row in rows])
     around = [
-        (memory_id - first, timestamp, bm25, thread, label, asks, memory_id in candidates)
-        for (memory_id, timestamp, thread, label, asks), bm25 in zip(rows, bm25s, strict=True)
+        (memory_id - first, timestamp, bm25, whole, thread, label, asks, memory_id in candidates)
+        for (memory_id, timestamp, thread, label, asks), (bm25, whole) in zip(rows, sums, strict=True)
     ]
     least = query.min_relevance
     lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
@@ -193,8 +201,7 @@ def _rescore(
         periods=query.periods,
         weights=corpus.weights,
     )
-    for sequence, bm25, evidence, score in rescored:
-        mean = 0.5 * (bm25 + evidence)
+    for sequence, bm25, mean, score in rescored:
         if mean < lowest:
             continue
         relevance = rank.relevance(mean, scored.idf_sum, scored.n_docs)
@@ -220,14 +227,21 @@ def _documents(lists: list[_Postings]) -> tuple[_Numbers, _Doubles, _Doubles]:
 
 
 def _sums(
-    lists: list[_Postings], idfs: list[float], ids: _Numbers, doc_len: _Doubles, mean_len: float
+    lists: list[tuple[_Numbers, _Doubles]],
+    idfs: list[float],
+    ids: _Numbers,
+    doc_len: _Doubles,
+    mean_len: float,
 ) -> _Doubles:
-    """Return BM25 of each document, added up in the order of the keywords, with the operations of rank.h."""
+    """Return BM25 of each document, added up in the order of the keywords, with the operations of rank.h.
+
+    `lists` are the documents with a keyword, and how often they have it.
+    """
     base = _K1 * (1.0 - _B)
     slope = _K1 * _B / mean_len if mean_len > 0.0 else 0.0
     norms = base + slope * doc_len
     sums = np.zeros(len(ids))
-    for postings, idf in zip(lists, idfs, strict=True):
-        places = np.searchsorted(ids, postings.ids)
-        sums[places] += idf * postings.tf * (_K1 + 1.0) / (postings.tf + norms[places])
+    for (holders, tf), idf in zip(lists, idfs, strict=True):
+        places = np.searchsorted(ids, holders)
+        sums[places] += idf * tf * (_K1 + 1.0) / (tf + norms[places])
     return sums

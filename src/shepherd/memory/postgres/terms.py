@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from shepherd import transactions
+from shepherd._native import rank
 from shepherd._native.text import scoped
-from shepherd.memory import memories
+from shepherd.memory import discourse, memories
 from shepherd.memory.memories import (
     INSERT_MEMORY,
     USER,
@@ -29,8 +30,8 @@ from shepherd.transactions import ChunkHit
 __all__ = ["TERMS", "ServerChunks", "Terms", "add_all", "terms_of"]
 
 _INSERT_TERMS = (
-    "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
-    " VALUES(?, ?, ?, ?::text[], ?::text[], ?::int[])"
+    "INSERT INTO context_terms(id, timestamp, doc_len, usual, terms, repeated, counts)"
+    " VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[])"
 )
 _INSERT_CHUNK_TERMS = (
     "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts)"
@@ -43,25 +44,35 @@ _COUNT = (
 
 
 class Terms(NamedTuple):
-    """Terms of a memory as `context_terms` stores them; `length` counts repeats."""
+    """Terms of a memory as `context_terms` stores them. `counts` are parts (rank.PARTS), as is `usual`."""
 
+    usual: int
     terms: list[str]
     repeated: list[str] | None
     counts: list[int] | None
     length: int
 
 
-def terms_of(tenant: int, question: str, answer: str) -> Terms:
-    """Return the scoped terms of question and answer, in order of first appearance."""
+def terms_of(tenant: int, question: str, answer: str, signs: int) -> Terms:
+    """Return the scoped terms of question and answer, in order of first appearance.
+
+    `signs` are the memory's `asks`, which say who wrote the texts.
+    """
     in_question, question_length = scoped(question, tenant)
     in_answer, answer_length = scoped(answer, tenant)
-    counted = Counter(f"{in_question.decode()} {in_answer.decode()}".split())
-    repeated = {term: n for term, n in counted.items() if n > 1}
+    question_parts = 1 if signs & rank.ASSISTANT_QUESTION else rank.PARTS
+    answer_parts = 1 if signs & rank.ASSISTANT_ANSWER else rank.PARTS
+    counted = Counter({term: n * question_parts for term, n in Counter(in_question.decode().split()).items()})
+    counted.update({term: n * answer_parts for term, n in Counter(in_answer.decode().split()).items()})
+    # An assistant's text is most of a memory.
+    usual = min(question_parts, answer_parts)
+    repeated = {term: n for term, n in counted.items() if n != usual}
     return Terms(
+        usual,
         list(counted),
         list(repeated) or None,
         list(repeated.values()) or None,
-        question_length + answer_length,
+        rank.length_of(signs, question_length, answer_length),
     )
 
 
@@ -101,10 +112,18 @@ class _TermRows(NewRows):
     def find_stored(self, digest: str) -> None:
         """Return None: `known` has both hashes of every new memory."""
 
-    def add_terms(self, memory_id: int, memory: NewMemory) -> tuple[int, int]:
-        found = terms_of(self.tenant, memory.question, memory.answer)
+    def add_terms(self, memory_id: int, memory: NewMemory, signs: int) -> tuple[int, int]:
+        found = terms_of(self.tenant, memory.question, memory.answer, signs)
         self.terms.append(
-            (memory_id, memory.timestamp, found.length, found.terms, found.repeated, found.counts)
+            (
+                memory_id,
+                memory.timestamp,
+                found.length,
+                found.usual,
+                found.terms,
+                found.repeated,
+                found.counts,
+            )
         )
         stored = escaped(memory.question) + escaped(memory.answer)
         return found.length, len(stored.encode())
@@ -117,17 +136,25 @@ class _TermIndex:
         return add_all(connection, user_id, new)
 
     def replace(
-        self, connection: transactions.Connection, tenant: int, memory_id: int, question: str, answer: str
+        self,
+        connection: transactions.Connection,
+        tenant: int,
+        memory_id: int,
+        question: str,
+        answer: str,
+        source: str,
     ) -> int:
-        found = terms_of(tenant, question, answer)
+        signs = discourse.signs(question, answer, source)
+        found = terms_of(tenant, question, answer, signs)
         connection.execute(
-            "INSERT INTO context_terms(id, timestamp, doc_len, terms, repeated, counts)"
-            " SELECT id, timestamp, ?, ?::text[], ?::text[], ?::int[] FROM context WHERE id = ?"
+            "INSERT INTO context_terms(id, timestamp, doc_len, usual, terms, repeated, counts)"
+            " SELECT id, timestamp, ?, ?, ?::text[], ?::text[], ?::int[] FROM context WHERE id = ?"
             " ON CONFLICT(id) DO UPDATE SET timestamp = excluded.timestamp, doc_len = excluded.doc_len,"
-            " terms = excluded.terms, repeated = excluded.repeated, counts = excluded.counts",
-            (found.length, found.terms, found.repeated, found.counts, memory_id),  # type: ignore[arg-type]
+            " usual = excluded.usual, terms = excluded.terms, repeated = excluded.repeated,"
+            " counts = excluded.counts",
+            (found.length, found.usual, found.terms, found.repeated, found.counts, memory_id),  # type: ignore[arg-type]
         )
-        memories.describe(connection, memory_id, found.length, question, answer)
+        memories.describe(connection, memory_id, found.length, question, answer, signs)
         return found.length
 
     def remove(self, connection: transactions.Connection, memory_id: int) -> None:
@@ -153,7 +180,7 @@ class ServerChunks:
         self, connection: transactions.Connection, tenant: int, chunks: Sequence[tuple[int, str]]
     ) -> list[int]:
         """Add the words of each (id, text); return how many words each has, with repeats."""
-        found = [(chunk_id, terms_of(tenant, text, "")) for chunk_id, text in chunks]
+        found = [(chunk_id, terms_of(tenant, text, "", 0)) for chunk_id, text in chunks]
         connection.execute_together(  # type: ignore[attr-defined]  # of the one engine that this serves
             [
                 (_INSERT_CHUNK_TERMS, (chunk_id, terms.length, terms.terms, terms.repeated, terms.counts))
