@@ -122,6 +122,9 @@ _UNNAMED_TOKEN = re.compile(
     r"(?=(?:[A-Za-z+]{0,40}\d){3})"
     r"[A-Za-z0-9][A-Za-z0-9+/_\-]{18,200}={0,2}(?![A-Za-z0-9_\-/.@])"
 )
+# AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
+_KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
+_BASE_32 = re.compile(r"(?<![A-Za-z0-9_\-])(?=(?:[A-Z]{0,30}[2-7]){3})[A-Z2-7]{26,64}(?![A-Za-z0-9_\-])")
 # A word after "bearer" that is no token ("bearer of bad news") is too short or has no digit.
 _BEARER = re.compile(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)", re.IGNORECASE)
 _URL_PASSWORD = re.compile(
@@ -219,6 +222,21 @@ _VALUE_LIKE = re.compile(
     r"|[A-Z]{2}(?: ?\d\d){3} ?[A-D]\b"
     r"|(?=[^\s\d]{0,40}\d)[^\s\"'`<>()\[\]{}=,;:\u201c\u201d]{3,64})",
 )
+# A dial turned three times or more opens nothing but a lock.
+_DIAL = re.compile(
+    rf"(?<!\w)(?:{_TURNS}(?: to)? \d{{1,2}}"
+    r"(?:,? (?:then|and|und|dann|puis|et|luego|y|poi|e|en|dan)|,)? ?){2,5}"
+    rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
+    re.IGNORECASE,
+)
+_OPENS = re.compile(r"(?:unlocks|opens|decrypts) (?:my|our|the) ")
+# "…. That unlocks my GPG key": words of a passphrase that make a sentence.
+_OPENED_BY_WORDS = re.compile(
+    r"(?:^|[:\n.!?(]\s{1,2})(?P<words>[^\n:.!?]{12,120}?)[.,;!)]?\s(?:[\u2013\u2014-]\s)?"
+    r"(?:that|this|which|it)(?:'s what)?\s(?:unlocks|opens|decrypts)\s(?:my|our|the)\s(?:\w{1,20}\s){0,2}?"
+    r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b",
+    re.IGNORECASE,
+)
 _LINK = re.compile(
     rf"(?:(?<!\w){_words('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
     r"|[:=,\uff1a(\u2014>-])\s?[\"'`\u201c\u2018]?$",
@@ -245,7 +263,7 @@ _DATE = re.compile(r"(?:19|20)\d\d[-./ ]\d\d?[-./ ]\d\d?|\d\d?[-./]\d\d?[-./](?:
 _NO_CODE = re.compile(f"{_DATE.pattern}|{_WORDS['no codes']}", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
-_QUESTION = re.compile(r"question|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
+_QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
 
 
 @cache
@@ -253,7 +271,7 @@ def _security_answers() -> re.Pattern[str]:
     return re.compile(
         rf"(?<!\w){_words('questions')}(?!\w)[^\n]{{0,90}}?"
         rf"(?:(?<!\w){_words('answers')}|[:,(\u2014]\s(?=(?-i:[A-ZÀ-Þ])))\s?(?!to\b|for\b|zu\b)"
-        rf"(?:(?:them|there|is|was|it)\s){{0,2}}(?P<answer>[^\s.,;!?][^\n.,;!?]{{1,60}})",
+        rf"(?:(?:them|there|is|was|it)\s){{0,2}}(?P<answer>(?!\d{{1,3}}\b)[^\s.,;!?][^\n.,;!?]{{1,60}})",
         re.IGNORECASE,
     )
 
@@ -347,6 +365,8 @@ def _candidates(text: str) -> Iterator[Secret]:
         yield from _keys(text)
     yield from _passwords(text, folded)
     yield from _phrases(text)
+    for match in _OPENED_BY_WORDS.finditer(text) if _OPENS.search(folded) else ():
+        yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
         yield from _numbers(text)
         yield from _named(text)
@@ -377,15 +397,26 @@ def _keys(text: str) -> Iterator[Secret]:
             yield Secret("api-key", *match.span(1))
     for match in _TOKENS.finditer(text):
         yield Secret("token", match.start(), match.end())
-    for match in _UNNAMED_TOKEN.finditer(text):
-        if _is_random(match[0], 12) and _changes(match[0]) > len(match[0]) / 3:
-            yield Secret("token", match.start(), match.end())
+    yield from _unnamed_keys(text)
     for match in _BEARER.finditer(text):
         if _is_random(match[1], 8):
             yield Secret("token", *match.span(1))
     for match in _URL_PASSWORD.finditer(text):
         if not _is_ordinary(match[1]):
             yield Secret("password", *match.span(1))
+
+
+def _unnamed_keys(text: str) -> Iterator[Secret]:
+    """Yield long words in no order, which have neither a prefix nor a name."""
+    for match in _UNNAMED_TOKEN.finditer(text):
+        if _is_random(match[0], 12) and _changes(match[0]) > len(match[0]) / 3:
+            yield Secret("token", match.start(), match.end())
+    for match in _KEY_OF_FORTY.finditer(text):
+        if _is_random(match[0], 20) and _changes(match[0]) > 40 / 3:
+            yield Secret("api-key", match.start(), match.end())
+    for match in _BASE_32.finditer(text):
+        if _is_random(match[0], 10):
+            yield Secret("token", match.start(), match.end())
 
 
 def _passwords(text: str, folded: str) -> Iterator[Secret]:
@@ -430,6 +461,8 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
 
 def _named(text: str) -> Iterator[Secret]:
     """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
+    for match in _DIAL.finditer(text):
+        yield Secret("password", match.start(), match.end())
     near: dict[str, list[tuple[int, int]]] | None = None
     for match in _VALUE_LIKE.finditer(text):
         start = match.start()
